@@ -1,0 +1,166 @@
+"""The client's end of a connection: routes what the agent sends, refuses what was not agreed.
+
+Owns the sessions of a connection, the dispatch of the agent's requests to the services, and the gates in both
+directions. Does not know what a service does or how a face shows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dragoman.client.early import EarlyUpdates
+from dragoman.client.serve import ServiceDesk
+from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError, ProtocolError, RequestError
+from dragoman.rpc import DEFAULT_LIMITS, Call, Limits, Observer, Peer
+from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, UNSET, UNSTABLE_MEMBERS, decode, decoder, v1
+from dragoman.schema.gates import is_advertised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from msgspec import Raw
+    from msgspec.json import Decoder
+
+    from dragoman.client.services import Services
+    from dragoman.client.session import Session
+    from dragoman.rpc import Transport
+    from dragoman.schema import Loss, Method
+
+_log = logging.getLogger("dragoman.client")
+
+
+class Connection:
+    """Speaks the client role over one transport."""
+
+    hot_mark = b'"method":"session/update"'
+
+    def __init__(
+        self,
+        transport: Transport,
+        services: Services,
+        *,
+        is_unstable: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.hot_decoder: Decoder[Any] | None = decoder(v1.UpdateFrame)
+        self.is_unstable = is_unstable
+        self.sessions: dict[str, Session] = {}
+        self.capabilities = v1.AgentCapabilities()
+        self._desk = ServiceDesk(services, self.sessions, is_unstable=is_unstable)
+        self._early = EarlyUpdates(limits)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.peer = Peer(transport, self, limits=limits, observers=observers)
+
+    @property
+    def client_capabilities(self) -> v1.ClientCapabilities:
+        """What `initialize` advertises: exactly what the services can do."""
+        return self._desk.capabilities
+
+    async def call(self, method: str, params: object, *, on_result: Callable[[Any], None] | None = None) -> Any:
+        """Calls an agent method; `on_result` sees the answer before any later frame is handled.
+
+        Raises: LocalProtocolError for an unknown or unstable method, CapabilityError for one the agent did not
+        advertise, RequestError when the agent answers with an error.
+        """
+        known = self._check(method, params)
+        return await self.peer.request(method, params, known.result, on_result=on_result)
+
+    def ask(
+        self, method: str, params: object, settle: Callable[[Any, Exception | None], None], *, lane: object
+    ) -> None:
+        """Like `call`, but tells `settle` in arrival order instead of a waiting task."""
+        known = self._check(method, params)
+        self.peer.ask(method, params, known.result, settle, lane=lane)
+
+    async def close_session(self, session_id: str) -> None:
+        """Ends a session at the agent; one it does not know any more counts as closed (rule 121)."""
+
+        def forget(_: object) -> None:
+            session = self.sessions.pop(session_id, None)
+            if session is not None:
+                session._end(None)
+
+        try:
+            await self.call("session/close", v1.CloseSessionRequest(session_id), on_result=forget)
+        except RequestError as error:
+            if error.code != -32002:
+                raise
+            forget(None)
+
+    def adopt(self, session: Session) -> None:
+        """From now on updates of this session are its own; those that came too early are delivered first."""
+        self.sessions[session.id] = session
+        for update, size_bytes in self._early.take(session.id):
+            session._deliver(update, size_bytes)
+
+    def _check(self, method: str, params: Any) -> Method:
+        known = AGENT_METHODS.get(method)
+        if known is None:
+            raise LocalProtocolError(f"{method} is not a method of ACP; extension methods start with '_'")
+        if not known.is_stable and not self.is_unstable:
+            raise LocalProtocolError(f"{method} is not stable; connect with unstable=True to use it")
+        if known.gate is not None and not is_advertised(self.capabilities, known.gate):
+            raise CapabilityError(f"the agent does not offer {method} (agentCapabilities.{known.gate})")
+        if not self.is_unstable:
+            for member in UNSTABLE_MEMBERS.get(type(params), ()):
+                if getattr(params, member) is not UNSET:
+                    raise LocalProtocolError(f"{member!r} of {method} is not stable; connect with unstable=True")
+        return known
+
+    # Role: called by the peer, in arrival order
+
+    def on_hot(self, frames: list[v1.UpdateFrame], size_bytes: int) -> None:
+        share = size_bytes // len(frames)
+        sessions = self.sessions
+        for frame in frames:
+            params = frame.params
+            session = sessions.get(params.session_id)
+            if session is not None:
+                session._deliver(params.update, share)
+            else:
+                self._early.keep(params.session_id, params.update, share)
+
+    def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
+        return self._desk.serve(call, self._reporter(call.method))
+
+    def on_notification(self, method: str, params: Raw | None) -> None:
+        if method == "session/update" and params is not None:
+            self._read_forgiving(params)
+        elif method in CLIENT_METHODS or method.startswith("_"):
+            work = self._desk.notice(method, params)
+            if work is not None:
+                task = asyncio.get_running_loop().create_task(self._run(method, work))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def on_close(self, reason: ConnectionClosed) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for session in self.sessions.values():
+            session._end(reason)
+        self.sessions.clear()
+
+    def _read_forgiving(self, params: Raw) -> None:
+        """An update the strict pass refused: an unknown variant or a bad optional member is no reason to lose it."""
+        notification = decode(v1.SessionNotification, params, self._reporter("session/update"))
+        size_bytes = len(memoryview(params))
+        session = self.sessions.get(notification.session_id)
+        if session is not None:
+            session._deliver(notification.update, size_bytes)
+        else:
+            self._early.keep(notification.session_id, notification.update, size_bytes)
+
+    def _reporter(self, method: str) -> Callable[[Loss], None]:
+        return lambda loss: self.peer.observers.lost(method, loss)
+
+    @staticmethod
+    async def _run(method: str, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except ProtocolError as error:
+            _log.warning("ignored %s: %s", method, error)
+        except Exception:
+            _log.exception("the handler of %s failed", method)

@@ -1,0 +1,147 @@
+"""One prompt and what comes of it, as the calling program sees it.
+
+Owns when a prompt is sent, who receives its updates and what leaving early means. Does not know how frames travel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dragoman.errors import LocalProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import TracebackType
+
+    from dragoman.client.session import Session
+    from dragoman.rpc import Inbox
+    from dragoman.schema import v1
+
+# A cancelled agent is given this long to answer before the caller goes on without it. Real agents need up to a
+# second; one that ignores cancel would otherwise hold its client for as long as the turn lasts.
+CANCEL_GRACE_SECONDS = 10.0
+
+
+class RunningTurn:
+    """The part of a turn that lives until its answer, whether or not anybody still looks at it."""
+
+    __slots__ = ("_done", "error", "inbox", "is_cancelling", "response")
+
+    def __init__(self) -> None:
+        self.inbox: Inbox[v1.SessionUpdate] | None = None
+        self.is_cancelling = False
+        self.response: v1.PromptResponse | None = None
+        self.error: Exception | None = None
+        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_done(self) -> bool:
+        return self._done.done()
+
+    def settle(self, response: v1.PromptResponse | None, error: Exception | None) -> None:
+        """The answer is here; every update before it has been delivered."""
+        self.response = response
+        self.error = error
+        if self.inbox is not None:
+            self.inbox.end(error)
+        if not self._done.done():
+            self._done.set_result(None)
+
+    async def wait(self) -> None:
+        await asyncio.shield(self._done)
+
+
+class PromptTurn:
+    """A prompt: iterate it for its updates, await it for its result, or use it as a context manager.
+
+    It is sent at the first of these. The iteration ends exactly after the turn's last update and raises what the
+    prompt failed with. Leaving the context manager, or being cancelled while awaiting, before the turn has ended
+    cancels it and waits for the agent's answer, bounded. A turn nobody holds any more goes on and only folds into
+    `session.state`.
+    """
+
+    def __init__(self, session: Session, prompt: Sequence[v1.ContentBlock]) -> None:
+        self._session = session
+        self._prompt = prompt
+        self._running: RunningTurn | None = None
+
+    @property
+    def result(self) -> v1.PromptResponse:
+        """The agent's answer, once the turn is over.
+
+        Raises: LocalProtocolError before that; what the prompt failed with, if it did.
+        """
+        running = self._running
+        if running is None or not running.is_done:
+            raise LocalProtocolError("the turn is not over yet; await it, or iterate it to its end")
+        if running.error is not None:
+            raise running.error
+        assert running.response is not None
+        return running.response
+
+    async def cancel(self) -> None:
+        """Asks the agent to stop; the turn then ends with the stop reason `cancelled`."""
+        if self._running is not None and not self._running.is_done:
+            await self._session.cancel()
+
+    def __await__(self) -> Generator[object, None, v1.PromptResponse]:
+        return self._finish().__await__()
+
+    def __aiter__(self) -> PromptTurn:
+        return self
+
+    async def __anext__(self) -> v1.SessionUpdate:
+        running = self._running
+        if running is None:
+            running = self._start()
+        inbox = running.inbox
+        if inbox is None:
+            if running.is_done:
+                raise StopAsyncIteration
+            # The turn was awaited first and is iterated now: from here on it has a reader.
+            running.inbox = inbox = self._session._new_inbox()
+        return await inbox.__anext__()
+
+    async def __aenter__(self) -> PromptTurn:
+        if self._running is None:
+            self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._leave()
+
+    def __del__(self) -> None:
+        running = self._running
+        if running is not None and running.inbox is not None:
+            running.inbox.drop()
+            running.inbox = None
+
+    def _start(self, *, has_reader: bool = True) -> RunningTurn:
+        self._running = running = self._session._start_turn(self._prompt, has_reader=has_reader)
+        return running
+
+    async def _finish(self) -> v1.PromptResponse:
+        running = self._running or self._start(has_reader=False)
+        try:
+            await running.wait()
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
+        return self.result
+
+    async def _leave(self) -> None:
+        running = self._running
+        if running is None or running.is_done:
+            return
+        if running.inbox is not None:
+            running.inbox.drop()
+            running.inbox = None
+        await self._session.cancel()
+        try:
+            async with asyncio.timeout(CANCEL_GRACE_SECONDS):
+                await running.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,140 @@
+"""One error tree for every layer.
+
+DragomanError
+├── ProtocolError
+│   ├── LocalProtocolError      our caller broke the rules
+│   │   └── CapabilityError     ...by using what the peer did not advertise
+│   └── RemoteProtocolError     the peer broke the rules
+├── RequestError                the peer answered with an error; raise it in a handler to answer with one
+├── ConnectionClosed
+│   └── AgentExited
+├── SlowConsumer
+├── StoreError
+└── ConfigError
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+REQUEST_CANCELLED: Final = -32800
+AUTH_REQUIRED: Final = -32000
+NOT_FOUND: Final = -32002
+
+
+class DragomanError(Exception):
+    """The root of everything this library raises on purpose."""
+
+
+class ProtocolError(DragomanError):
+    """Somebody broke the rules of the protocol."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The calling program asked for something the protocol forbids; nothing was sent."""
+
+
+class CapabilityError(LocalProtocolError):
+    """The peer did not advertise what this call needs; nothing was sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """What the peer sent cannot be read as the protocol says.
+
+    `path` points at the member (`$.params.prompt[0]`), `code` is the JSON-RPC code a receiver answers with.
+    """
+
+    def __init__(self, message: str, *, code: int = INVALID_PARAMS, path: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.message} at {self.path}" if self.path else self.message
+
+
+class RequestError(DragomanError):
+    """An error answer: raised at the caller when the peer sent one, raised in a handler to send one."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(code, message, data)
+        self.code = code
+        self.message = message
+        self.data = data
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.code})"
+
+    @classmethod
+    def parse_error(cls, message: str = "Parse error") -> RequestError:
+        return cls(PARSE_ERROR, message)
+
+    @classmethod
+    def invalid_request(cls, message: str = "Invalid request") -> RequestError:
+        return cls(INVALID_REQUEST, message)
+
+    @classmethod
+    def method_not_found(cls, method: str) -> RequestError:
+        return cls(METHOD_NOT_FOUND, "Method not found", {"method": method})
+
+    @classmethod
+    def invalid_params(cls, message: str = "Invalid params", *, path: str = "") -> RequestError:
+        return cls(INVALID_PARAMS, message, {"path": path} if path else None)
+
+    @classmethod
+    def internal_error(cls, message: str = "Internal error") -> RequestError:
+        return cls(INTERNAL_ERROR, message)
+
+    @classmethod
+    def request_cancelled(cls) -> RequestError:
+        return cls(REQUEST_CANCELLED, "Request cancelled")
+
+    @classmethod
+    def auth_required(cls, message: str = "Authentication required", data: Any = None) -> RequestError:
+        return cls(AUTH_REQUIRED, message, data)
+
+    @classmethod
+    def not_found(cls, message: str = "Resource not found", data: Any = None) -> RequestError:
+        return cls(NOT_FOUND, message, data)
+
+
+class ConnectionClosed(DragomanError):
+    """The connection is over; `reason` says why in a sentence."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class AgentExited(ConnectionClosed):
+    """The agent process ended. `returncode` is negative for a signal, as in `subprocess`."""
+
+    def __init__(self, returncode: int | None, stderr_tail: str = "") -> None:
+        if returncode is None:
+            how = "closed its output and was ended"
+        elif returncode < 0:
+            how = f"was ended by signal {-returncode}"
+        else:
+            how = f"exited with code {returncode}"
+        last_line = stderr_tail.rstrip().rpartition("\n")[2]
+        super().__init__(f"the agent {how}" + (f"; its last words on stderr: {last_line}" if last_line else ""))
+        self.returncode = returncode
+        self.stderr_tail = stderr_tail
+
+
+class SlowConsumer(DragomanError):
+    """An iterator fell so far behind that its queue was dropped; the session's state is still complete."""
+
+
+class StoreError(DragomanError):
+    """A session store could not read or keep something."""
+
+
+class ConfigError(DragomanError):
+    """A setting is wrong; the message names the file or option and what to write instead."""

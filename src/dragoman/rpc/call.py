@@ -1,0 +1,94 @@
+"""A request of the peer while it is being answered.
+
+Owns the single answer: whatever the handler does, however often it is cancelled, one response leaves. This is also
+the one place where exceptions become wire errors; no exception text crosses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dragoman.errors import ConnectionClosed, RequestError
+from dragoman.schema import encode
+from dragoman.wire import write_error, write_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from msgspec import Raw
+
+_log = logging.getLogger("dragoman.rpc")
+
+
+class Call:
+    """One incoming request: what was asked, and how it can end early."""
+
+    __slots__ = ("_after", "_task", "cancelled_result", "id", "is_cancelled", "is_running", "method", "params")
+
+    def __init__(self, request_id: int | str | None, method: str, params: Raw | None) -> None:
+        self.id = request_id
+        self.method = method
+        self.params = params
+        self.is_cancelled = False
+        self.is_running = False
+        # What a cancelled request of this method answers with; without it that is error -32800 (rule 204).
+        self.cancelled_result: Callable[[], object] | None = None
+        self._after: list[Callable[[], None]] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def after_response(self, callback: Callable[[], None]) -> None:
+        """Runs `callback` right after the response was written, successful or not."""
+        if self._after is None:
+            self._after = []
+        self._after.append(callback)
+
+    def cancel(self) -> None:
+        """Ends the handler, now or at its very first step; a handler that finished first keeps its result."""
+        self.is_cancelled = True
+        # A task that is cancelled before its first step never runs at all and could not answer, so until then the
+        # flag alone has to do.
+        if self.is_running and self._task is not None:
+            self._task.cancel()
+
+    def start(
+        self, work: Coroutine[Any, Any, object], respond: Callable[[Call, bytes | None], None]
+    ) -> asyncio.Task[None]:
+        """Runs the handler in a task of its own; `respond` gets the answer's frame, None when none can be sent."""
+        self._task = asyncio.get_running_loop().create_task(self._serve(work, respond))
+        return self._task
+
+    async def _serve(self, work: Coroutine[Any, Any, object], respond: Callable[[Call, bytes | None], None]) -> None:
+        self.is_running = True
+        frame: bytes | None = None
+        try:
+            if self.is_cancelled:
+                work.close()
+                frame = self._cancelled()
+            else:
+                frame = write_result(self.id, encode(await work))
+        except RequestError as error:
+            frame = self.refused(error)
+        except asyncio.CancelledError:
+            frame = self._cancelled()
+        except ConnectionClosed as error:
+            _log.debug("%s: %s", self.method, error)
+            frame = self.refused(RequestError.internal_error())
+        except Exception:
+            _log.exception("the handler of %s failed", self.method)
+            frame = self.refused(RequestError.internal_error())
+        finally:
+            self.is_running = False
+            respond(self, frame)
+            for callback in self._after or ():
+                callback()
+
+    def refused(self, error: RequestError) -> bytes:
+        """The frame that answers with `error`."""
+        return write_error(self.id, error.code, error.message, error.data)
+
+    def _cancelled(self) -> bytes:
+        if self.is_cancelled and self.cancelled_result is not None:
+            return write_result(self.id, encode(self.cancelled_result()))
+        return self.refused(RequestError.request_cancelled())

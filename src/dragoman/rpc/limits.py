@@ -1,0 +1,46 @@
+"""The numbers that bound a connection, each with its reason.
+
+Owns no behaviour: the peer, its outbox and its flow read these.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+KIB = 1024
+MIB = 1024 * 1024
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How much a connection may hold. Pass one to a role to change a number."""
+
+    # The reference SDK's limit; the largest line seen from a real agent is 0.6 MiB, a screenshot is a few.
+    message_bytes: int = 32 * MIB
+
+    # Small marks cost no throughput and keep a cancel from queueing behind output (measured: 16 KiB and 256 KiB
+    # stream equally fast, but cancel takes 0.5 ms instead of 3).
+    out_mark_bytes: int = 16 * KIB
+    # A peer that does not read is given a lot of room and a lot of time, then given up.
+    out_limit_bytes: int = 64 * MIB
+    out_stall_seconds: float = 60.0
+
+    # Updates one consumer has not taken yet: above the mark reading may pause, at `resume` it goes on.
+    in_mark_bytes: int = 256 * KIB
+    in_resume_bytes: int = 64 * KIB
+    # Where reading must go on for somebody else's sake, this is what one stuck consumer may cost.
+    in_limit_bytes: int = 16 * MIB
+
+    # Requests of the peer that run at once; the next is refused instead of piling up tasks.
+    running_requests: int = 1024
+
+    # Updates that arrive before the answer which names their session.
+    unknown_sessions: int = 64
+    unknown_bytes: int = 1 * MIB
+
+    # A sender gives the loop a turn after this many messages or this much time, whichever comes first: one turn
+    # per message costs four times the throughput, none at all would leave a cancel unread.
+    quantum: int = 32
+    slice_seconds: float = 0.001
+
+
+DEFAULT_LIMITS = Limits()

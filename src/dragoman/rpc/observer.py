@@ -1,0 +1,63 @@
+"""What a recorder sees of a connection.
+
+An observer gets the lines themselves, in order, never a copy of decoded objects. A connection without observers
+pays nothing for them.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dragoman.schema import Loss
+
+_log = logging.getLogger("dragoman.rpc")
+
+
+class Observer:
+    """Subclass and override what you want to see. An exception raised here is logged and goes no further."""
+
+    def received(self, line: bytes) -> None:
+        """One line as it arrived, without its newline; malformed ones too."""
+
+    def sent(self, line: bytes) -> None:
+        """One line as it is written, without its newline."""
+
+    def lost(self, method: str, loss: Loss) -> None:
+        """A member of a message was unreadable and was replaced by its default or skipped, as the schema allows."""
+
+    def ended(self, reason: str) -> None:
+        """The connection is over."""
+
+
+class Observers:
+    """Calls every observer and survives all of them."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = tuple(observers)
+
+    def __bool__(self) -> bool:
+        return bool(self._observers)
+
+    def received(self, line: bytes) -> None:
+        self._tell(lambda observer: observer.received(line))
+
+    def sent(self, line: bytes) -> None:
+        self._tell(lambda observer: observer.sent(line))
+
+    def lost(self, method: str, loss: Loss) -> None:
+        _log.warning("%s: dropped %s: %s", method, loss.path, loss.why)
+        self._tell(lambda observer: observer.lost(method, loss))
+
+    def ended(self, reason: str) -> None:
+        self._tell(lambda observer: observer.ended(reason))
+
+    def _tell(self, event: Callable[[Observer], None]) -> None:
+        for observer in self._observers:
+            try:
+                event(observer)
+            except Exception:
+                _log.exception("an observer failed")

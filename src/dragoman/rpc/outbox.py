@@ -1,0 +1,159 @@
+"""What goes out: one order, few writes, bounded memory.
+
+Owns the buffer between the senders and the transport. Urgent frames (requests, answers) leave at once together with
+everything before them; streamed ones are collected for one turn of the loop. Does not know what a frame says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.rpc.limits import Limits
+    from dragoman.rpc.observer import Observers
+    from dragoman.rpc.transport import Transport
+
+
+class Outbox:
+    """The single way out of a connection."""
+
+    def __init__(
+        self, transport: Transport, limits: Limits, observers: Observers, give_up: Callable[[str], None]
+    ) -> None:
+        self._transport = transport
+        self._limits = limits
+        self._observers = observers
+        self._give_up = give_up
+        self._loop = asyncio.get_running_loop()
+        self._frames: list[bytes] = []
+        self._held_bytes = 0
+        self._mark_bytes = limits.out_mark_bytes
+        self._is_corked = False
+        self._is_flush_due = False
+        self._is_closed = False
+        self._rooms: list[asyncio.Future[None]] = []
+        self._breathing = 0
+        self._budget = limits.quantum
+        self._deadline = 0.0
+        self._written_bytes = 0
+        self._stall_timer: asyncio.TimerHandle | None = None
+        self._stall_seen_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a sender should wait before it adds more."""
+        return self._held_bytes + self._transport.unsent_bytes > self._mark_bytes
+
+    def post(self, frame: bytes) -> bool:
+        """Adds a streamed frame; it leaves within this turn of the loop. True: call `breathe` before the next one."""
+        self._frames.append(frame)
+        self._held_bytes += len(frame)
+        self._budget -= 1
+        if self._observers:
+            self._observers.sent(frame[:-1])
+        if self._held_bytes > self._mark_bytes:
+            self.flush()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush_due)
+        return self._budget <= 0 or self._transport.unsent_bytes > 0 or monotonic() > self._deadline
+
+    def send(self, frame: bytes) -> None:
+        """Adds an urgent frame and writes everything up to it, unless a batch of input is being handled."""
+        self._frames.append(frame)
+        self._held_bytes += len(frame)
+        if self._observers:
+            self._observers.sent(frame[:-1])
+        if not self._is_corked:
+            self.flush()
+
+    def cork(self) -> None:
+        """Collect what is sent until `uncork`: answers to one batch of input leave in one write."""
+        self._is_corked = True
+
+    def uncork(self) -> None:
+        self._is_corked = False
+        if self._frames:
+            self.flush()
+
+    async def breathe(self) -> None:
+        """Gives the reader and the other senders a turn, and waits while the peer does not read."""
+        if self._transport.unsent_bytes:
+            while self.is_full and not self._is_closed:
+                await self.room()
+        self._breathing += 1
+        try:
+            await asyncio.sleep(0)
+            # Senders that breathe in the same turn share one quantum, so that a hundred of them delay the reader
+            # no longer than one does, and none gets ahead of the others.
+            self._budget = self._limits.quantum // self._breathing or 1
+        finally:
+            self._breathing -= 1
+        self._deadline = monotonic() + self._limits.slice_seconds
+
+    async def room(self) -> None:
+        """Waits until the peer has read enough for the next sender."""
+        self.flush()
+        if self.is_full and not self._is_closed:
+            room = self._loop.create_future()
+            self._rooms.append(room)
+            try:
+                await room
+            finally:
+                if room in self._rooms:
+                    self._rooms.remove(room)
+
+    def flush(self) -> None:
+        """Hands everything to the transport."""
+        frames = self._frames
+        if not frames:
+            return
+        data = frames[0] if len(frames) == 1 else b"".join(frames)
+        frames.clear()
+        self._held_bytes = 0
+        self._written_bytes += len(data)
+        self._transport.write(data)
+        unsent = self._transport.unsent_bytes
+        if unsent and self._stall_timer is None:
+            self._watch_for_stall()
+        if unsent > self._limits.out_limit_bytes:
+            self._give_up(f"the peer does not read: {unsent} bytes of output are waiting")
+
+    def drained(self) -> None:
+        """The transport has room again."""
+        rooms, self._rooms = self._rooms, []
+        for room in rooms:
+            if not room.done():
+                room.set_result(None)
+
+    def close(self) -> None:
+        """Flushes, and lets nobody wait any longer."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.flush()
+            if self._stall_timer is not None:
+                self._stall_timer.cancel()
+            self.drained()
+
+    def _flush_due(self) -> None:
+        self._is_flush_due = False
+        if self._frames:
+            self.flush()
+
+    def _watch_for_stall(self) -> None:
+        self._stall_seen_bytes = self._written_bytes - self._transport.unsent_bytes
+        self._stall_timer = self._loop.call_later(self._limits.out_stall_seconds, self._judge_stall)
+
+    def _judge_stall(self) -> None:
+        self._stall_timer = None
+        unsent = self._transport.unsent_bytes
+        if self._is_closed or not unsent:
+            return
+        if self._written_bytes - unsent == self._stall_seen_bytes:
+            self._give_up(f"the peer read nothing for {self._limits.out_stall_seconds:g} seconds")
+        else:
+            self._watch_for_stall()

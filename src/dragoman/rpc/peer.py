@@ -1,0 +1,408 @@
+"""One end of a JSON-RPC connection: order, correlation, cancellation, close.
+
+Owns the promises every role relies on (docs/architecture.md lists them). Everything that arrives is handled in
+arrival order by one synchronous step; only the handlers of requests run on their own. Knows no ACP method.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from msgspec import UNSET, Raw, Struct
+
+from dragoman.errors import ConnectionClosed, ProtocolError, RemoteProtocolError, RequestError
+from dragoman.rpc.call import Call
+from dragoman.rpc.flow import Flow
+from dragoman.rpc.limits import DEFAULT_LIMITS, Limits
+from dragoman.rpc.observer import Observer, Observers
+from dragoman.rpc.outbox import Outbox
+from dragoman.rpc.pending import Pending
+from dragoman.schema import decode, encode
+from dragoman.wire import (
+    Framer,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    is_utf8,
+    read_message,
+    refuse,
+    write_error,
+    write_notification,
+    write_request,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from msgspec.json import Decoder
+
+    from dragoman.rpc.transport import Transport
+    from dragoman.schema import Loss
+    from dragoman.wire import ErrorObject, Frame
+
+_log = logging.getLogger("dragoman.rpc")
+T = TypeVar("T")
+
+CANCEL_REQUEST = "$/cancel_request"
+
+# A hot line is read in one pass only while it is this small: limits on nesting and number of values are checked on
+# the way through `read_message`, and below this size nothing can be large.
+_RUN_BYTES = 512 * 1024
+# Every known writer puts the method into the first bytes of a line; where it stands later nothing is lost but speed.
+_MARK_BYTES = 128
+
+
+class _CancelRequest(Struct, rename="camel"):
+    request_id: int | str | None
+
+
+class Role(Protocol):
+    """What a peer asks of the role above it. All of it is synchronous and runs in arrival order."""
+
+    # A notification so frequent that whole lines of it are decoded in one pass: the bytes that mark such a line,
+    # and the decoder of the line. The mark is a hint; the decoder decides.
+    hot_mark: bytes
+    hot_decoder: Decoder[Any] | None
+
+    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+        """Hot notifications that stood one after another."""
+
+    def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
+        """The work that answers a request. Raise RequestError or RemoteProtocolError to refuse it at once."""
+
+    def on_notification(self, method: str, params: Raw | None) -> None:
+        """A notification; nobody is told when it fails."""
+
+    def on_close(self, reason: ConnectionClosed) -> None:
+        """Once, after the last frame."""
+
+
+class Peer:
+    """Speaks JSON-RPC over a transport on behalf of a role."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        role: Role,
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.limits = limits
+        self.observers = Observers(observers)
+        self.flow = Flow(limits, transport.pause_reading, transport.resume_reading)
+        self.outbox = Outbox(transport, limits, self.observers, self._give_up)
+        self.post = self.outbox.post
+        self.breathe = self.outbox.breathe
+        self.closed_by: ConnectionClosed | None = None
+        self._transport = transport
+        self._role = role
+        self._framer = Framer(limits.message_bytes)
+        self._hot_mark = role.hot_mark
+        self._hot_decoder = role.hot_decoder
+        self._pending: dict[int, Pending] = {}
+        self._next_id = 0
+        self._calls: dict[int | str | None, Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._complained_at = -1.0
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._transport.start(self)
+
+    @property
+    def is_open(self) -> bool:
+        return self.closed_by is None
+
+    async def wait_closed(self) -> None:
+        """Returns when the connection is over, its handlers have ended and its transport is released."""
+        await self._over
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._transport.wait_closed()
+
+    async def close(self, reason: str = "this side closed the connection") -> None:
+        """Ends the connection: what was sent still leaves, what runs is cancelled, who waits is told."""
+        self._finish(ConnectionClosed(reason))
+        await self.wait_closed()
+
+    # Asking
+
+    async def request(
+        self,
+        method: str,
+        params: object,
+        result_type: type[T],
+        *,
+        lane: object = None,
+        on_result: Callable[[T], None] | None = None,
+    ) -> T:
+        """Asks the peer and returns its answer; `on_result` sees it before any later frame is handled.
+
+        Raises: RequestError when it answers with an error, RemoteProtocolError when its result cannot be read,
+        ConnectionClosed when the connection ends first. Cancelling the calling task tells the peer.
+        """
+        if self.outbox.is_full:
+            await self.outbox.room()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def settle(result: T | None, error: Exception | None) -> None:
+            if on_result is not None and error is None:
+                on_result(result)  # type: ignore[arg-type]  # without an error there is a result
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)  # type: ignore[arg-type]
+
+        pending = self.ask(method, params, result_type, settle, lane=lane)
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.abandon(pending)
+            raise
+
+    def ask(
+        self,
+        method: str,
+        params: object,
+        result_type: type[T],
+        settle: Callable[[T | None, Exception | None], None],
+        *,
+        lane: object = None,
+    ) -> Pending:
+        """Sends a request; `settle` is called once, in arrival order with everything else, before the next frame.
+
+        Raises: ConnectionClosed when the connection is over already.
+        """
+        if self.closed_by is not None:
+            raise self.closed_by
+        request_id = self._next_id
+        frame = write_request(request_id, method, encode(params))
+        self._next_id = request_id + 1
+        self._pending[request_id] = pending = Pending(request_id, method, result_type, settle, lane)
+        self.flow.note_asked(lane)
+        self.outbox.send(frame)
+        return pending
+
+    def abandon(self, pending: Pending) -> None:
+        """Nobody waits for this answer any more: the peer is asked to stop (rule 201), a late answer is dropped."""
+        if pending.id in self._pending and not pending.is_abandoned:
+            pending.is_abandoned = True
+            self.flow.note_answered(pending.lane)
+            if self.closed_by is None:
+                self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
+
+    async def notify(self, method: str, params: object) -> None:
+        """Sends a notification in order with everything else.
+
+        Raises: ConnectionClosed when the connection is over already.
+        """
+        if self.closed_by is not None:
+            raise self.closed_by
+        self.outbox.send(write_notification(method, encode(params)))
+        if self.outbox.is_full:
+            await self.outbox.room()
+
+    # Receiver: what the transport calls
+
+    def feed(self, data: bytes) -> None:
+        """Handles every complete line of `data`, in order, before it returns."""
+        frames = self._framer.feed(data)
+        if not frames:
+            return
+        self.outbox.cork()
+        try:
+            if len(frames) == 1 or not self._handle_run(data, frames):
+                for frame in frames:
+                    self._handle(frame)
+        finally:
+            self.outbox.uncork()
+
+    def drained(self) -> None:
+        self.outbox.drained()
+
+    def end(self, reason: ConnectionClosed) -> None:
+        """The transport is over: what arrived is handled first, then everybody is told."""
+        for line in self._framer.end():
+            self._handle(line)
+        self._finish(reason)
+
+    # The in-order step
+
+    def _handle_run(self, data: bytes, frames: list[Frame]) -> bool:
+        """Decodes a run of nothing but hot lines in one pass; False when it is not such a run."""
+        if self._hot_decoder is None or data.count(self._hot_mark) != len(frames) or len(data) > _RUN_BYTES:
+            return False
+        try:
+            block = b"\n".join(frames)  # type: ignore[arg-type]  # a frame that is no line ends up below
+            if not block.isascii() and not is_utf8(block):
+                return False
+            messages = self._hot_decoder.decode_lines(block)
+        except (TypeError, ValueError, RecursionError):
+            return False
+        if len(messages) != len(frames):
+            return False
+        if self.observers:
+            for line in block.split(b"\n"):
+                self.observers.received(line)
+        self._role.on_hot(messages, len(block))
+        return True
+
+    def _handle(self, frame: Frame) -> None:
+        if not isinstance(frame, bytes):
+            malformed = refuse(frame)
+            if self.observers:
+                self.observers.received(malformed.raw)
+            self._complain(malformed)
+            return
+        if self.observers:
+            self.observers.received(frame)
+        if self._hot_mark in frame[:_MARK_BYTES] and self._handle_hot(frame):
+            return
+        message = read_message(frame)
+        if isinstance(message, Response):
+            self._settle(message)
+        elif isinstance(message, Request):
+            self._serve(message)
+        elif isinstance(message, Notification):
+            self._notified(message)
+        else:
+            self._complain(message)
+
+    def _handle_hot(self, line: bytes) -> bool:
+        if self._hot_decoder is None or len(line) > _RUN_BYTES or not (line.isascii() or is_utf8(line)):
+            return False
+        try:
+            message = self._hot_decoder.decode(line)
+        except (ValueError, RecursionError):
+            return False
+        self._role.on_hot([message], len(line))
+        return True
+
+    def _settle(self, message: Response) -> None:
+        pending = self._pending.pop(message.id, None) if type(message.id) is int else None
+        if pending is None:
+            _log.warning("dropped a response to an unknown request, id %r", message.id)
+            return
+        if pending.is_abandoned:
+            return
+        self.flow.note_answered(pending.lane)
+        if message.error is not None:
+            pending.settle(None, _request_error(message.error))
+            return
+        try:
+            result = decode(pending.result_type, message.result or b"null", self._reporter(pending.method))
+        except ProtocolError as error:
+            pending.settle(None, error)
+        else:
+            pending.settle(result, None)
+
+    def _serve(self, message: Request) -> None:
+        call = Call(message.id, message.method, message.params)
+        try:
+            if message.id in self._calls:
+                raise RequestError.invalid_request("A request with this id is still running")
+            if len(self._calls) >= self.limits.running_requests:
+                raise RequestError.internal_error("Too many requests are running")
+            work = self._role.on_request(call)
+        except RequestError as error:
+            self.outbox.send(call.refused(error))
+        except RemoteProtocolError as error:
+            refusal = RequestError(error.code, error.message, {"path": error.path} if error.path else None)
+            self.outbox.send(call.refused(refusal))
+        except Exception:
+            _log.exception("%s could not be dispatched", call.method)
+            self.outbox.send(call.refused(RequestError.internal_error()))
+        else:
+            self._calls[call.id] = call
+            task = call.start(work, self._respond)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _respond(self, call: Call, frame: bytes | None) -> None:
+        self._calls.pop(call.id, None)
+        if frame is not None and self.closed_by is None:
+            self.outbox.send(frame)
+
+    def _notified(self, message: Notification) -> None:
+        try:
+            if message.method == CANCEL_REQUEST:
+                self._cancel_call(message.params)
+            else:
+                self._role.on_notification(message.method, message.params)
+        except ProtocolError as error:
+            _log.warning("ignored an unreadable %s: %s", message.method, error)
+        except Exception:
+            _log.exception("the notification %s could not be handled", message.method)
+
+    def _cancel_call(self, params: Raw | None) -> None:
+        if params is None:
+            return
+        request_id = decode(_CancelRequest, params).request_id
+        call = self._calls.get(request_id)
+        if call is not None:  # an unknown or finished id is ignored (rule 209)
+            call.cancel()
+
+    def _complain(self, malformed: Malformed) -> None:
+        """Answers what cannot be read, if anybody can use the answer; the connection lives."""
+        _log.warning("skipped a malformed line: %s", malformed.why)
+        if malformed.kind == "response":
+            pending = self._pending.pop(malformed.id, None) if type(malformed.id) is int else None
+            if pending is not None and not pending.is_abandoned:
+                self.flow.note_answered(pending.lane)
+                pending.settle(None, RemoteProtocolError(malformed.why, code=malformed.code))
+        elif malformed.id is not UNSET:
+            self.outbox.send(write_error(malformed.id, malformed.code, malformed.why))
+        else:
+            # Nobody can match an answer without an id, and a noisy peer would get one for each line of its noise.
+            now = monotonic()
+            if now - self._complained_at >= 1.0 and not self.outbox.is_full:
+                self._complained_at = now
+                self.outbox.send(write_error(None, malformed.code, malformed.why))
+
+    def _reporter(self, method: str) -> Callable[[Loss], None]:
+        return lambda loss: self.observers.lost(method, loss)
+
+    # The end
+
+    def _give_up(self, why: str) -> None:
+        """Called in the middle of a write, so the end comes in a turn of its own."""
+        asyncio.get_running_loop().call_soon(self._finish, ConnectionClosed(why))
+
+    def _finish(self, reason: ConnectionClosed) -> None:
+        if self.closed_by is not None:
+            return
+        self.closed_by = reason
+        for call in list(self._calls.values()):
+            call.cancel()
+        self.outbox.close()
+        self._transport.close()
+        pending, self._pending = self._pending, {}
+        for waiting in pending.values():
+            if not waiting.is_abandoned:
+                waiting.settle(None, reason)
+        try:
+            self._role.on_close(reason)
+        except Exception:
+            _log.exception("the role failed to close")
+        if self.observers:
+            self.observers.ended(reason.reason)
+        if not self._over.done():
+            self._over.set_result(None)
+
+
+def _request_error(error: ErrorObject) -> RequestError:
+    data = None
+    if error.data is not UNSET:
+        try:
+            data = decode(Any, error.data)
+        except ProtocolError:
+            _log.warning("the data of an error could not be read")
+    return RequestError(error.code, error.message, data)

@@ -1,0 +1,49 @@
+"""The seam between the peer and whatever moves its bytes.
+
+Owns the two protocols every transport is written against. Knows nothing of framing, JSON or processes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dragoman.errors import ConnectionClosed
+
+
+class Receiver(Protocol):
+    """Who gets the bytes; called on the event loop, in order, and must not block."""
+
+    def feed(self, data: bytes) -> None:
+        """Bytes as they came, split anywhere."""
+
+    def end(self, reason: ConnectionClosed) -> None:
+        """Nothing more will come. Called once, after the last `feed`; not after a `close` of our own."""
+
+    def drained(self) -> None:
+        """`unsent_bytes` fell to the low mark again."""
+
+
+class Transport(Protocol):
+    """A way to move bytes in both directions. After `end` it can still be written to, until it is closed."""
+
+    def start(self, receiver: Receiver) -> None:
+        """Let data flow to `receiver`; needs a running event loop."""
+
+    def write(self, data: bytes) -> None:
+        """Take all of `data` without blocking. Does nothing once the transport is closed or broken."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was written and has not left yet: the measure for backpressure."""
+
+    def pause_reading(self) -> None:
+        """Stop feeding. If the transport ends meanwhile, what already arrived is fed before `end`."""
+
+    def resume_reading(self) -> None:
+        """Feed again."""
+
+    def close(self) -> None:
+        """Call the receiver no more and let go. What was written is still flushed, within a bound."""
+
+    async def wait_closed(self) -> None:
+        """Return when everything is released: file descriptors closed, process reaped."""
