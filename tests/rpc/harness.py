@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -61,7 +61,7 @@ class RawEnd:
 
 
 class HotFrame(msgspec.Struct):
-    method: str
+    method: Literal["hot"]
     params: dict[str, Any]
 
 

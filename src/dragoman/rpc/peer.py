@@ -27,7 +27,7 @@ from dragoman.wire import (
     Notification,
     Request,
     Response,
-    is_utf8,
+    decode_run,
     read_message,
     refuse,
     write_error,
@@ -49,9 +49,6 @@ T = TypeVar("T")
 
 CANCEL_REQUEST = "$/cancel_request"
 
-# A hot line is read in one pass only while it is this small: limits on nesting and number of values are checked on
-# the way through `read_message`, and below this size nothing can be large.
-_RUN_BYTES = 512 * 1024
 # Every known writer puts the method into the first bytes of a line; where it stands later nothing is lost but speed.
 _MARK_BYTES = 128
 
@@ -103,7 +100,7 @@ class Peer:
         self._role = role
         self._framer = Framer(limits.message_bytes)
         self._hot_mark = role.hot_mark
-        self._hot_decoder = role.hot_decoder
+        self._hot_decode = None if role.hot_decoder is None else role.hot_decoder.decode
         self._pending: dict[int, Pending] = {}
         self._next_id = 0
         self._calls: dict[int | str | None, Call] = {}
@@ -219,9 +216,9 @@ class Peer:
             return
         self.outbox.cork()
         try:
-            if len(frames) == 1 or not self._handle_run(data, frames):
-                for frame in frames:
-                    self._handle(frame)
+            at = 0
+            while at < len(frames):
+                at += self._handle_run(frames, at) or self._handle(frames[at])
         finally:
             self.outbox.uncork()
 
@@ -236,37 +233,25 @@ class Peer:
 
     # The in-order step
 
-    def _handle_run(self, data: bytes, frames: list[Frame]) -> bool:
-        """Decodes a run of nothing but hot lines in one pass; False when it is not such a run."""
-        if self._hot_decoder is None or data.count(self._hot_mark) != len(frames) or len(data) > _RUN_BYTES:
-            return False
-        try:
-            block = b"\n".join(frames)  # type: ignore[arg-type]  # a frame that is no line ends up below
-            if not block.isascii() and not is_utf8(block):
-                return False
-            messages = self._hot_decoder.decode_lines(block)
-        except (TypeError, ValueError, RecursionError):
-            return False
-        if len(messages) != len(frames):
-            return False
-        if self.observers:
-            for line in block.split(b"\n"):
-                self.observers.received(line)
-        self._role.on_hot(messages, len(block))
-        return True
-
-    def _handle(self, frame: Frame) -> None:
-        if not isinstance(frame, bytes):
-            malformed = refuse(frame)
+    def _handle_run(self, frames: list[Frame], start: int) -> int:
+        """Hands on the hot notifications that stand here one after another; returns how many there were."""
+        first = frames[start]
+        if self._hot_decode is None or not isinstance(first, bytes) or self._hot_mark not in first[:_MARK_BYTES]:
+            return 0
+        run = decode_run(frames, self._hot_decode, start)
+        if run:
+            lines: list[Any] = frames[start : start + len(run)]
             if self.observers:
-                self.observers.received(malformed.raw)
-            self._complain(malformed)
-            return
+                for line in lines:
+                    self.observers.received(line)
+            self._role.on_hot(run, sum(map(len, lines)))
+        return len(run)
+
+    def _handle(self, frame: Frame) -> int:
+        """Handles one frame of any kind."""
+        message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
         if self.observers:
-            self.observers.received(frame)
-        if self._hot_mark in frame[:_MARK_BYTES] and self._handle_hot(frame):
-            return
-        message = read_message(frame)
+            self.observers.received(frame if isinstance(frame, bytes) else frame.head)
         if isinstance(message, Response):
             self._settle(message)
         elif isinstance(message, Request):
@@ -275,16 +260,7 @@ class Peer:
             self._notified(message)
         else:
             self._complain(message)
-
-    def _handle_hot(self, line: bytes) -> bool:
-        if self._hot_decoder is None or len(line) > _RUN_BYTES or not (line.isascii() or is_utf8(line)):
-            return False
-        try:
-            message = self._hot_decoder.decode(line)
-        except (ValueError, RecursionError):
-            return False
-        self._role.on_hot([message], len(line))
-        return True
+        return 1
 
     def _settle(self, message: Response) -> None:
         pending = self._pending.pop(message.id, None) if type(message.id) is int else None

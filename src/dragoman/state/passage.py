@@ -1,0 +1,131 @@
+"""Content that arrives in chunks and is read as a whole, linear in both.
+
+A chunk costs one list append. Reading joins what is new since the last read, so reading after every chunk is linear
+too. Runs of plain text become one block; everything else (images, annotated text, blocks this version does not know)
+stays the block it was, in its place. Knows nothing of roles, turns or sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar, overload
+
+from dragoman.schema import UNSET
+from dragoman.schema.v1 import TextContent
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from dragoman.schema import UnsetType
+    from dragoman.schema.v1 import ContentBlock
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class View(Sequence[T_co]):
+    """A list that can be looked at and not changed; slices are tuples. It follows the state; `tuple(view)` does not."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: list[T_co]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        return tuple(self._items[index]) if isinstance(index, slice) else self._items[index]
+
+    def __iter__(self) -> Iterator[T_co]:
+        return iter(self._items)
+
+    def __repr__(self) -> str:
+        return f"View({self._items!r})"
+
+
+class Passage:
+    """Text and other content blocks, growing at the end."""
+
+    __slots__ = ("_changes", "_closed", "_meta", "_pending", "_run", "_text", "_turn")
+
+    def __init__(self, turn: int | None = None) -> None:
+        self._turn = turn
+        self._meta: dict[str, Any] | None = None
+        self._pending: list[str] = []  # plain text not yet part of _text
+        self._text = ""
+        self._closed: list[ContentBlock] = []  # blocks before the run of plain text that is still growing
+        self._run = 0  # where in _text that run begins
+        self._changes = 0  # absorbed ones; the pending ones are counted by their list
+
+    @property
+    def text(self) -> str:
+        """All text so far, without the other blocks."""
+        return self._absorb()
+
+    @property
+    def blocks(self) -> tuple[ContentBlock, ...]:
+        """Everything so far in order, neighbouring plain texts as one block."""
+        self._absorb()
+        run = self._text[self._run :]
+        return (*self._closed, TextContent(run)) if run else tuple(self._closed)
+
+    @property
+    def meta(self) -> dict[str, Any] | None:
+        """The last `_meta` that came with a chunk or an upsert."""
+        return self._meta
+
+    @property
+    def turn(self) -> int | None:
+        """Index of the turn in which this began; None for a replay or between turns."""
+        return self._turn
+
+    @property
+    def revision(self) -> int:
+        """Grows with each change of this item."""
+        return self._changes + len(self._pending)
+
+    def _absorb(self) -> str:
+        pending = self._pending
+        if pending:
+            # With the attribute let go, `text` is the only reference and CPython grows the string in place: reading
+            # after every chunk copies the new part only, unless the reader still holds the old string.
+            text = self._text
+            self._text = ""
+            text += "".join(pending)
+            self._text = text
+            self._changes += len(pending)
+            pending.clear()
+        return self._text
+
+    def _append(self, block: ContentBlock) -> None:
+        """Add one block of any kind."""
+        if type(block) is TextContent and block.annotations is UNSET and block.meta is UNSET:
+            self._pending.append(block.text)
+            return
+        self._absorb()
+        if self._run < len(self._text):
+            self._closed.append(TextContent(self._text[self._run :]))
+        if type(block) is TextContent:
+            self._text += block.text
+        self._closed.append(block)
+        self._run = len(self._text)
+        self._changes += 1
+
+    def _replace(self, blocks: Iterable[ContentBlock] | None) -> None:
+        """Drop what is there and start again with these blocks."""
+        self._absorb()
+        self._text = ""
+        self._closed.clear()
+        self._run = 0
+        self._changes += 1
+        for block in blocks or ():
+            self._append(block)
+
+    def _patch_meta(self, meta: dict[str, Any] | UnsetType | None) -> None:
+        if meta is not UNSET:
+            self._meta = meta
+            self._changes += 1

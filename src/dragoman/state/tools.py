@@ -1,0 +1,111 @@
+"""Tool calls, upserted in whatever order an agent tells of them (rules 242, 244).
+
+Real agents update ids they never announced, announce an id twice, or name a tool call only when they ask for
+permission. Each value is frozen: a change puts a new one in the mapping and at the old one's place in the timeline.
+Does not judge permissions and does not know what a tool does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.schema import UNSET
+from dragoman.schema.v1 import ToolCall
+from dragoman.state.messages import close_open
+
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+    from dragoman.schema.v1 import ToolCallContent, ToolCallLocation, ToolCallPatch, ToolCallStatus, ToolKind
+    from dragoman.state.session import SessionState
+
+FINISHED: Final = frozenset({"completed", "failed"})
+
+
+class ToolCallState(Struct, frozen=True):
+    """One tool call as far as it is known; compare by identity to see whether it changed."""
+
+    id: str
+    position: int  # in the timeline
+    turn: int | None = None  # index of the turn in which it was first heard of
+    title: str = ""
+    name: str | None = None
+    kind: ToolKind = "other"
+    status: ToolCallStatus = "pending"
+    content: tuple[ToolCallContent, ...] = ()
+    locations: tuple[ToolCallLocation, ...] = ()
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+    meta: dict[str, Any] | None = None
+    is_cancelled: bool = False
+    revision: int = 1
+
+    @property
+    def is_finished(self) -> bool:
+        """The agent said how it ended."""
+        return self.status in FINISHED
+
+    @property
+    def is_running(self) -> bool:
+        """More is to come: neither finished nor cut off by a cancelled turn."""
+        return not self.is_cancelled and self.status not in FINISHED
+
+
+def fold_tool_call(state: SessionState, call: ToolCall | ToolCallPatch) -> None:
+    upsert(state, call)
+
+
+def upsert(state: SessionState, call: ToolCall | ToolCallPatch) -> ToolCallState:
+    known = state._tools.get(call.tool_call_id)
+    if known is None or (type(call) is ToolCall and _is_over(state, known)):
+        close_open(state)
+        known = ToolCallState(call.tool_call_id, len(state._timeline), state._turn_index)
+        state._timeline.append(known)
+        changes = _changes(call)
+    else:
+        changes = _changes(call)
+        changes["revision"] = known.revision + 1
+        # "completed" proves that a cancel came too late; after "failed" it is the likely reason.
+        if changes.get("status") == "completed":
+            changes["is_cancelled"] = False
+    return _put(state, replace(known, **changes))
+
+
+def cancel_unfinished(state: SessionState, start: int) -> None:
+    """Mark what is unfinished from this place of the timeline on (rule 193); no wire status is made up (241)."""
+    for item in state._timeline[start:]:
+        if type(item) is ToolCallState and item.is_running:
+            _put(state, replace(item, is_cancelled=True, revision=item.revision + 1))
+
+
+def _put(state: SessionState, call: ToolCallState) -> ToolCallState:
+    state._tools[call.id] = call
+    state._timeline[call.position] = call
+    return call
+
+
+def _is_over(state: SessionState, known: ToolCallState) -> bool:
+    """Whether an announcement is a new call under an old id: some agents number their calls anew in each turn."""
+    return state._running is not None and known.turn != state._turn_index and not known.is_running
+
+
+def _changes(call: ToolCall | ToolCallPatch) -> dict[str, Any]:
+    # Of all updates of v1 only session_info_update can take something back: here null is "nothing to say".
+    changes: dict[str, Any] = {}
+    for name in ("title", "name", "kind", "status", "meta"):
+        value = getattr(call, name)
+        if value is not UNSET and value is not None:
+            changes[name] = value
+    for name in ("content", "locations"):
+        value = getattr(call, name)
+        if value is not UNSET and value is not None:
+            changes[name] = tuple(value)
+    # Any JSON value, null among them (rule 249).
+    for name in ("raw_input", "raw_output"):
+        value = getattr(call, name)
+        if value is not UNSET:
+            changes[name] = value
+    return changes
