@@ -28,6 +28,7 @@ class RawEnd:
         self.transport = transport
         self.lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.ended: asyncio.Future[ConnectionClosed] = asyncio.get_running_loop().create_future()
+        self.has_room = asyncio.Event()
         self._partial = b""
         transport.start(self)
 
@@ -40,7 +41,7 @@ class RawEnd:
         self.ended.set_result(reason)
 
     def drained(self) -> None:
-        pass
+        self.has_room.set()
 
     def send(self, *messages: object) -> None:
         """Writes messages in one piece: objects as JSON, bytes as they are."""

@@ -227,9 +227,14 @@ class Peer:
 
     def end(self, reason: ConnectionClosed) -> None:
         """The transport is over: what arrived is handled first, then everybody is told."""
-        for line in self._framer.end():
-            self._handle(line)
-        self._finish(reason)
+        frames = self._framer.end()
+        for frame in frames:
+            self._handle(frame)
+        if frames:
+            # A request in the last line is worth its answer if the handler has it at hand: its first step comes first.
+            asyncio.get_running_loop().call_soon(self._finish, reason)
+        else:
+            self._finish(reason)
 
     # The in-order step
 

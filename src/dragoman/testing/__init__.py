@@ -1,0 +1,20 @@
+"""Both ends of the protocol by script: for tests, demos and a first look at every feature.
+
+Knows the two roles; is imported by no other part of the library. Nothing here is a real agent, and everything says so.
+Read `script.py` first: one keyword, one feature.
+"""
+
+from dragoman.testing.pair import linked
+from dragoman.testing.script import KEYWORDS
+from dragoman.testing.scripted_agent import scripted_agent
+from dragoman.testing.scripted_client import FilesInMemory, RealTerminals, ScriptedAnswers, ScriptedClient
+
+__all__ = [
+    "KEYWORDS",
+    "FilesInMemory",
+    "RealTerminals",
+    "ScriptedAnswers",
+    "ScriptedClient",
+    "linked",
+    "scripted_agent",
+]
