@@ -339,7 +339,7 @@ class Peer:
             if pending is not None and not pending.is_abandoned:
                 self.flow.note_answered(pending.lane)
                 pending.settle(None, RemoteProtocolError(malformed.why, code=malformed.code))
-        elif malformed.id is not UNSET:
+        elif malformed.id is not UNSET and malformed.id is not None:
             self.outbox.send(write_error(malformed.id, malformed.code, malformed.why))
         else:
             # Nobody can match an answer without an id, and a noisy peer would get one for each line of its noise.
