@@ -10,8 +10,6 @@ import logging
 import os.path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from dragoman.errors import RequestError
 from dragoman.schema import CLIENT_METHODS, UNSET, decode, v1
 
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.client")
 
+_NO_PARAMS = b"{}"
 _NO_PERMISSION = v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
 # What a person is asked, and the answer when the asking ends without one.
 _QUESTIONS: dict[str, object] = {
@@ -91,11 +90,13 @@ class ServiceDesk:
         if method is None or not method.is_stable:
             if extension is None or (method is not None and not self._is_unstable):
                 raise RequestError.method_not_found(call.method)
-            return _extend(extension, call.params)
+            return _extend(
+                extension, decode(Any if method is None else method.params, call.params or _NO_PARAMS, report)
+            )
         handler = self._handlers.get(call.method)
         if handler is None or method.kind != "request":
             raise RequestError.method_not_found(call.method)
-        params = decode(method.params, call.params if call.params is not None else b"{}", report)
+        params = decode(method.params, call.params or _NO_PARAMS, report)
         session = self._session_of(params)
         if call.method in _QUESTIONS:
             self._open_question(call, session)
@@ -112,7 +113,7 @@ class ServiceDesk:
                 return work
             return None
         extension = self._services.extensions.get(method)
-        return None if extension is None else _extend(extension, params)
+        return None if extension is None else _extend(extension, decode(Any, params or _NO_PARAMS))
 
     def _session_of(self, params: Any) -> Session | None:
         session_id = getattr(params, "session_id", UNSET)
@@ -196,8 +197,8 @@ async def _answer(handler: Callable[[Any, Any], Awaitable[object]], params: Any,
     return await handler(params, session)
 
 
-async def _extend(extension: Callable[[Any], Awaitable[Any]], params: Raw | None) -> object:
-    return await extension(None if params is None else msgspec.json.decode(params))
+async def _extend(extension: Callable[[Any], Awaitable[Any]], params: Any) -> object:
+    return await extension(params)
 
 
 def _require_absolute(path: str, where: str = "$.path") -> None:

@@ -1,0 +1,62 @@
+"""Names every message of the protocol: generated types, the method table, the codec.
+
+It does not know what a message means, who sent it, or how lines are framed. Read `parts.py` first, then any file
+of `v1/`; `tools/schema` writes those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET, UnsetType
+
+from dragoman.schema import v1
+from dragoman.schema.codec import Loss, decode, decoder, encode
+from dragoman.schema.gates import is_advertised
+from dragoman.schema.methods import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Method
+from dragoman.schema.parts import RequestId, Unknown
+
+if TYPE_CHECKING:
+    from dragoman.schema.stability import UNSTABLE_MEMBERS, UNSTABLE_TYPES, find_unstable
+    from dragoman.schema.v1 import *  # noqa: F403
+
+__all__ = [
+    "AGENT_METHODS",
+    "CLIENT_METHODS",
+    "PROTOCOL_METHODS",
+    "PROTOCOL_VERSION",
+    "SCHEMA_VERSION",
+    "UNSET",
+    "UNSTABLE_MEMBERS",
+    "UNSTABLE_TYPES",
+    "Loss",
+    "Method",
+    "RequestId",
+    "Unknown",
+    "UnsetType",
+    "decode",
+    "decoder",
+    "encode",
+    "find_unstable",
+    "is_advertised",
+    "v1",
+]
+
+PROTOCOL_VERSION: Final = 1
+# The schema carries no version of its own: this is the release of the official TypeScript SDK that published it.
+SCHEMA_VERSION: Final = "2.4.0"
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in ("UNSTABLE_TYPES", "UNSTABLE_MEMBERS", "find_unstable"):
+            from dragoman.schema import stability
+
+            value = getattr(stability, name)
+        elif name in v1.__all__:
+            value = getattr(v1, name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = value
+        return value

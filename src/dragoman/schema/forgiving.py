@@ -1,0 +1,238 @@
+"""The second look at a value the strict pass refused.
+
+Unknown variants are kept as `Unknown`; what is invalid follows the schema's mark of the nearest member around it
+(default on error, skip invalid items, default on null), and without a mark the whole value fails with its path.
+It sees builtins, never bytes, and is never on the way of clean traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from msgspec import UNSET, inspect
+
+from dragoman.errors import RemoteProtocolError
+from dragoman.schema.codec import Loss
+from dragoman.schema.parts import Choice, Unknown
+from dragoman.schema.v1.marks import LENIENT_NAMES, MARKS
+
+_INT64_MAX: Final = 2**63 - 1
+_UINT64_MAX: Final = 2**64 - 1
+_META_ONLY: Final = {"_meta": "e"}
+_shapes: Final[dict[Any, inspect.Type]] = {}
+
+
+class _MisfitError(Exception):
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+
+def read(kind: Any, value: Any, report: Callable[[Loss], None] | None) -> Any:
+    """`value` as `kind`, as far as the marks allow.
+
+    Raises:
+        RemoteProtocolError: -32602 with the path of the member that does not fit.
+    """
+    losses: list[Loss] = []
+    shape = _shape(kind)
+    if value is None and isinstance(shape, inspect.StructType) and not any(field.required for field in shape.fields):
+        value = {}  # rules 109 and 279: a null result means the empty object
+    try:
+        result = _Reader(losses).read(shape, value, "$")
+    except _MisfitError as error:
+        raise RemoteProtocolError(error.why, path=error.path) from None
+    if report is not None:
+        for loss in losses:
+            report(loss)
+    return result
+
+
+def _shape(kind: Any) -> inspect.Type:
+    try:
+        return _shapes[kind]
+    except KeyError:
+        made = _shapes[kind] = inspect.type_info(kind)
+        return made
+
+
+def _name(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string", list: "an array"}
+    return names.get(type(value), "an object")
+
+
+def _no(path: str, expected: str, value: Any) -> _MisfitError:
+    return _MisfitError(path, f"expected {expected}, got {_name(value)}")
+
+
+class _Reader:
+    def __init__(self, losses: list[Loss]) -> None:
+        self.losses = losses
+
+    def read(self, shape: inspect.Type, value: Any, path: str, marks: str = "") -> Any:
+        match shape:
+            case inspect.AnyType():
+                return value
+            case inspect.StructType():
+                return self._struct(shape, value, path)
+            case inspect.ListType():
+                return self._list(shape, value, path, marks)
+            case inspect.DictType():
+                return self._dict(shape, value, path)
+            case inspect.UnionType():
+                return self._union(shape, value, path, marks)
+            case inspect.CustomType():
+                return self._choice(shape.cls, value, path)
+        return _scalar(shape, value, path)
+
+    def _struct(self, shape: inspect.StructType, value: Any, path: str) -> Any:
+        if type(value) is not dict:
+            raise _no(path, "an object", value)
+        name = shape.cls.__name__
+        self._check_tag(shape, value, path)
+        marks = MARKS.get(name, _META_ONLY)
+        members: dict[str, Any] = {}
+        for field in shape.fields:
+            wire = field.encode_name
+            if wire not in value and wire in LENIENT_NAMES.get(name, ()):
+                wire = LENIENT_NAMES[name][wire]
+                if wire in value:
+                    self.losses.append(Loss(f"{path}.{wire}", f"read as `{field.encode_name}`"))
+            if wire in value:
+                members[field.name] = self._member(field, value[wire], f"{path}.{wire}", marks.get(wire, ""))
+            elif field.required:
+                raise _MisfitError(f"{path}.{field.encode_name}", "a required member is missing")
+        try:
+            return shape.cls(**members)
+        except ValueError as error:
+            raise _MisfitError(path, str(error)) from None
+
+    @staticmethod
+    def _check_tag(shape: inspect.StructType, value: dict[str, Any], path: str) -> None:
+        if shape.tag_field is not None and value.get(shape.tag_field, shape.tag) != shape.tag:
+            raise _MisfitError(f"{path}.{shape.tag_field}", f"expected `{shape.tag}`")
+
+    def _member(self, field: inspect.Field, value: Any, path: str, marks: str) -> Any:
+        default: Any = [] if field.required else UNSET
+        if value is None and "n" in marks and not _accepts_null(field.type):
+            self.losses.append(Loss(path, "null read as the default"))
+            return default
+        if "e" not in marks:
+            return self.read(field.type, value, path, marks)
+        known = len(self.losses)
+        try:
+            return self.read(field.type, value, path, marks)
+        except _MisfitError as error:
+            del self.losses[known:]
+            self.losses.append(Loss(error.path, f"{error.why}; the default was taken for {path}"))
+            return default
+
+    def _list(self, shape: inspect.ListType, value: Any, path: str, marks: str) -> list[Any]:
+        if type(value) is not list:
+            raise _no(path, "an array", value)
+        items = []
+        for index, each in enumerate(value):
+            known = len(self.losses)
+            try:
+                items.append(self.read(shape.item_type, each, f"{path}[{index}]"))
+            except _MisfitError as error:
+                if "s" not in marks:
+                    raise
+                del self.losses[known:]
+                self.losses.append(Loss(error.path, f"{error.why}; item {index} of {path} was skipped"))
+        return items
+
+    def _dict(self, shape: inspect.DictType, value: Any, path: str) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise _no(path, "an object", value)
+        # Keys are the peer's words (names of environment variables, say) and stay out of messages.
+        return {key: self.read(shape.value_type, each, f"{path}[...]") for key, each in value.items()}
+
+    def _choice(self, choice: type, value: Any, path: str) -> Any:
+        assert isinstance(choice, Choice)
+        try:
+            chosen = choice.pick(value)
+        except ValueError as error:
+            raise _MisfitError(path, str(error)) from None
+        if isinstance(chosen, Unknown):
+            return chosen
+        return self.read(_shape(chosen), value, path)
+
+    def _union(self, shape: inspect.UnionType, value: Any, path: str, marks: str) -> Any:
+        if value is None and _accepts_null(shape):
+            return None
+        others = [each for each in shape.types if not isinstance(each, inspect.NoneType)]
+        if len(others) == 1:
+            return self.read(others[0], value, path, marks)
+        if isinstance(others[0], inspect.StructType) and isinstance(others[1], inspect.StructType):
+            return self._variant([each for each in others if isinstance(each, inspect.StructType)], value, path)
+        for each in others:
+            try:
+                return self.read(each, value, path, marks)
+            except _MisfitError:
+                continue
+        raise _MisfitError(path, f"{_name(value)} is not allowed here or is out of range")
+
+    def _variant(self, variants: list[inspect.StructType], value: Any, path: str) -> Any:
+        if type(value) is not dict:
+            raise _no(path, "an object", value)
+        field = variants[0].tag_field
+        assert field is not None
+        tag = value.get(field)
+        if type(tag) is not str:
+            why = "a required member is missing" if field not in value else f"expected a string, got {_name(tag)}"
+            raise _MisfitError(f"{path}.{field}", why)
+        for variant in variants:
+            if variant.tag == tag:
+                return self._struct(variant, value, path)
+        return Unknown(tag, value)
+
+
+def _accepts_null(shape: inspect.Type) -> bool:
+    if isinstance(shape, inspect.UnionType):
+        return any(isinstance(each, inspect.NoneType) for each in shape.types)
+    return isinstance(shape, (inspect.NoneType, inspect.AnyType))
+
+
+def _scalar(shape: inspect.Type, value: Any, path: str) -> Any:
+    match shape:
+        case inspect.StrType():
+            if type(value) is not str:
+                raise _no(path, "a string", value)
+            if len(value) < (shape.min_length or 0):
+                raise _MisfitError(path, f"expected a string of at least {shape.min_length} characters")
+            return value
+        case inspect.BoolType():
+            if type(value) is not bool:
+                raise _no(path, "a boolean", value)
+            return value
+        case inspect.IntType():
+            return _integer(shape, value, path)
+        case inspect.FloatType():
+            if type(value) not in (int, float):
+                raise _no(path, "a number", value)
+            try:
+                return float(value)
+            except OverflowError:
+                raise _MisfitError(path, "expected a number a double can hold") from None
+        case inspect.LiteralType():
+            if value not in shape.values:
+                raise _MisfitError(path, "not one of the values allowed here")
+            return value
+    raise _MisfitError(path, f"{_name(value)} is not allowed here")
+
+
+def _integer(shape: inspect.IntType, value: Any, path: str) -> int:
+    low = shape.ge if shape.ge is not None else -_INT64_MAX - 1
+    high = shape.le if shape.le is not None else _INT64_MAX
+    if low == 0 and high == _INT64_MAX:
+        high = _UINT64_MAX  # msgspec cannot state this bound, see `parts.UInt64`
+    if type(value) is not int:
+        raise _no(path, "an integer", value)
+    if not low <= value <= high:
+        raise _MisfitError(path, f"expected an integer from {low} to {high}")
+    return value

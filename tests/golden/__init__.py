@@ -1,0 +1,1 @@
+"""Recorded and hand-written conversations read and written back."""

@@ -1,0 +1,1 @@
+"""The generated types, the codec and the generator."""
