@@ -328,7 +328,8 @@ class Peer:
             return
         request_id = decode(_CancelRequest, params).request_id
         call = self._calls.get(request_id)
-        if call is not None:  # an unknown or finished id is ignored (rule 209)
+        # An unknown or finished id is ignored (rule 209), and a repetition must not interrupt a handler's clean-up.
+        if call is not None and not call.is_cancelled:
             call.cancel()
 
     def _complain(self, malformed: Malformed) -> None:

@@ -1,0 +1,13 @@
+"""Children that never leak.
+
+Owns starting a program in its own session, noticing its end at once, and making sure that its whole tree is gone.
+Knows nothing of JSON or of the protocol; never waits for a process it did not start. Read `child.py` first.
+"""
+
+from __future__ import annotations
+
+from dragoman.process.child import Child, Patience
+from dragoman.process.launch import MARKER_VARIABLE
+from dragoman.process.sweep import Spare
+
+__all__ = ["MARKER_VARIABLE", "Child", "Patience", "Spare"]

@@ -1,0 +1,288 @@
+"""A program we started, from spawn until its whole tree is gone.
+
+Owns the stderr drain and the ladder: stdin closed, TERM to the group, KILL to the group, sweep of what escaped. The
+ladder runs in a task of its own and also after the child ended by itself, because launchers like `npx` leave the real
+agent behind. Who takes the pipes decides what goes through them; this module does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, repeat
+from typing import Final, NamedTuple
+
+from dragoman.process.exits import ExitWatch
+from dragoman.process.guard import guard, kill_now
+from dragoman.process.launch import Launched, StrPath, launch
+from dragoman.process.proctable import group_is_alive
+from dragoman.process.ring import TAIL_BYTES, Ring
+from dragoman.process.sweep import Spare, sweeper
+
+_log = logging.getLogger("dragoman.process")
+
+_READ_BYTES: Final = 1 << 16  # what a pipe holds
+_LAST_WORDS_BYTES: Final = 1 << 20  # read from stderr at exit at most: the largest pipe; a grandchild may go on writing
+_KILL_SECONDS: Final = 2.0  # SIGKILL is immediate unless the process hangs inside the kernel
+_GROUP_POLL_SECONDS: Final = (0.005, 0.01, 0.02, 0.05)  # then the last one again; there is no event for a group's end
+
+
+class Patience(NamedTuple):
+    """How long the ladder waits on its steps.
+
+    Of twenty agents measured on a slow machine most end within 1.4 s of stdin EOF; the others need the signal, so more
+    patience with EOF only makes their users wait.
+    """
+
+    stdin_seconds: float = 2.0
+    term_seconds: float = 3.0
+
+
+PATIENCE: Final = Patience()
+
+
+class Child:
+    """A running program in its own session. `close` it; if that is forgotten it is killed with this program."""
+
+    def __init__(
+        self,
+        launched: Launched,
+        *,
+        spare: Spare = (),
+        patience: Patience = PATIENCE,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> None:
+        self.pid = launched.pid
+        self.marker = launched.marker
+        self.returncode: int | None = None
+        self.was_signalled = False
+        """The ladder had to use a signal while the child was still running."""
+        self._stdin, self._stdout, self._stderr = launched.stdin, launched.stdout, launched.stderr
+        self._ring = Ring()
+        self._on_stderr = on_stderr
+        self._spare = spare
+        self._patience = patience
+        self._loop = asyncio.get_running_loop()
+        self._exit: asyncio.Future[None] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._ladder: asyncio.Task[None] | None = None
+        self._exit_callbacks: list[Callable[[], None]] = []
+        guard.watch(self.pid, self.marker, spare)
+        self._watch = ExitWatch(self.pid, self._loop, self._on_exit)
+        os.set_blocking(self._stderr, False)
+        self._loop.add_reader(self._stderr, self._read_stderr)
+
+    @classmethod
+    def spawn(
+        cls,
+        argv: Sequence[StrPath],
+        *,
+        cwd: StrPath | None = None,
+        env: Mapping[str, str | None] | None = None,
+        inherit_env: bool = True,
+        spare: Spare = (),
+        patience: Patience = PATIENCE,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> Child:
+        """Start a program; needs a running event loop.
+
+        `env` adds to this program's environment (None removes a variable); with `inherit_env=False` it is all there is.
+
+        Raises:
+            ConfigError: the command or the directory cannot be used.
+            DragomanError: the system could not start one more program.
+        """
+        asyncio.get_running_loop()  # fail before there is a process to lose
+        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env)
+        try:
+            return cls(launched, spare=spare, patience=patience, on_stderr=on_stderr)
+        except BaseException:
+            kill_now(launched.pid, launched.marker, spare)
+            launched.close()
+            raise
+
+    @property
+    def is_running(self) -> bool:
+        return not self._exit.done()
+
+    def take_pipes(self) -> tuple[int, int]:
+        """Our ends of its stdin and stdout; the caller closes them from now on, stdin before `close`."""
+        pipes = self._stdin, self._stdout
+        self._stdin = self._stdout = -1
+        return pipes
+
+    def stderr_tail(self, size_bytes: int = TAIL_BYTES) -> str:
+        """Its last words on stderr as text."""
+        return self._ring.tail(size_bytes)
+
+    def stderr_kept(self) -> bytes:
+        """Everything of stderr that is still kept (the last MiB)."""
+        return self._ring.kept()
+
+    def when_exited(self, callback: Callable[[], None]) -> None:
+        """Call `callback` on the loop as soon as the child itself ended, whatever its descendants do."""
+        if self._exit.done():
+            self._loop.call_soon(callback)
+        else:
+            self._exit_callbacks.append(callback)
+
+    async def wait(self) -> int | None:
+        """Its return code, negative for a signal; None if the program took the status away from us."""
+        await asyncio.shield(self._exit)
+        return self.returncode
+
+    def begin_close(self) -> None:
+        """Start the ladder if it is not under way; it goes on whether or not anybody waits for it."""
+        self._stdin = _closed(self._stdin)
+        if self._ladder is not None or self._gone.done():
+            return
+        if self._loop.is_closed():
+            self._kill_now()
+        else:
+            self._ladder = self._loop.create_task(self._end_tree(), name=f"dragoman-end-{self.pid}")
+
+    async def close(self) -> None:
+        """End the child and everything it started; return when all of it is gone."""
+        self.begin_close()
+        await self.wait_gone()
+
+    async def wait_gone(self) -> None:
+        """Return when the child has ended, and everything it started with it."""
+        if not self._gone.done():
+            await asyncio.shield(self._gone)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_watch") and not self._gone.done():
+            self._kill_now()  # first, because a warning may be an error
+            warnings.warn(f"child {self.pid} was never closed", ResourceWarning, source=self, stacklevel=2)
+
+    async def _end_tree(self) -> None:
+        try:
+            await self._ask_to_end()
+            self._signal_group(signal.SIGKILL)
+            await asyncio.wait({self._exit}, timeout=_KILL_SECONDS)
+            if not self._exit.done():
+                _log.warning("process %d cannot be killed; it hangs inside the kernel", self.pid)
+            await self._sweep()
+        except asyncio.CancelledError:
+            # Nobody has this task but the loop, which is being torn down: there is no time for patience.
+            self._kill_now()
+        finally:
+            self._release()
+
+    async def _ask_to_end(self) -> None:
+        await asyncio.wait({self._exit}, timeout=self._patience.stdin_seconds)
+        if not self._group_is_alive():
+            return
+        self._signal_group(signal.SIGTERM)
+        deadline = time.monotonic() + self._patience.term_seconds
+        await asyncio.wait({self._exit}, timeout=self._patience.term_seconds)
+        for seconds in chain(_GROUP_POLL_SECONDS, repeat(_GROUP_POLL_SECONDS[-1])):
+            if not self._group_is_alive() or time.monotonic() > deadline:
+                return
+            await asyncio.sleep(seconds)
+
+    def _group_is_alive(self) -> bool:
+        return not self._exit.done() or group_is_alive(self.pid)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        """A group keeps its number as long as one member lives, so after an exit this is asked before it is used."""
+        if not self._group_is_alive():
+            return
+        self.was_signalled = self.was_signalled or not self._exit.done()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    async def _sweep(self) -> None:
+        swept: asyncio.Future[None] = self._loop.create_future()
+
+        def done() -> None:
+            guard.forget(self.pid)
+            with suppress(RuntimeError):  # the loop is closed, nobody listens any more
+                self._loop.call_soon_threadsafe(_resolve, swept)
+
+        sweeper.submit(self.marker, self._spare, done)
+        await swept
+
+    def _on_exit(self, returncode: int | None) -> None:
+        self.returncode = returncode
+        self._read_last_words()
+        self.begin_close()
+        self._announce_exit()
+
+    def _announce_exit(self) -> None:
+        _resolve(self._exit)
+        callbacks, self._exit_callbacks = self._exit_callbacks, []
+        for callback in callbacks:
+            try:
+                callback()
+            except Exception:  # whoever listens must not be able to stop the ladder
+                _log.exception("a callback for the end of process %d failed", self.pid)
+
+    def _kill_now(self) -> None:
+        """The way out without time or without a loop."""
+        self._watch.stop()
+        returncode = kill_now(self.pid, self.marker, self._spare)
+        if not self._exit.done():
+            self.returncode = returncode
+            self.was_signalled = True
+        self._release()
+
+    def _release(self) -> None:
+        if self._gone.done():
+            return
+        self._watch.stop()
+        self._read_last_words()
+        self._close_stderr()
+        self._stdin, self._stdout = _closed(self._stdin), _closed(self._stdout)
+        _resolve(self._gone)
+        if not self._exit.done():
+            self._announce_exit()
+
+    def _read_stderr(self) -> int:
+        """Read once; gives the number of bytes, 0 when there is nothing more now."""
+        try:
+            data = os.read(self._stderr, _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            self._close_stderr()
+            return 0
+        self._ring.add(data)
+        if self._on_stderr is not None:
+            try:
+                self._on_stderr(data)
+            except Exception:  # an observer must not be able to stop the drain, which would block the child
+                _log.exception("the observer of stderr failed")
+        return len(data)
+
+    def _read_last_words(self) -> None:
+        left = _LAST_WORDS_BYTES
+        while self._stderr >= 0 and left > 0 and (size := self._read_stderr()):
+            left -= size
+
+    def _close_stderr(self) -> None:
+        if self._stderr >= 0:
+            with suppress(RuntimeError):  # the loop may be closed
+                self._loop.remove_reader(self._stderr)
+            self._stderr = _closed(self._stderr)
+
+
+def _closed(fd: int) -> int:
+    if fd >= 0:
+        os.close(fd)
+    return -1
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        with suppress(RuntimeError):  # waiters on a closed loop cannot be told
+            future.set_result(None)

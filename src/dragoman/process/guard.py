@@ -1,0 +1,180 @@
+"""What remains to be killed when this program ends without tidying up.
+
+Owns the list of living process groups, the exit hook, and one small shell beside this program that reads a pipe: when
+this program dies, even by `kill -9`, the pipe ends and the shell kills every group still on its list. It reaches
+grandchildren, which PDEATHSIG does not; it works wherever `/bin/sh` does; and nothing depends on which thread forked.
+The shell lives only while a child does. Knows nothing of event loops.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from typing import Final
+
+from dragoman.process.sweep import Spare, sweep
+
+_log = logging.getLogger("dragoman.process")
+
+# Builtins only, so that nothing has to be found or started in the last moment. Signals a terminal or a supervisor sends
+# to everything must not remove the guard before it has done its work.
+_SCRIPT: Final = """
+trap '' HUP INT QUIT TERM
+groups=
+while read -r verb group; do
+    kept=
+    for each in $groups; do [ "$each" = "$group" ] || kept="$kept $each"; done
+    [ "$verb" = + ] && kept="$kept $group"
+    groups=$kept
+done
+for each in $groups; do kill -KILL "-$each"; done
+"""
+_DISMISS_SECONDS: Final = 2.0
+_REAP_SECONDS: Final = 2.0  # a process inside a dead device or network file system may never end
+
+
+class Guard:
+    """The living children of this program, by process group. All methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._members: dict[int, tuple[str, Spare]] = {}
+        self._shell: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._is_hooked = False
+        self._has_warned = False
+
+    def watch(self, group: int, marker: str, spare: Spare) -> None:
+        """From now on `group` does not outlive this program."""
+        with self._lock:
+            if not self._is_hooked:
+                self._is_hooked = True
+                atexit.register(self.kill_all)
+                os.register_at_fork(after_in_child=self._disown)
+            self._members[group] = (marker, spare)
+            self._tell(f"+ {group}\n")
+
+    def forget(self, group: int) -> None:
+        """`group` is gone. The last one takes the shell with it, so that no process and no descriptor stays."""
+        with self._lock:
+            if self._members.pop(group, None) is None:
+                return
+            self._tell(f"- {group}\n")
+            if self._members:
+                return
+            shell, pipe = self._shell, self._pipe
+            self._shell, self._pipe = None, -1
+        if shell is not None:
+            _dismiss(shell, pipe)
+
+    def kill_all(self) -> None:
+        """Kill what is left, at once: this program is ending."""
+        members = dict(self._members)
+        for group in members:
+            _kill_group(group)
+        for group in members:
+            _reap(group)
+        sweep(dict(members.values()))
+        for group in members:
+            self.forget(group)
+
+    def _tell(self, line: str) -> None:
+        for _ in range(2):
+            if self._shell is None and not self._start():
+                return
+            try:
+                os.write(self._pipe, line.encode())
+                return
+            except BrokenPipeError:
+                # Somebody killed the shell. A new one has to learn the whole list, this line's group included.
+                self._lose_shell()
+                line = "".join(f"+ {group}\n" for group in self._members)
+            except BlockingIOError:
+                _log.warning("the guard shell does not read; children may outlive this program if it is killed")
+                return
+
+    def _start(self) -> bool:
+        read_end = write_end = -1
+        try:
+            read_end, write_end = os.pipe()
+            self._shell = subprocess.Popen(
+                ["/bin/sh", "-c", _SCRIPT, "dragoman-guard"],
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={"DRAGOMAN_GUARD": "1"},  # without any, a sweep could take it for a process inside exec
+                close_fds=True,
+                start_new_session=True,
+            )
+            os.set_blocking(write_end, False)
+            self._pipe = write_end
+            return True
+        except OSError as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning("no guard shell (%s); children may outlive this program if it is killed", error)
+            if write_end >= 0:
+                os.close(write_end)
+            return False
+        finally:
+            if read_end >= 0:
+                os.close(read_end)
+
+    def _lose_shell(self) -> None:
+        if self._shell is not None:
+            shell, pipe = self._shell, self._pipe
+            self._shell, self._pipe = None, -1
+            _dismiss(shell, pipe)
+
+    def _disown(self) -> None:
+        """In a fork of this program: the children are the original's, and its copy of the pipe would hide its death."""
+        self._lock = threading.Lock()
+        self._members = {}
+        if self._shell is not None:
+            self._shell.returncode = 0  # not ours to wait for
+            os.close(self._pipe)
+            self._shell, self._pipe = None, -1
+
+
+def _dismiss(shell: subprocess.Popen[bytes], pipe: int) -> None:
+    os.close(pipe)
+    try:
+        shell.wait(_DISMISS_SECONDS)
+    except subprocess.TimeoutExpired:
+        shell.kill()
+        shell.wait()
+
+
+def kill_now(group: int, marker: str, spare: Spare) -> int | None:
+    """End a whole tree without patience and without an event loop; gives the leader's return code if it is known."""
+    _kill_group(group)
+    returncode = _reap(group)
+    sweep({marker: spare})
+    guard.forget(group)
+    return returncode
+
+
+def _kill_group(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _reap(pid: int) -> int | None:
+    deadline = time.monotonic() + _REAP_SECONDS
+    with suppress(ChildProcessError):  # collected before, by us or by somebody else
+        while time.monotonic() < deadline:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.001)
+    return None
+
+
+guard: Final = Guard()

@@ -1,0 +1,86 @@
+"""What `/proc` says about running processes.
+
+Owns reading it. Every function raises OSError for a process that is gone or not ours to read. Decides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+_READ_BYTES: Final = 1 << 16
+_DEAD: Final = "ZX"
+_KTHREADD: Final = 2  # the parent of all kernel threads
+
+
+class Status(NamedTuple):
+    """The part of `/proc/<pid>/stat` that is needed here."""
+
+    state: str
+    parent: int
+    group: int
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state not in _DEAD
+
+    @property
+    def is_kernel_thread(self) -> bool:
+        return self.parent in (0, _KTHREADD)
+
+
+def is_readable() -> bool:
+    """Whether this system has a `/proc` with environments."""
+    return os.path.exists("/proc/self/environ")
+
+
+def pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def owner(pid: int) -> int:
+    return os.stat(f"/proc/{pid}").st_uid
+
+
+def status(pid: int) -> Status:
+    # The second field is the program's name in parentheses and may itself contain spaces and parentheses.
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return Status(fields[0].decode(), int(fields[1]), int(fields[2]))
+
+
+def environment(pid: int) -> bytes:
+    """Its environment at the last `exec`; empty for the dead, for kernel threads and in the middle of an `exec`."""
+    return _read(f"/proc/{pid}/environ")
+
+
+def command_line(pid: int) -> str:
+    return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode("utf-8", "surrogateescape")
+
+
+def group_is_alive(group: int) -> bool:
+    """Whether a process group has a member that runs."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    if not is_readable():
+        return True
+    # A dead member still counts for killpg until it is reaped, and in many containers nobody reaps orphans.
+    for pid in pids():
+        with suppress(OSError):
+            found = status(pid)
+            if found.group == group and found.is_alive:
+                return True
+    return False
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(fd, _READ_BYTES):
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        os.close(fd)

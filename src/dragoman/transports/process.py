@@ -1,0 +1,124 @@
+"""Bytes through the stdin and stdout of a program we start: how a client talks to an agent.
+
+Owns what the end of the program means for the connection: everything it wrote before is fed, then the connection ends
+with its exit code and its last words, even while a grandchild still holds the pipe. `dragoman.process` ends the tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import AgentExited, ConnectionClosed
+from dragoman.process.child import PATIENCE, Child, Patience
+from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dragoman.process.launch import StrPath
+    from dragoman.process.sweep import Spare
+    from dragoman.rpc.transport import Receiver
+
+
+class ProcessTransport(FdTransport):
+    """The transport of a client: a child process, spoken to through its standard streams."""
+
+    def __init__(self, child: Child, *, flush_seconds: float = FLUSH_SECONDS) -> None:
+        stdin, stdout = child.take_pipes()
+        super().__init__(stdout, stdin, peer="the agent", flush_seconds=flush_seconds)
+        self._child = child
+        child.when_exited(self._on_exit)
+
+    @classmethod
+    async def spawn(
+        cls,
+        argv: Sequence[StrPath],
+        *,
+        cwd: StrPath | None = None,
+        env: Mapping[str, str | None] | None = None,
+        inherit_env: bool = True,
+        spare: Spare = (),
+        patience: Patience = PATIENCE,
+        on_stderr: Callable[[bytes], None] | None = None,
+    ) -> ProcessTransport:
+        """Start an agent. `env` adds to this program's environment; `on_stderr` sees what the agent logs.
+
+        `spare` names escaped daemons to leave alone, `patience` says how long the agent may take to end.
+
+        Raises:
+            ConfigError: the command or the directory cannot be used.
+            DragomanError: the system could not start one more program.
+        """
+        child = Child.spawn(
+            argv, cwd=cwd, env=env, inherit_env=inherit_env, spare=spare, patience=patience, on_stderr=on_stderr
+        )
+        return cls(child)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while the agent runs; negative for a signal."""
+        return self._child.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The agent's last words on stderr, up to 4 KiB."""
+        return self._child.stderr_tail()
+
+    def start(self, receiver: Receiver) -> None:
+        """Let data flow to `receiver`; needs a running event loop."""
+        super().start(receiver)
+        if not self._child.is_running and self._loop is not None:
+            self._loop.call_soon(self._on_exit)
+
+    async def wait_closed(self) -> None:
+        """Return when the agent and everything it started are gone and the descriptors are closed."""
+        await super().wait_closed()
+        await self._child.wait_gone()
+
+    def _on_exit(self) -> None:
+        if self._receiver is None:
+            return  # comes again when somebody listens
+        try:
+            self._read_rest()
+        finally:  # whatever the receiver makes of the rest, it has to hear of the end
+            self._close_reading()
+            self._close_writing()
+            # A code that our own signal made says nothing about the agent.
+            returncode = None if self._child.was_signalled else self._child.returncode
+            self._end(AgentExited(returncode, self.stderr_tail))
+
+    def _at_end(self, why: str) -> None:
+        """It cannot say anything any more, so it is ended; its exit, usually already under way, ends the connection."""
+        self._close_writing()
+        self._child.begin_close()
+
+    def _abandon_input(self) -> None:
+        """An agent that waits for room in its stdout never sees the end of its stdin: read on, for nobody."""
+        if self._receiver is None or not self._child.is_running:
+            super()._abandon_input()
+        else:
+            self._receiver = _NOBODY
+            self.resume_reading()
+
+    def _close_writing(self) -> None:
+        super()._close_writing()
+        if self._is_closed:
+            self._child.begin_close()
+
+
+class _Nobody:
+    def feed(self, data: bytes) -> None:
+        pass
+
+    def end(self, reason: ConnectionClosed) -> None:
+        pass
+
+    def drained(self) -> None:
+        pass
+
+
+_NOBODY: Final = _Nobody()

@@ -1,0 +1,116 @@
+"""Who is found by the marker, who is ended, who is spared."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from dragoman.process import Child, proctable, sweep
+from dragoman.process.sweep import Spare, marked
+from tests.process.kit import DAEMON, Deaths, first_line, python
+
+# The name in its command line is what a quirk entry would hold.
+HUB = python(DAEMON, "--shared-hub-daemon")
+# A shared daemon that started something of its own.
+HUB_WITH_CHILD = python(
+    DAEMON.replace("os.write(1,", "os.posix_spawnp('sleep', ['sleep', '1000'], os.environ); os.write(1,")
+)
+
+
+async def daemon_after_close(argv: list[str], spare: Spare) -> tuple[int, str]:
+    child = Child.spawn(argv, spare=spare)
+    daemon = int(await first_line(child))
+    await child.close()
+    return daemon, child.marker
+
+
+def end(pids: list[int]) -> None:
+    deaths = Deaths(*pids)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    assert deaths.wait() == []
+
+
+@pytest.mark.parametrize("spare", [["--shared-hub-daemon"], lambda pid: "--shared-hub" in proctable.command_line(pid)])
+async def test_a_shared_daemon_is_spared(spare: Spare) -> None:
+    daemon, marker = await daemon_after_close(HUB, spare)
+    try:
+        assert marked(marker) == [daemon]
+    finally:
+        end([daemon])
+
+
+async def test_what_a_spared_daemon_started_is_spared_with_it() -> None:
+    daemon, marker = await daemon_after_close(HUB_WITH_CHILD, lambda pid: "import os" in proctable.command_line(pid))
+    kept = marked(marker)
+    try:
+        assert len(kept) == 2
+        assert daemon in kept
+    finally:
+        end(kept)
+
+
+@pytest.mark.parametrize("spare", [["--another-daemon"], (), lambda pid: False])
+async def test_a_daemon_nobody_named_is_ended(spare: Spare) -> None:
+    assert marked((await daemon_after_close(HUB, spare))[1]) == []
+
+
+async def test_a_failing_spare_function_does_not_keep_close_from_returning() -> None:
+    def fail(pid: int) -> bool:
+        raise ZeroDivisionError
+
+    daemon, marker = await daemon_after_close(HUB, fail)
+    assert marked(marker) == [daemon]
+    end([daemon])
+
+
+async def test_a_daemon_that_ignores_term_is_killed() -> None:
+    stubborn = DAEMON.replace("os.setsid()", "os.setsid(); import signal; signal.signal(15, signal.SIG_IGN)")
+    assert marked((await daemon_after_close(python(stubborn), ()))[1]) == []
+
+
+async def test_a_tree_that_keeps_forking_is_ended_or_given_up_within_the_bound() -> None:
+    # Each generation leaves the group, and starts the next one before it dies.
+    code = (
+        "import os\n"
+        "os.write(1, b'go\\n')\n"
+        "for _ in range(40):\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    os.setsid()\n"
+        "    import time; time.sleep(0.002)\n"
+        "time.sleep(1000)\n"
+    )
+    child = Child.spawn(python(code))
+    await first_line(child)
+    started = time.monotonic()
+    await child.close()
+    assert time.monotonic() - started < sweep.SWEEP_SECONDS + 5
+    assert marked(child.marker) == []
+
+
+async def test_without_pidfds_the_sweep_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, flags: int = 0) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    assert marked((await daemon_after_close(HUB, ()))[1]) == []
+
+
+async def test_without_proc_a_close_still_ends_the_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proctable, "is_readable", lambda: False)
+    child = Child.spawn(["sh", "-c", "sleep 1000 & sleep 1000 & cat"])
+    await child.close()
+    monkeypatch.undo()
+    assert marked(child.marker) == []
+
+
+def test_zombies_do_not_keep_a_group_alive() -> None:
+    pid = os.posix_spawnp("sh", ["sh", "-c", "exit 0"], os.environ, setsid=True)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    os.killpg(pid, 0)  # for this call the dead still count
+    assert not proctable.group_is_alive(pid)
+    os.waitpid(pid, 0)
+    assert not proctable.group_is_alive(pid)
