@@ -1,0 +1,26 @@
+"""The agent role: prompts become turns, turns become updates and one answer.
+
+Owns the protocol's rules for an agent; knows neither how bytes move nor any model. Read `app.py` first, then
+`turn.py`, which is what an author works with, and `connection.py`, where requests arrive.
+"""
+
+from dragoman.agent.app import Agent
+from dragoman.agent.client import ClientError, RemoteClient
+from dragoman.agent.context import Context
+from dragoman.agent.permission import Permission
+from dragoman.agent.session import AgentSession
+from dragoman.agent.terminals import TerminalHandle
+from dragoman.agent.tools import ToolCallHandle
+from dragoman.agent.turn import Turn
+
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "ClientError",
+    "Context",
+    "Permission",
+    "RemoteClient",
+    "TerminalHandle",
+    "ToolCallHandle",
+    "Turn",
+]

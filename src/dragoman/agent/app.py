@@ -1,0 +1,112 @@
+"""An agent: what it is called, what it can do, and the ways to run it.
+
+Owns the identity and the running; what is registered lives in `handlers`, what happens on a connection in
+`connection`. One agent serves any number of connections, each with sessions of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from dragoman.agent.connection import CLOSE_SECONDS, Connection
+from dragoman.agent.handlers import Handlers
+from dragoman.errors import LocalProtocolError
+from dragoman.rpc import DEFAULT_LIMITS
+from dragoman.schema import UNSET, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from dragoman.rpc import Limits, Observer, Transport
+
+
+class Agent(Handlers):
+    """An ACP agent. Register handlers with its decorators, then `run()` it on stdio or `serve()` a transport.
+
+    Its capabilities are derived from what is registered. `overlapping_prompts` says what happens to a prompt while
+    another one runs in the same session: it is refused with an error, or waits for its turn. `meta` goes into the
+    `_meta` of the advertised capabilities, the place to announce extensions (rule 335).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        unstable: bool = False,
+        overlapping_prompts: Literal["refuse", "queue"] = "refuse",
+        auth_methods: Sequence[v1.AuthMethod] = (),
+        meta: Mapping[str, Any] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        super().__init__(unstable=unstable)
+        self.info = v1.Implementation(name, version, UNSET if title is None else title)
+        self.overlapping_prompts = overlapping_prompts
+        self.auth_methods = tuple(auth_methods)
+        self.meta = meta
+        self.limits = limits
+
+    def run(self) -> None:
+        """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
+
+        SIGTERM and SIGINT end it the same way, turns cancelled and children ended, with exit code 128 + signal.
+        Raises: LocalProtocolError when the agent is not complete, ConfigError when stdio cannot be used.
+        """
+        self._require_complete()
+        # After the connection nothing may keep this program alive, no handler that ignores its cancellation and no
+        # thread it started: the client is gone, and nobody else would end it.
+        last_resort = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
+        last_resort.daemon = True
+        try:
+            number = asyncio.run(self._serve_stdio(last_resort))
+        finally:
+            last_resort.cancel()
+        if number is not None:
+            sys.exit(128 + number)
+
+    async def serve(self, transport: Transport, *, observers: Sequence[Observer] = ()) -> None:
+        """Serves one connection and returns when it has ended; cancelling the call ends it.
+
+        Raises: LocalProtocolError when the agent is not complete.
+        """
+        self._require_complete()
+        await Connection(self, transport, observers).serve()
+
+    async def _serve_stdio(self, last_resort: threading.Timer) -> int | None:
+        """Returns the signal that ended it, None if the client did."""
+        from dragoman.transports.stdio import StdioTransport
+
+        loop = asyncio.get_running_loop()
+        serving = asyncio.ensure_future(self.serve(StdioTransport()))
+        signals: list[int] = []
+
+        def stop(number: int) -> None:
+            signals.append(number)
+            for each in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(each)  # a second one ends the program at once
+            serving.cancel()
+
+        if threading.current_thread() is threading.main_thread():
+            for each in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(each, stop, each)
+        await asyncio.wait({serving})
+        last_resort.start()
+        if not serving.cancelled():
+            serving.result()
+        return signals[0] if signals else None
+
+    def _require_complete(self) -> None:
+        if "session/prompt" not in self.registered.requests:
+            raise LocalProtocolError("an agent needs a prompt handler; decorate one with @agent.prompt")
+        callable_methods = [method for method in self.auth_methods if isinstance(method, v1.AuthMethodAgent)]
+        if callable_methods and "authenticate" not in self.registered.requests:
+            raise LocalProtocolError(
+                f"auth method {callable_methods[0].id!r} needs a handler; decorate one with @agent.authenticate"
+            )

@@ -1,0 +1,214 @@
+"""One connection of an agent: initialize first, then every request to its handler.
+
+Owns dispatch by the one method table and what may be called when. Everything here is the synchronous in-order step;
+the work itself runs in the peer's tasks. What sessions need is in `sessions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Raw
+
+from dragoman.agent.capabilities import answer_initialize, shown_methods
+from dragoman.agent.client import RemoteClient
+from dragoman.agent.context import Context
+from dragoman.agent.gates import make_gates
+from dragoman.agent.handlers import handled
+from dragoman.agent.sessions import Sessions, checked, require_absolute
+from dragoman.errors import RequestError
+from dragoman.rpc import Peer
+from dragoman.schema import AGENT_METHODS, Unknown, decode, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+
+    from msgspec.json import Decoder
+
+    from dragoman.agent.app import Agent
+    from dragoman.agent.gates import Gates
+    from dragoman.errors import ConnectionClosed
+    from dragoman.rpc import Call, Observer, Transport
+    from dragoman.schema import Method
+
+    Handler = Callable[..., Awaitable[Any]]
+    Route = Callable[[Call, Method, Handler, Any], Coroutine[Any, Any, object]]
+
+_log = logging.getLogger("dragoman.agent")
+T = TypeVar("T")
+
+_NO_PARAMS = Raw(b"{}")
+# How long the end of a connection waits for handlers to clean up. They were cancelled; one that ignores that must not
+# keep an agent alive whose client is gone.
+CLOSE_SECONDS = 10.0
+# Extension notifications whose handlers run at once; what comes on top is dropped, because nobody waits for it.
+RUNNING_NOTIFICATIONS = 1024
+
+
+class Connection:
+    """The agent's side of one connection; the role its peer serves."""
+
+    hot_mark = b""
+    hot_decoder: Decoder[Any] | None = None
+
+    def __init__(self, agent: Agent, transport: Transport, observers: Sequence[Observer]) -> None:
+        self._agent = agent
+        self._registered = agent.registered
+        self._transport = transport
+        self.peer = Peer(transport, self, limits=agent.limits, observers=observers)
+        self.client = RemoteClient(self.peer, takes_unstable=agent.registered.takes_unstable)
+        self._is_initialized = False
+        self._sessions = Sessions(self, agent.registered, may_queue=agent.overlapping_prompts == "queue")
+        self._gates: Gates = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._over = asyncio.Event()
+        self._routes: dict[str, Route] = {
+            "authenticate": self._authenticate,
+            "session/new": self._sessions.new,
+            "session/load": self._sessions.load,
+            "session/resume": self._sessions.resume,
+            "session/fork": self._sessions.fork,
+            "session/list": self._list,
+            "session/close": self._sessions.close,
+            "session/delete": self._sessions.delete,
+            "session/set_mode": self._sessions.set_mode,
+            "session/set_config_option": self._sessions.set_config_option,
+            "session/prompt": self._sessions.prompt,
+        }
+
+    @property
+    def gates(self) -> Gates:
+        """Which updates may leave; made when the first session needs it, to keep `initialize` quick."""
+        if not self._gates:
+            self._gates.update(make_gates(self.client, takes_unstable=self._registered.takes_unstable))
+        return self._gates
+
+    def _refresh_gates(self) -> None:
+        """In place: open sessions share the table."""
+        if self._gates:
+            self._gates.update(make_gates(self.client, takes_unstable=self._registered.takes_unstable))
+
+    async def serve(self) -> None:
+        """Runs until the connection ends and everything that ran on it has ended too."""
+        self.peer.start()
+        try:
+            await self._over.wait()
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        """Ends the connection if that did not happen yet, and waits for what was cancelled by that."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.peer.close("the agent stopped serving")
+                for task in self._tasks:
+                    task.cancel()
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        except TimeoutError:
+            _log.warning("a handler ignores its cancellation; the connection ends without it")
+            await self._transport.wait_closed()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs `work` in a task that ends with the connection at the latest."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def context(self, call: Call) -> Context:
+        return Context(self.client, call)
+
+    # Role: what the peer calls, in arrival order
+
+    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+        raise NotImplementedError("an agent has no hot notification")
+
+    def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
+        name = call.method
+        if name == "initialize":
+            return self._initialize(self._read(call, v1.InitializeRequest))
+        if not self._is_initialized:  # rule 35
+            raise RequestError.invalid_request("initialize must come first")
+        handler = self._registered.find(name)
+        if handler is None:  # unknown, not implemented or not advertised is all the same (rules 28, 61, 333, 341)
+            raise RequestError.method_not_found(name)
+        method = AGENT_METHODS.get(name)
+        if method is None:
+            return self._extension(call, handler, self._read(call, Any))
+        return self._routes.get(name, self._plain)(call, method, handler, self._read(call, method.params))
+
+    def on_notification(self, method: str, params: Raw | None) -> None:
+        if not self._is_initialized:
+            return
+        if method == "session/cancel":
+            self._sessions.cancel(decode(v1.CancelNotification, params or _NO_PARAMS).session_id)
+            return
+        handler = self._registered.notifications.get(method)
+        if handler is None:  # rules 29, 334
+            return
+        if len(self._tasks) >= RUNNING_NOTIFICATIONS:
+            _log.warning("dropped the notification %s: %d are being handled", method, RUNNING_NOTIFICATIONS)
+            return
+        known = AGENT_METHODS.get(method)
+        read = decode(Any if known is None else known.params, params or _NO_PARAMS)
+        _ = self.spawn(self._notified(method, handler, read))
+
+    def on_close(self, reason: ConnectionClosed) -> None:
+        self._sessions.end(reason)
+        self._over.set()
+
+    # Requests about the connection
+
+    def _initialize(self, params: v1.InitializeRequest) -> Coroutine[Any, Any, object]:
+        """Takes effect here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
+        self.client._meet(params)
+        self._is_initialized = True
+        self._refresh_gates()
+        return _value(answer_initialize(self._registered, self._agent.info, self._auth_methods(), self._agent.meta))
+
+    def _auth_methods(self) -> list[v1.AuthMethod]:
+        return shown_methods(self._agent.auth_methods, takes_terminal=self.client.offers("auth.terminal"))
+
+    def _authenticate(
+        self, call: Call, method: Method, handler: Handler, params: v1.AuthenticateRequest
+    ) -> Coroutine[Any, Any, object]:
+        """Only for methods the client was shown, and never for `terminal` ones (rules 67, 68)."""
+        if all(
+            isinstance(each, (Unknown, v1.AuthMethodTerminal)) or each.id != params.method_id
+            for each in self._auth_methods()
+        ):
+            raise RequestError.invalid_params("Unknown authentication method", path="$.methodId")
+        return self._plain(call, method, handler, params)
+
+    def _list(
+        self, call: Call, method: Method, handler: Handler, params: v1.ListSessionsRequest
+    ) -> Coroutine[Any, Any, object]:
+        if params.cwd:
+            require_absolute(params.cwd, "$.cwd")  # rule 124
+        return self._plain(call, method, handler, params)
+
+    async def _plain(self, call: Call, method: Method, handler: Handler, params: Any) -> object:
+        session_id = params.session_id if method.is_session_scoped else None
+        response = await handled(method.name, handler(params, self.context(call)), session_id)
+        return checked(method, response, takes_unstable=self._registered.takes_unstable)
+
+    async def _extension(self, call: Call, handler: Handler, params: Any) -> object:
+        return await handled(call.method, handler(params, self.context(call)))
+
+    async def _notified(self, method: str, handler: Handler, params: Any) -> None:
+        try:
+            await handler(params, Context(self.client, None))
+        except Exception:
+            _log.exception("the handler of the notification %s failed", method)
+
+    def _read(self, call: Call, kind: Any) -> Any:
+        method = call.method
+        observers = self.peer.observers
+        return decode(kind, call.params or _NO_PARAMS, lambda loss: observers.lost(method, loss))
+
+
+async def _value(value: T) -> T:
+    return value

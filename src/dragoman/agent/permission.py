@@ -1,0 +1,76 @@
+"""Asks the user, and judges the answer.
+
+Owns what counts as a yes: the kind of the chosen option and nothing else. Does not know how tool calls are shown.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from dragoman.agent.client import ClientError
+from dragoman.errors import LocalProtocolError, RemoteProtocolError
+from dragoman.schema import v1
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.agent.session import AgentSession
+
+_log = logging.getLogger("dragoman.agent")
+
+_ALLOWING = frozenset({"allow_once", "allow_always"})
+
+
+class Permission(Struct, frozen=True):
+    """What the user said. True only for a yes, so that `if await turn.ask(...)` cannot be fooled by a no.
+
+    `option_id` and `kind` are those of the chosen option, None when the question was cancelled or the answer means
+    nothing.
+    """
+
+    allowed: bool
+    option_id: str | None = None
+    kind: str | None = None
+
+    def __bool__(self) -> bool:
+        return self.allowed
+
+
+REFUSED = Permission(False)
+
+
+async def ask_permission(
+    session: AgentSession, tool_call: v1.ToolCallPatch, options: Sequence[v1.PermissionOption] | None
+) -> Permission:
+    """Puts the question to the client. Whatever is not clearly a yes is a no, an error answer included."""
+    offered = allow_or_reject() if options is None else list(options)
+    if not offered or len({option.option_id for option in offered}) != len(offered):
+        raise LocalProtocolError("a permission needs at least one option, and every option an id of its own")
+    request = v1.RequestPermissionRequest(session.id, tool_call, offered)
+    try:
+        response = await session.client._ask("session/request_permission", request, v1.RequestPermissionResponse)
+    except (ClientError, RemoteProtocolError) as error:
+        _log.warning("a permission was not given because the client could not be asked: %s", error)
+        return REFUSED
+    return judge(response.outcome, offered)
+
+
+def allow_or_reject() -> list[v1.PermissionOption]:
+    """The usual question. "Always" is not offered unasked: an agent that offers it has to remember the answer."""
+    return [
+        v1.PermissionOption("allow", "Allow", "allow_once"),
+        v1.PermissionOption("reject", "Reject", "reject_once"),
+    ]
+
+
+def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionOption]) -> Permission:
+    """Reads an outcome by the kind of the option it names (rule 261)."""
+    if isinstance(outcome, v1.SelectedPermissionOutcome):
+        for option in offered:
+            if option.option_id == outcome.option_id:
+                return Permission(option.kind in _ALLOWING, option.option_id, option.kind)
+        _log.warning("the client chose an option that was not offered; that is no permission")
+    return REFUSED

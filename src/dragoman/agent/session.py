@@ -1,0 +1,177 @@
+"""One session as its agent sees it.
+
+Owns the session's identity, its folder, its running and waiting turns, and the way its updates take: held until the
+answer that names the session was written, then straight out, then nowhere. Does not know how sessions are asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dragoman.agent.elicitation import Scope, elicit
+from dragoman.agent.offers import Offers
+from dragoman.agent.turn import Turn, cancelled_result
+from dragoman.agent.updates import Updates
+from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine, Sequence
+
+    from dragoman.agent.client import RemoteClient
+    from dragoman.agent.connection import Connection
+    from dragoman.agent.elicitation import Answer
+    from dragoman.rpc import Call
+    from dragoman.schema import v1
+
+# What a handler may send before the answer that names its session. Nobody can wait for the client here, so the
+# bound is an error; replaying a long history belongs to `session/load`, whose updates are not held.
+HELD_BYTES = 8 * 1024 * 1024
+
+T = TypeVar("T")
+
+
+class AgentSession(Updates):
+    """A conversation: where it works, whom it talks to, and a way to send updates at any time, in and between turns.
+
+    `extra` is yours, for whatever your handlers want to find again in the next turn; the library never looks.
+    """
+
+    __slots__ = (
+        "_connection",
+        "_held",
+        "_held_bytes",
+        "_opened_by",
+        "_turns",
+        "additional_directories",
+        "cwd",
+        "extra",
+        "id",
+        "mcp_servers",
+    )
+
+    def __init__(self, connection: Connection, session_id: str, request: Any, opened_by: Call) -> None:
+        self.id = session_id
+        self.cwd: str = request.cwd
+        self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
+        self.mcp_servers: tuple[v1.McpServer, ...] = tuple(request.mcp_servers or ())
+        self.extra: dict[str, Any] = {}
+        self._connection = connection
+        # The request that opens this session, until it is answered.
+        self._opened_by: Call | None = opened_by
+        self._held: list[bytes] = []
+        self._held_bytes = 0
+        self._turns: list[Turn] = []
+        self._offers = Offers(takes_booleans=self.client.offers("session.configOptions.boolean"))
+        self._gates = connection.gates
+        self._breathe = connection.peer.breathe
+        self._post = connection.peer.post
+        self._address(session_id)
+
+    @property
+    def client(self) -> RemoteClient:
+        """Who the session belongs to: its name, its capabilities, and requests of its own."""
+        return self._connection.client
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders the session works in, `cwd` first (rules 90, 145)."""
+        return (self.cwd, *self.additional_directories)
+
+    @property
+    def modes(self) -> v1.SessionModeState | None:
+        """The modes offered last, with the current one; None when the session has none."""
+        return self._offers.modes
+
+    @property
+    def options(self) -> Sequence[v1.SessionConfigOption]:
+        """The config options offered last, with their current values, boolean ones included."""
+        return tuple(self._offers.config_options or ())
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that is running, if one is."""
+        return self._turns[0] if self._turns else None
+
+    def path(self, path: str | os.PathLike[str]) -> str:
+        """`path` made absolute: a relative one is relative to `cwd` (rule 89), wherever the process runs."""
+        return os.path.join(self.cwd, os.fspath(path))
+
+    async def elicit(
+        self,
+        message: str,
+        schema: v1.ElicitationSchema | None = None,
+        *,
+        url: str | None = None,
+        elicitation_id: str | None = None,
+    ) -> Answer:
+        """The user's input, by a form or on a page. While the session is being opened the question belongs to that
+        request, because the client does not know the session yet.
+
+        Raises: CapabilityError when the client did not advertise that mode, ClientError.
+        """
+        opened_by = self._opened_by
+        scope = Scope(session_id=self.id) if opened_by is None else Scope(request_id=opened_by.id)
+        return await elicit(self.client, scope, message, schema, url, elicitation_id)
+
+    # What follows is the library's side
+
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs `work` in a task that the connection owns and ends with itself."""
+        return self._connection.spawn(work)
+
+    def _hold(self) -> None:
+        """Keep updates back until `_open`: the client cannot place them yet (rule 102)."""
+        self._post = self._keep
+
+    def _rename(self, session_id: str) -> None:
+        """The answer gives the session another id than the one made for it."""
+        old = len(self._prefix)
+        self.id = session_id
+        self._address(session_id)
+        self._held = [self._prefix + frame[old:] for frame in self._held]
+
+    def _open(self) -> None:
+        """The answer that names the session was written."""
+        self._opened_by = None
+        self._post = self._connection.peer.post
+        for frame in self._held:
+            self._post(frame)
+        self._held = []
+
+    def _end(self, why: Exception) -> None:
+        """No update leaves any more; who tries is told `why`."""
+        self._held = []
+
+        def refuse(frame: bytes) -> bool:
+            raise why
+
+        self._post = refuse
+
+    def _begin(self, call: Call, request: v1.PromptRequest, *, may_queue: bool) -> Turn:
+        """A new turn. It is registered before anything can wait, so that no cancel can miss it.
+
+        Raises: RequestError when another prompt runs and prompts do not queue.
+        """
+        if self._turns and not may_queue:
+            raise RequestError(INVALID_REQUEST, "A prompt is already running in this session", {"sessionId": self.id})
+        turn = Turn(self, call, request.prompt)
+        self._turns.append(turn)
+        call.cancelled_result = cancelled_result
+        call.after_response(turn._end)
+        return turn
+
+    def _cancel(self) -> None:
+        """Cancels the running turn and those that wait behind it. Nothing runs: nothing happens (rule 200)."""
+        for turn in list(self._turns):
+            turn._cancel()
+
+    def _keep(self, frame: bytes) -> bool:
+        self._held_bytes += len(frame)
+        if self._held_bytes > HELD_BYTES:
+            raise LocalProtocolError(
+                f"over {HELD_BYTES} bytes of updates were sent before the session's id was answered; send them later"
+            )
+        self._held.append(frame)
+        return False

@@ -1,0 +1,201 @@
+"""Tool calls: announced, perhaps permitted, run, finished.
+
+Owns the life of one tool call, which always ends in `completed` or `failed`, and the content shown in it: an update
+replaces the content on the wire (rule 242), so the handle keeps it and sends it whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from dragoman.agent.permission import Permission, ask_permission
+from dragoman.agent.terminals import TerminalHandle
+from dragoman.errors import LocalProtocolError
+from dragoman.schema import UNSET, v1
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from msgspec import UnsetType
+
+    from dragoman.agent.session import AgentSession
+    from dragoman.agent.turn import Turn
+
+_OVER = frozenset({"completed", "failed"})
+
+
+class ToolCallHandle:
+    """A tool call that has been announced."""
+
+    __slots__ = ("_known", "_shown", "_turn")
+
+    def __init__(self, turn: Turn, call: v1.ToolCall) -> None:
+        self._turn = turn
+        # Everything the client has been told so far; a permission request repeats it.
+        self._known = as_patch(call)
+        self._shown: list[v1.ToolCallContent | TerminalHandle] = []
+
+    @property
+    def id(self) -> str:
+        """The tool call's id, unique in its session."""
+        return self._known.tool_call_id
+
+    @property
+    def status(self) -> str:
+        """`pending`, `in_progress`, `completed` or `failed`."""
+        return self._known.status or "pending"
+
+    async def update(
+        self,
+        *,
+        title: str | UnsetType = UNSET,
+        kind: v1.ToolKind | UnsetType = UNSET,
+        status: v1.ToolCallStatus | UnsetType = UNSET,
+        content: Iterable[v1.ToolCallContent | v1.ContentBlock | str] | UnsetType = UNSET,
+        locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation] | UnsetType = UNSET,
+        raw_input: Any = UNSET,
+        raw_output: Any = UNSET,
+    ) -> None:
+        """Sends what changed. `content` and `locations` replace what was there."""
+        changes = {
+            "title": title,
+            "kind": kind,
+            "status": status,
+            "locations": locations if locations is UNSET else as_locations(self._turn.session, locations),
+            "raw_input": raw_input,
+            "raw_output": raw_output,
+        }
+        if content is not UNSET:
+            self._shown = [_as_content(item) for item in content]
+            changes["content"] = self._rendered()
+        await self._send({name: value for name, value in changes.items() if value is not UNSET})
+
+    async def text(self, text: str) -> None:
+        """Adds a piece of text to what the call shows."""
+        await self.add(text)
+
+    async def diff(self, path: str | os.PathLike[str], old: str | None, new: str) -> None:
+        """Adds the change of a file; `old` is None for a new one. A relative path starts at the session's `cwd`."""
+        await self.add(v1.Diff(self._turn.session.path(path), new, old))
+
+    async def show(self, terminal: TerminalHandle) -> None:
+        """Adds a terminal: live where the client runs it, its output as text where this process does.
+
+        Raises: LocalProtocolError for a terminal that was released already (rule 251).
+        """
+        if terminal.is_released:
+            raise LocalProtocolError("show a terminal before it is released, so that the client can keep its output")
+        self._shown.append(terminal)
+        await self._send({"content": self._rendered()})
+
+    async def add(self, item: v1.ToolCallContent | v1.ContentBlock | str) -> None:
+        """Adds anything else a tool call can show; what was shown stays."""
+        self._shown.append(_as_content(item))
+        await self._send({"content": self._rendered()})
+
+    async def start(self) -> None:
+        """Marks a pending call as in progress."""
+        if self.status == "pending":
+            await self._send({"status": "in_progress"})
+
+    async def ask(self, options: Sequence[v1.PermissionOption] | None = None) -> Permission:
+        """The user's permission for this call. A yes starts it (rule 188); after a no it ends as failed."""
+        permission = await ask_permission(self._turn.session, self._known, options)
+        if permission.allowed:
+            await self.start()
+        else:
+            await self.update(status="failed")
+        return permission
+
+    def _finish(self, status: str) -> bool:
+        """Ends the call if nobody did. Synchronous, so that a cancelled task can still do it; True: breathe."""
+        if self.status in _OVER:
+            return False
+        changes: dict[str, Any] = {"status": status}
+        if any(isinstance(item, TerminalHandle) and not item.is_live for item in self._shown):
+            changes["content"] = self._rendered()
+        return self._submit(changes)
+
+    async def _send(self, changes: dict[str, Any]) -> None:
+        if "content" in changes and self.status == "pending":
+            changes.setdefault("status", "in_progress")  # what shows something is running
+        if self._submit(changes):
+            await self._turn._breathe()
+
+    def _submit(self, changes: dict[str, Any]) -> bool:
+        must_breathe = self._turn._submit(v1.ToolCallUpdate(self.id, **changes))
+        self._known = replace(self._known, **changes)
+        return must_breathe
+
+    def _rendered(self) -> list[v1.ToolCallContent]:
+        return [item._shown() if isinstance(item, TerminalHandle) else item for item in self._shown]
+
+
+@asynccontextmanager
+async def run_tool(turn: Turn, call: v1.ToolCall, *, starts: bool) -> AsyncIterator[ToolCallHandle]:
+    """Announces `call` and sees to its end."""
+    must_breathe = turn._submit(call)
+    handle = ToolCallHandle(turn, call)
+    try:
+        if must_breathe:
+            await turn._breathe()
+        if starts:
+            await handle.start()
+        yield handle
+    except BaseException:
+        # v1 has no status for a cancelled call (rule 241). The turn may be over by now if a task outlived it.
+        with suppress(LocalProtocolError, asyncio.CancelledError):
+            handle._finish("failed")
+        raise
+    if handle._finish("completed"):
+        await turn._breathe()
+
+
+async def ask(
+    turn: Turn,
+    subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
+    options: Sequence[v1.PermissionOption] | None,
+) -> Permission:
+    """Asks about a tool call that the client has heard of, announcing it if need be (rule 243)."""
+    if isinstance(subject, ToolCallHandle):
+        return await subject.ask(options)
+    if isinstance(subject, str):
+        async with turn.tool(subject, start=False) as handle:
+            return await handle.ask(options)
+    if isinstance(subject, v1.ToolCall):
+        await turn.update(subject)
+    return await ask_permission(turn.session, as_patch(subject), options)
+
+
+def new_tool_call(session: AgentSession, title: str, **members: Any) -> v1.ToolCall:
+    """A pending call with an id nobody else has; a loaded session keeps the ids of its past, so no counter will do."""
+    members["locations"] = as_locations(session, members["locations"]) or UNSET
+    return v1.ToolCall(members.pop("id") or f"call_{os.urandom(8).hex()}", title, status="pending", **members)
+
+
+def as_patch(call: v1.ToolCall | v1.ToolCallPatch) -> v1.ToolCallPatch:
+    """The same members without the tag of an update."""
+    return v1.ToolCallPatch(**{name: getattr(call, name) for name in v1.ToolCallPatch.__struct_fields__})
+
+
+def as_locations(
+    session: AgentSession, locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation]
+) -> list[v1.ToolCallLocation]:
+    """Locations with absolute paths."""
+    return [
+        replace(place, path=session.path(place.path))
+        if isinstance(place, v1.ToolCallLocation)
+        else v1.ToolCallLocation(session.path(place))
+        for place in locations
+    ]
+
+
+def _as_content(item: v1.ToolCallContent | v1.ContentBlock | str) -> v1.ToolCallContent:
+    if isinstance(item, str):
+        return v1.Content(v1.TextContent(item))
+    return v1.Content(item) if isinstance(item, v1.ContentBlock) else item

@@ -1,0 +1,255 @@
+"""One turn: a prompt, what the agent says and does about it, one answer.
+
+Owns running a prompt handler and the turn's end: exactly one result, `cancelled` if the client cancelled, and nothing
+sent in its name afterwards. What the verbs do in detail lives in the modules they name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from dragoman.agent import files
+from dragoman.agent.elicitation import Scope, elicit
+from dragoman.agent.handlers import handled
+from dragoman.agent.terminals import open_terminal
+from dragoman.agent.tools import ask, new_tool_call, run_tool
+from dragoman.agent.updates import Updates
+from dragoman.errors import LocalProtocolError
+from dragoman.schema import UNSET, Unknown, v1
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from typing import TypeGuard
+
+    from dragoman.agent.elicitation import Answer
+    from dragoman.agent.handlers import PromptHandler, PromptItem
+    from dragoman.agent.permission import Permission
+    from dragoman.agent.session import AgentSession
+    from dragoman.agent.terminals import TerminalHandle
+    from dragoman.agent.tools import ToolCallHandle
+    from dragoman.rpc import Call
+
+_log = logging.getLogger("dragoman.agent")
+
+
+def cancelled_result() -> v1.PromptResponse:
+    """What a cancelled turn answers (rule 196)."""
+    return v1.PromptResponse("cancelled")
+
+
+class Turn(Updates):
+    """What a prompt handler gets: the prompt, the session, and a verb for everything an agent does.
+
+    After the turn was answered the verbs raise LocalProtocolError (CancelledError if it was cancelled); what happens
+    between turns goes through `turn.session`.
+    """
+
+    __slots__ = ("_call", "_is_over", "_over", "prompt", "session")
+
+    def __init__(self, session: AgentSession, call: Call, prompt: Sequence[v1.ContentBlock]) -> None:
+        self.session = session
+        self.prompt = tuple(prompt)
+        self._call = call
+        self._is_over = False
+        self._over = asyncio.Event()
+        self._post = session._post
+        self._breathe = session._breathe
+        self._gates = session._gates
+        self._offers = session._offers
+        self._prefix = session._prefix
+        self._said = session._said
+        self._thought = session._thought
+
+    @property
+    def text(self) -> str:
+        """The text of the prompt: its text blocks, one after the other."""
+        return "".join(block.text for block in self.prompt if isinstance(block, v1.TextContent))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client cancelled this turn, or left. The handler's task is cancelled too, so few need to look."""
+        return self._call.is_cancelled
+
+    def tool(
+        self,
+        title: str,
+        *,
+        kind: v1.ToolKind = "other",
+        id: str | None = None,
+        name: str | None = None,
+        locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation] = (),
+        raw_input: Any = UNSET,
+        start: bool = True,
+    ) -> AbstractAsyncContextManager[ToolCallHandle]:
+        """A tool call around the body of `async with`: announced, in progress, then completed, or failed if the body
+        raises (also when it is cancelled).
+
+        `start=False` leaves it pending until `ask()` got a yes, `start()` was called or there is something to show.
+        """
+        self._require_running()
+        call = new_tool_call(
+            self.session,
+            title,
+            id=id,
+            name=UNSET if name is None else name,
+            kind=kind,
+            locations=locations,
+            raw_input=raw_input,
+        )
+        return run_tool(self, call, starts=start)
+
+    async def ask(
+        self,
+        subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
+        options: Sequence[v1.PermissionOption] | None = None,
+    ) -> Permission:
+        """The user's permission. Only an option of an allowing kind is a yes; errors and unknown answers are a no.
+
+        `subject` is a running tool call, one to announce (ToolCall, or just its title), or one announced before.
+        Without `options` the user can allow or reject once.
+        """
+        self._require_running()
+        return await ask(self, subject, options)
+
+    async def elicit(
+        self,
+        message: str,
+        schema: v1.ElicitationSchema | None = None,
+        *,
+        url: str | None = None,
+        elicitation_id: str | None = None,
+        tool_call: ToolCallHandle | None = None,
+    ) -> Answer:
+        """The user's input, by a form (`schema`) or on a page (`url`); accepted, declined or cancelled.
+
+        Raises: CapabilityError when the client did not advertise that mode, ClientError.
+        """
+        self._require_running()
+        scope = Scope(session_id=self.session.id, tool_call_id=UNSET if tool_call is None else tool_call.id)
+        return await elicit(self.session.client, scope, message, schema, url, elicitation_id)
+
+    async def read_file(self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None) -> str:
+        """A file's text, with unsaved changes if the client offers its files; from the disk otherwise.
+
+        `line` counts from 1 and `limit` counts lines; past the end there is "". A relative path starts at the
+        session's `cwd`.
+
+        Raises: ClientError (code -32002 for a missing file), LocalProtocolError.
+        """
+        self._require_running()
+        return await files.read_file(self.session, path, line, limit)
+
+    async def write_file(self, path: str | os.PathLike[str], text: str) -> None:
+        """Writes a whole file, through the client if it offers that.
+
+        Raises: ClientError.
+        """
+        self._require_running()
+        await files.write_file(self.session, path, text)
+
+    def terminal(
+        self,
+        command: str,
+        args: Sequence[str] = (),
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        output_byte_limit: int | None = None,
+    ) -> AbstractAsyncContextManager[TerminalHandle]:
+        """A running command around the body of `async with`, in the client's terminal if it offers one, else a child
+        of this process. It is ended and released when the body is left, however that happens (rule 292).
+
+        `command` is a program and `args` are its arguments; for a shell line name the shell (rule 284).
+        Raises: ClientError when the command cannot be started.
+        """
+        self._require_running()
+        return open_terminal(self.session, command, args, cwd, env, output_byte_limit)
+
+    async def request(self, method: str, params: object = None) -> Any:
+        """The client's answer to an extension request; see `RemoteClient.request`."""
+        self._require_running()
+        return await self.session.client.request(method, params)
+
+    async def wait(self) -> None:
+        """Returns when the turn was answered: for what goes on afterwards, in a task of its own and through
+        `turn.session`. The handler itself would wait for ever."""
+        await self._over.wait()
+
+    # What follows is the library's side
+
+    async def _run(self, handler: PromptHandler) -> v1.PromptResponse:
+        """Waits for its place, runs the handler, and gives the turn's one result."""
+        turns = self.session._turns
+        while turns[0] is not self:
+            await turns[0].wait()
+        try:
+            answer = await handled("session/prompt", self._handle(handler))
+        except Exception:
+            if not self.cancelled:
+                raise
+            # Whatever an aborted model call or tool raised, the client hears what it asked for (rule 197).
+            _log.debug("the prompt handler failed while it was cancelled", exc_info=True)
+            return cancelled_result()
+        # A handler that swallowed its cancellation was cancelled all the same.
+        return cancelled_result() if self.cancelled else answer
+
+    def _cancel(self) -> None:
+        """Ends the handler; once, because a second cancellation would interrupt its clean-up."""
+        if not self._call.is_cancelled:
+            self._call.cancel()
+
+    def _end(self) -> None:
+        """The turn was answered: nothing leaves in its name any more, and the next one may begin."""
+        self._is_over = True
+        self._post = self._refuse
+        self.session._turns.remove(self)
+        self._over.set()
+
+    async def _handle(self, handler: PromptHandler) -> v1.PromptResponse:
+        work: Any = handler(self)
+        if hasattr(work, "__aiter__"):
+            await self._relay(work)
+            return v1.PromptResponse("end_turn")
+        answer = await work
+        if answer is None:
+            return v1.PromptResponse("end_turn")
+        response = v1.PromptResponse(answer) if isinstance(answer, str) else answer
+        known = v1.KNOWN_VALUES["StopReason"]
+        if not isinstance(response, v1.PromptResponse) or response.stop_reason not in known:
+            raise LocalProtocolError(
+                f"a prompt handler returns None, a PromptResponse or one of {', '.join(sorted(known))}; not {answer!r}"
+            )
+        return response
+
+    async def _relay(self, items: AsyncIterator[PromptItem]) -> None:
+        try:
+            async for item in items:
+                if _is_content(item):
+                    await self.say(item)
+                else:
+                    await self.update(item)  # type: ignore[arg-type]  # no content, so an update, or refused as neither
+        finally:
+            # A generator left in the middle is closed here and now, not when it is collected: its `finally` belongs
+            # to the turn.
+            close = getattr(items, "aclose", None)
+            if close is not None:
+                await close()
+
+    def _require_running(self) -> None:
+        if self._is_over:
+            self._refuse(b"")
+
+    def _refuse(self, frame: bytes) -> bool:
+        if self.cancelled:
+            raise asyncio.CancelledError("this turn was cancelled")
+        raise LocalProtocolError("this turn is over; what happens between turns goes through turn.session")
+
+
+def _is_content(item: PromptItem) -> TypeGuard[str | v1.ContentBlock]:
+    if isinstance(item, Unknown):
+        return "sessionUpdate" not in item.raw
+    return isinstance(item, (str, v1.ContentBlock))

@@ -1,0 +1,160 @@
+"""Everything an agent can tell about a session, one verb each.
+
+Owns how updates become frames. Streaming text is the hot path of the whole package: a frame is a prefix prepared
+once per session, the text, and a suffix; no objects are built for it. Does not know what a turn is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.errors import LocalProtocolError
+from dragoman.schema import UNSET, Unknown, encode, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from msgspec import UnsetType
+
+    from dragoman.agent.gates import Gates
+    from dragoman.agent.offers import Offers
+
+_TEXT_END = b"}}}}\n"
+_UPDATE_END = b"}}\n"
+
+
+class Updates:
+    """Sends `session/update`. Every verb returns once the update is on its way, in order, before anything later."""
+
+    __slots__ = ("_breathe", "_gates", "_offers", "_post", "_prefix", "_said", "_thought")
+
+    # Takes a frame; True asks the sender to breathe before the next. Where updates may not leave, this is replaced
+    # by a function that says why, so that the hot path asks no questions.
+    _post: Callable[[bytes], bool]
+    _breathe: Callable[[], Awaitable[None]]
+    _gates: Gates
+    _offers: Offers
+    _prefix: bytes
+    _said: bytes
+    _thought: bytes
+
+    def _address(self, session_id: str) -> None:
+        self._prefix = (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + encode(session_id) + b',"update":'
+        )
+        self._said = self._prefix + b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
+        self._thought = self._prefix + b'{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":'
+
+    async def say(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
+        """Streams a piece of the agent's message. Pieces with the same `message_id` are one message (rule 212)."""
+        if type(content) is str and message_id is UNSET:
+            if self._post(self._said + encode(content) + _TEXT_END):
+                await self._breathe()
+        else:
+            await self.update(v1.AgentMessageChunk(_block(content), message_id))
+
+    async def think(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
+        """Streams a piece of the agent's thoughts."""
+        if type(content) is str and message_id is UNSET:
+            if self._post(self._thought + encode(content) + _TEXT_END):
+                await self._breathe()
+        else:
+            await self.update(v1.AgentThoughtChunk(_block(content), message_id))
+
+    async def plan(self, entries: Iterable[v1.PlanEntry | tuple[str, v1.PlanEntryStatus] | str]) -> None:
+        """Shows the whole plan; what is not listed any more is gone (rule 265).
+
+        An entry is a PlanEntry, a (content, status) pair, or just the content, which is then pending.
+        """
+        await self.update(v1.Plan([_entry(entry) for entry in entries]))
+
+    async def usage(self, used: int, size: int, cost: v1.Cost | tuple[float, str] | None = None) -> None:
+        """Shows how many tokens of the context window are in use, and what the session has cost so far.
+
+        Raises: LocalProtocolError for a negative number or a currency that is no ISO 4217 code (rules 215, 216).
+        """
+        if used < 0 or size < 0:
+            raise LocalProtocolError(f"usage {used} of {size}: neither can be negative")
+        price: v1.Cost | UnsetType = UNSET
+        if cost is not None:
+            price = v1.Cost(*cost) if isinstance(cost, tuple) else cost
+            currency = price.currency
+            if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
+                raise LocalProtocolError(f"currency {currency!r} is no ISO 4217 code such as 'EUR'")
+        await self.update(v1.UsageUpdate(used, size, price))
+
+    async def commands(self, commands: Iterable[v1.AvailableCommand | tuple[str, str]]) -> None:
+        """Replaces the list of slash commands. A command is an AvailableCommand or a (name, description) pair."""
+        listed = [v1.AvailableCommand(*entry) if isinstance(entry, tuple) else entry for entry in commands]
+        await self.update(v1.AvailableCommandsUpdate(listed))
+
+    async def mode(self, mode_id: str) -> None:
+        """Says that the agent changed the session's mode by itself. An option of category `mode` follows (rule 167).
+
+        Raises: LocalProtocolError for a mode the session does not offer.
+        """
+        await self.update(v1.CurrentModeUpdate(mode_id))
+        follow = self._offers.follow_mode()
+        if follow is not None:
+            await self.update(follow)
+
+    async def config_options(self, options: Iterable[v1.SessionConfigOption]) -> None:
+        """Replaces the list of config options. Boolean ones are left out for a client that cannot show them; the mode
+        follows an option of category `mode` (rule 167).
+
+        Raises: LocalProtocolError when a current value is not among the values of its option.
+        """
+        await self.update(v1.ConfigOptionUpdate(list(options)))
+        follow = self._offers.follow_options()
+        if follow is not None:
+            await self.update(follow)
+
+    async def title(self, title: str | None) -> None:
+        """Names the session; None takes the name away."""
+        await self.update(v1.SessionInfoUpdate(title=title))
+
+    async def notice(self, severity: v1.NoticeSeverity, title: str, description: str | None = None) -> bool:
+        """Shows a notice beside the conversation. False: this client shows none, and nothing was sent.
+
+        Raises: LocalProtocolError for an empty title (rule 219).
+        """
+        if not title:
+            raise LocalProtocolError("a notice needs a title")
+        if self._gates[v1.Notice] is not None:
+            return False
+        await self.update(v1.Notice(severity, title, UNSET if description is None else description))
+        return True
+
+    async def update(self, update: v1.SessionUpdate) -> None:
+        """Sends any session update.
+
+        Raises: LocalProtocolError for what is no update, is not stable or breaks a rule, CapabilityError for a kind
+        the client did not advertise.
+        """
+        if self._submit(update):
+            await self._breathe()
+
+    def _submit(self, update: v1.SessionUpdate) -> bool:
+        """Checks and posts an update without waiting; True asks for a breath."""
+        try:
+            check = self._gates[type(update)]
+        except KeyError:
+            raise LocalProtocolError(f"{type(update).__name__} is no session update") from None
+        if check is not None:
+            update = check(self._offers, update)
+        return self._post(self._prefix + encode(update) + _UPDATE_END)
+
+
+def _block(content: str | v1.ContentBlock) -> v1.ContentBlock:
+    if isinstance(content, str):
+        return v1.TextContent(content)
+    if not isinstance(content, (v1.ContentBlock, Unknown)):
+        raise LocalProtocolError(f"{type(content).__name__} is no content block")
+    return content
+
+
+def _entry(entry: v1.PlanEntry | tuple[str, v1.PlanEntryStatus] | str) -> v1.PlanEntry:
+    if isinstance(entry, v1.PlanEntry):
+        return entry
+    content, status = (entry, "pending") if isinstance(entry, str) else entry
+    return v1.PlanEntry(content, "medium", status)
