@@ -1,0 +1,100 @@
+"""Dragoman speaks the Agent Client Protocol: be an agent, drive one, test one.
+
+The façade: the names most programs need, each loaded from its package when first used, so that a program pays
+for the role it plays and `import dragoman` alone loads nothing. It holds no code of its own, and no package
+below imports it. Read `dragoman.agent` or `dragoman.client` first.
+"""
+
+from dragoman._version import __version__
+
+# Not `typing.TYPE_CHECKING`: type checkers know this name too, and importing `typing` would triple the cost of
+# `dragoman --version`.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from dragoman.agent import Agent, Turn
+    from dragoman.client import PromptTurn, RemoteAgent, Session, connect, spawn
+    from dragoman.errors import (
+        AgentExited,
+        CapabilityError,
+        ConfigError,
+        ConnectionClosed,
+        DragomanError,
+        LocalProtocolError,
+        ProtocolError,
+        RemoteProtocolError,
+        RequestError,
+        SlowConsumer,
+        StoreError,
+    )
+    from dragoman.rpc import Limits, Observer
+    from dragoman.schema import UNSET, Unknown
+    from dragoman.state import SessionState
+    from dragoman.transports.memory import memory_pair
+
+__all__ = [
+    "UNSET",
+    "Agent",
+    "AgentExited",
+    "CapabilityError",
+    "ConfigError",
+    "ConnectionClosed",
+    "DragomanError",
+    "Limits",
+    "LocalProtocolError",
+    "Observer",
+    "PromptTurn",
+    "ProtocolError",
+    "RemoteAgent",
+    "RemoteProtocolError",
+    "RequestError",
+    "Session",
+    "SessionState",
+    "SlowConsumer",
+    "StoreError",
+    "Turn",
+    "Unknown",
+    "__version__",
+    "connect",
+    "memory_pair",
+    "spawn",
+]
+
+_HOMES = {
+    "dragoman.agent": ("Agent", "Turn"),
+    "dragoman.client": ("PromptTurn", "RemoteAgent", "Session", "connect", "spawn"),
+    "dragoman.errors": (
+        "AgentExited",
+        "CapabilityError",
+        "ConfigError",
+        "ConnectionClosed",
+        "DragomanError",
+        "LocalProtocolError",
+        "ProtocolError",
+        "RemoteProtocolError",
+        "RequestError",
+        "SlowConsumer",
+        "StoreError",
+    ),
+    "dragoman.rpc": ("Limits", "Observer"),
+    "dragoman.schema": ("UNSET", "Unknown"),
+    "dragoman.state": ("SessionState",),
+    "dragoman.transports.memory": ("memory_pair",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # else every misspelt name would have a type
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(home), name)
+        globals()[name] = value  # the next use is a plain lookup
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,116 @@
+"""What a verb takes, declared once: parsing, help and completion all read the same declaration.
+
+It does not know any verb, and leaves the splitting of words to `argparse`; the help text is written here
+because it is checked against the documentation and must be the same on every Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from dragoman.cli.exits import Failure
+
+
+class Option(NamedTuple):
+    """`--flag`, or `--flag VALUE` if a value is named."""
+
+    flag: str
+    help: str
+    value: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        return f"{self.flag} {self.value}" if self.value else self.flag
+
+
+class Argument(NamedTuple):
+    """A word by its position."""
+
+    name: str
+    help: str
+    choices: tuple[str, ...] = ()
+
+
+class Call(NamedTuple):
+    """One use of a verb: its parsed words, and the words after `--` as they came (None without `--`)."""
+
+    given: argparse.Namespace
+    program: tuple[str, ...] | None
+
+
+class Command(NamedTuple):
+    """A verb: what it takes and what runs it. `run` writes data to stdout and returns an exit code."""
+
+    run: Callable[[Call], int]
+    description: str
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    examples: tuple[str, ...] = ()
+    takes_program: bool = False
+
+
+HELP = Option("--help", "show this help")
+JSON = Option("--json", "write one JSON document")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse without its own way of ending the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Failure(message, hint=f"see {self.prog} --help")
+
+
+def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
+    """Reads the words after the verb.
+
+    Raises:
+        Failure: they do not fit the declaration.
+    """
+    own, program = split_program(words)
+    if program is not None and not command.takes_program:
+        raise Failure(f"{verb} takes no program after --", hint=f"see dragoman {verb} --help")
+    # Abbreviations are refused: a new option must never change what an old script means.
+    parser = _Parser(prog=f"dragoman {verb}", add_help=False, allow_abbrev=False)
+    for option in command.options:
+        how: dict[str, Any] = {"metavar": option.value} if option.value else {"action": "store_true"}
+        if option.choices:
+            how["choices"] = option.choices
+        parser.add_argument(option.flag, **how)
+    for argument in command.arguments:
+        parser.add_argument(argument.name, choices=argument.choices or None)
+    return Call(parser.parse_args(own), program)
+
+
+def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
+    """Cuts at the first `--`; what follows belongs to another program, verbatim."""
+    if "--" not in words:
+        return list(words), None
+    cut = words.index("--")
+    return list(words[:cut]), tuple(words[cut + 1 :])
+
+
+def help_text(verb: str, command: Command) -> str:
+    """What `dragoman VERB --help` prints."""
+    options = (*command.options, HELP)
+    usage = [f"[{option.usage}]" for option in command.options] + [argument.name for argument in command.arguments]
+    if command.takes_program:
+        usage.append("[-- PROGRAM...]")
+    sections = [" ".join(["usage: dragoman", verb, *usage]), command.description]
+    if command.arguments:
+        sections.append(_section("arguments", [(entry.name, _described(entry)) for entry in command.arguments]))
+    sections.append(_section("options", [(entry.usage, _described(entry)) for entry in options]))
+    if command.examples:
+        sections.append("\n".join(["examples:", *(f"  {example}" for example in command.examples)]))
+    return "\n\n".join(sections) + "\n"
+
+
+def _section(title: str, rows: list[tuple[str, str]]) -> str:
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in rows)])
+
+
+def _described(entry: Option | Argument) -> str:
+    return f"{entry.help} ({', '.join(entry.choices)})" if entry.choices else entry.help

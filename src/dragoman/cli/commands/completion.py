@@ -1,0 +1,24 @@
+"""`dragoman completion`: a script that teaches a shell the verbs and their options."""
+
+import sys
+
+from dragoman.cli import exits, shells, table
+from dragoman.cli.command import Argument, Call, Command
+
+
+def run(call: Call) -> int:
+    write = shells.WRITERS[call.given.shell]
+    sys.stdout.write(write({verb: table.load(verb) for verb in table.COMMANDS}))
+    return exits.OK
+
+
+COMMAND = Command(
+    run=run,
+    description="Prints a completion script; nothing is installed.",
+    arguments=(Argument("shell", "your shell", choices=tuple(shells.WRITERS)),),
+    examples=(
+        'eval "$(dragoman completion bash)"              # in ~/.bashrc',
+        'eval "$(dragoman completion zsh)"               # in ~/.zshrc, after compinit',
+        "dragoman completion fish | source               # in ~/.config/fish/config.fish",
+    ),
+)

@@ -1,0 +1,36 @@
+"""`dragoman version`: the versions a bug report needs."""
+
+import platform
+import sys
+
+import msgspec
+
+from dragoman import schema
+from dragoman._version import __version__
+from dragoman.cli import exits
+from dragoman.cli.command import JSON, Call, Command
+from dragoman.cli.console import write_json
+
+
+def run(call: Call) -> int:
+    versions = {
+        "dragoman": __version__,
+        "python": platform.python_version(),
+        "msgspec": msgspec.__version__,
+        "protocol": schema.PROTOCOL_VERSION,
+        "schema": schema.SCHEMA_VERSION,
+    }
+    if call.given.json:
+        write_json(versions)
+    else:
+        width = max(map(len, versions))
+        sys.stdout.writelines(f"{name:{width}}  {version}\n" for name, version in versions.items())
+    return exits.OK
+
+
+COMMAND = Command(
+    run=run,
+    description="Shows the versions of dragoman, of what it runs on, and of the protocol it speaks.",
+    options=(JSON,),
+    examples=("dragoman version", "dragoman version --json"),
+)

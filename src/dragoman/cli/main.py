@@ -1,0 +1,92 @@
+"""The entry: picks the verb, runs it, and turns every ending into one exit code.
+
+This is the only place that catches everything. It does not know what a verb does. What it imports at the top is
+what `dragoman --version` pays for; keep it to modules without imports of their own.
+"""
+
+import os
+import sys
+
+from dragoman._version import __version__
+from dragoman.cli import exits, table
+
+TYPE_CHECKING = False  # see dragoman/__init__.py
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
+    """Runs `dragoman` with these words (the program's own by default) and returns its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return exits.CANCELLED
+    except BrokenPipeError:
+        # The reader has what it wanted (`dragoman methods | head -1`): no message, the code a shell expects.
+        _forget_output()
+        return exits.PIPE_CLOSED
+    except Exception as error:
+        return _report(error)
+    return code
+
+
+def _run(words: list[str]) -> int:
+    match words:
+        case []:
+            sys.stderr.write(table.help_text())
+            return exits.USAGE
+        case ["-h" | "--help", *_]:
+            sys.stdout.write(table.help_text())
+            return exits.OK
+        case ["-V" | "--version", *_]:
+            sys.stdout.write(f"dragoman {__version__}\n")
+            return exits.OK
+        case [verb, *rest] if verb in table.COMMANDS:
+            return _run_verb(verb, rest)
+        case [word, *_]:
+            raise _unknown(word)
+    raise AssertionError(words)
+
+
+def _run_verb(verb: str, words: list[str]) -> int:
+    from dragoman.cli.command import help_text, parse, split_program
+
+    command = table.load(verb)
+    own, _ = split_program(words)
+    if "--help" in own or "-h" in own:
+        sys.stdout.write(help_text(verb, command))
+        return exits.OK
+    return command.run(parse(verb, command, words))
+
+
+def _unknown(word: str) -> exits.Failure:
+    from difflib import get_close_matches
+
+    what = "option" if word.startswith("-") else "command"
+    known = ["--help", "--version"] if what == "option" else list(table.COMMANDS)
+    nearest = get_close_matches(word, known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else "see dragoman --help"
+    return exits.Failure(f"unknown {what} {word!r}", hint=hint)
+
+
+def _report(error: Exception) -> int:
+    from dragoman.cli.console import write_error
+
+    failure = exits.failure_of(error)
+    if failure.exit_code == exits.BUG and os.environ.get("DRAGOMAN_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, OSError):
+        _forget_output()
+    write_error(failure.message, failure.hint)
+    return failure.exit_code
+
+
+def _forget_output() -> None:
+    """Keeps the interpreter from failing once more when it flushes stdout at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)

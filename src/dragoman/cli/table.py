@@ -1,0 +1,47 @@
+"""Every verb with its one line, cheap to import; a verb's module is loaded only when somebody asks for it."""
+
+TYPE_CHECKING = False  # see dragoman/__init__.py
+if TYPE_CHECKING:
+    from dragoman.cli.command import Command
+
+COMMANDS = {
+    "completion": "print a completion script for your shell",
+    "methods": "list the methods of the protocol",
+    "version": "show the versions of everything that matters",
+}
+
+EXAMPLES = (
+    "dragoman methods --side agent",
+    "dragoman version --json",
+    'eval "$(dragoman completion bash)"',
+)
+
+
+def load(verb: str) -> "Command":
+    """The command behind a verb of the table."""
+    from importlib import import_module
+
+    command: Command = import_module(f"dragoman.cli.commands.{verb}").COMMAND
+    return command
+
+
+def help_text() -> str:
+    """What `dragoman --help` prints."""
+    width = max(map(len, COMMANDS))
+    verbs = "\n".join(f"  {verb:{width}}  {summary}" for verb, summary in COMMANDS.items())
+    examples = "\n".join(f"  {example}" for example in EXAMPLES)
+    return f"""\
+usage: dragoman COMMAND [options]
+
+Speaks the Agent Client Protocol (ACP) between code editors and coding agents.
+
+commands:
+{verbs}
+
+options:
+  -h, --help     show this help, or that of a command: dragoman COMMAND --help
+  -V, --version  show the version
+
+examples:
+{examples}
+"""

@@ -1,0 +1,78 @@
+"""A verb's declaration: its words are read, its help is written, what follows `--` is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.cli import exits
+from dragoman.cli.command import JSON, Argument, Call, Command, Option, help_text, parse, split_program
+
+
+def run(call: Call) -> int:
+    return exits.OK
+
+
+PLAIN = Command(run, "Does things.", options=(JSON,))
+RICH = Command(
+    run,
+    "Talks to an agent.",
+    arguments=(Argument("prompt", "what to say"),),
+    options=(Option("--output", "the form of the result", value="FORM", choices=("text", "json")), JSON),
+    examples=("dragoman talk hello -- my-agent --acp",),
+    takes_program=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "program"),
+    [
+        ([], [], None),
+        (["a", "b"], ["a", "b"], None),
+        (["--"], [], ()),
+        (["a", "--", "x", "--", "--json"], ["a"], ("x", "--", "--json")),
+    ],
+)
+def test_words_are_cut_at_the_first_double_dash(words: list[str], own: list[str], program: tuple[str, ...]) -> None:
+    assert split_program(words) == (own, program)
+
+
+def test_program_after_the_double_dash_arrives_verbatim() -> None:
+    call = parse("talk", RICH, ["--output", "json", "hello", "--", "agent", "--json", "--help"])
+    assert (call.given.output, call.given.prompt, call.given.json) == ("json", "hello", False)
+    assert call.program == ("agent", "--json", "--help")
+
+
+def test_options_may_follow_arguments_and_carry_their_value_behind_an_equals_sign() -> None:
+    call = parse("talk", RICH, ["hello", "--output=text", "--json"])
+    assert (call.given.output, call.given.prompt, call.given.json) == ("text", "hello", True)
+    assert call.program is None
+
+
+@pytest.mark.parametrize("words", [["--nope"], ["word"], ["--", "agent"], ["--jso"]])
+def test_words_outside_the_declaration_are_refused(words: list[str]) -> None:
+    with pytest.raises(exits.Failure) as caught:
+        parse("plain", PLAIN, words)
+    assert caught.value.exit_code == exits.USAGE
+    assert caught.value.hint == "see dragoman plain --help"
+
+
+def test_help_shows_usage_arguments_options_and_examples() -> None:
+    assert (
+        help_text("talk", RICH)
+        == """\
+usage: dragoman talk [--output FORM] [--json] prompt [-- PROGRAM...]
+
+Talks to an agent.
+
+arguments:
+  prompt  what to say
+
+options:
+  --output FORM  the form of the result (text, json)
+  --json         write one JSON document
+  --help         show this help
+
+examples:
+  dragoman talk hello -- my-agent --acp
+"""
+    )
