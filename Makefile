@@ -1,0 +1,78 @@
+# Every target sets up what it needs in .venv and node_modules; the second time that costs nothing.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# What a shell has set for its own Python would change what is imported and how fast it starts.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED PYTHONWARNINGS
+
+PY := .venv/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check --quiet
+VENV := .venv/.ready
+PACKAGE := .venv/.installed
+NODE := node_modules/.ready
+DEMO := "Hello there" "think" "plan" "tool" "diff" "permission" "terminal" "usage"
+REQUIREMENTS := $(wildcard requirements/*.txt)
+
+# The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
+FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
+	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+	    >/dev/null 2>&1 && break; python=; done
+
+.PHONY: help run test check bench interop docs clean
+
+help: ## show this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
+
+run: $(PACKAGE) ## the example client talks to the scripted agent; watch the conversation
+	@echo "The agent is scripted: it calls no model, it answers to keywords."
+	@$(PY) examples/client.py --yes $(DEMO) -- $(PY) -m dragoman.testing.scripted_agent
+
+test: check $(NODE) ## the whole gate: make check, then every test
+	@$(PY) -m pytest
+
+check: $(PACKAGE) ## linter, formatting, types, and the schema on every supported Python
+	@.venv/bin/ruff check
+	@.venv/bin/ruff format --check
+	@.venv/bin/mypy
+	@$(PY) -m tools.pythons
+
+bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
+	@$(PY) -m benchmarks
+
+interop: $(PACKAGE) $(NODE) ## the official SDKs as peers, both ways
+	@$(PY) -m pytest tests/interop
+
+docs: $(PACKAGE) ## rewrite the generated pages of docs/
+	@$(PY) -m tools.pages
+
+clean: ## remove what make made
+	rm -rf .venv node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV): $(REQUIREMENTS)
+	@$(FIND_PYTHON); \
+	if [ -z "$$python" ]; then \
+	  echo "make: Python 3.11, 3.12 or 3.13 with its venv module is needed; install one, or name it: make PYTHON=/path/to/python" >&2; \
+	  exit 1; \
+	fi; \
+	echo "setting up .venv with $$("$$python" --version)"; \
+	rm -rf .venv; \
+	"$$python" -m venv .venv; \
+	$(PIP) install $(addprefix -r ,$(REQUIREMENTS)); \
+	touch $@
+
+$(PACKAGE): $(VENV) pyproject.toml src/dragoman/_version.py
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(NODE): package.json package-lock.json
+	@if ! command -v npm >/dev/null || ! node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null; then \
+	  echo "make: Node.js 20 or newer with npm is needed for the TypeScript peer of the interop tests; install it" >&2; \
+	  exit 1; \
+	fi
+	@echo "setting up node_modules"
+	@npm ci --silent
+	@touch $@

@@ -1,0 +1,78 @@
+"""How every test runs: coroutines under `asyncio.run` with a bound, and nothing may be left running afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TEST_SECONDS = 30.0
+# What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
+ENDING_SECONDS = 2.0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs `async def test_*`; fixtures are handed over as they are."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
+    asyncio.run(_bounded(test, arguments), debug=False)
+    return True
+
+
+async def _bounded(test: Callable[..., Awaitable[None]], arguments: dict[str, Any]) -> None:
+    async with asyncio.timeout(TEST_SECONDS):
+        await test(**arguments)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    if left:
+        _, left = await asyncio.wait(left, timeout=ENDING_SECONDS)
+    if left:
+        names = ", ".join(sorted(f"{task.get_name()} ({_where(task)})" for task in left))
+        pytest.fail(f"the test left {len(left)} task(s) pending: {names}", pytrace=False)
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    coroutine = task.get_coro()
+    return getattr(coroutine, "__qualname__", repr(coroutine))
+
+
+@pytest.fixture(autouse=True)
+def _no_children_left() -> Iterator[None]:
+    """Fails a test that leaves a child process of this one behind, running or unreaped."""
+    before = _children()
+    yield
+    left = _children() - before
+    deadline = time.monotonic() + ENDING_SECONDS
+    while left and time.monotonic() < deadline:
+        time.sleep(0.01)  # a child that is already ending raises no event here
+        left = _children() - before
+    if left:
+        pytest.fail(
+            f"the test left child process(es) behind: {', '.join(sorted(map(_described, left)))}", pytrace=False
+        )
+
+
+def _children() -> set[int]:
+    """Children of every thread of this process; empty where the kernel does not tell."""
+    pids: set[int] = set()
+    for listing in Path("/proc/self/task").glob("*/children"):
+        try:
+            pids.update(map(int, listing.read_text().split()))
+        except OSError:  # the thread ended between the listing and the read
+            continue
+    return pids
+
+
+def _described(pid: int) -> str:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        command = ""
+    return f"{pid} ({command or 'a zombie'})"

@@ -1,0 +1,67 @@
+"""The project's own files, read as text and syntax trees for the tests of this folder."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent.parent
+PACKAGE = ROOT / "src" / "dragoman"
+
+
+def project_files() -> list[Path]:
+    """Every file that is, or would be, committed; also in a checkout that belongs to another user."""
+    listing = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listing.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def package_modules() -> dict[str, Path]:
+    """Module name -> file, for everything below `src/dragoman`."""
+    modules = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return modules
+
+
+def packages() -> dict[str, Path]:
+    """Package name -> its `__init__.py`."""
+    return {name: path for name, path in package_modules().items() if path.name == "__init__.py"}
+
+
+def is_generated(path: Path) -> bool:
+    """A generated file says so in its first lines."""
+    head = path.read_text().splitlines()[:5]
+    return any("generated" in line.lower() for line in head)
+
+
+def imported_modules(module: str, path: Path) -> Iterator[tuple[int, str]]:
+    """(line, absolute module name) of every import anywhere in a file: inside functions and for type checkers too.
+
+    `from dragoman import schema` counts as `dragoman.schema` if that is a module, else as the façade `dragoman`.
+    """
+    known = package_modules()
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            origin = _absolute(module, path, node)
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                yield node.lineno, inner if inner in known else origin
+
+
+def _absolute(module: str, path: Path, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    base = module.split(".")
+    keep = len(base) - node.level + (path.name == "__init__.py")
+    return ".".join([*base[:keep], *([node.module] if node.module else [])])

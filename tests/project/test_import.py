@@ -1,0 +1,109 @@
+"""Importing is free of side effects, needs msgspec at most, and costs next to nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.project.sources import ROOT, package_modules
+
+MODULES = [name for name in package_modules() if not name.endswith("__main__")]
+
+SNAPSHOT = """
+import atexit, locale, logging, os, signal, sys, threading, warnings
+
+def snapshot():
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    root = logging.getLogger()
+    mask = os.umask(0); os.umask(mask)
+    return {
+        "threads": len(os.listdir("/proc/self/task")),
+        "fds": sorted(os.listdir("/proc/self/fd")),
+        "environment": dict(os.environ),
+        "cwd": os.getcwd(),
+        "umask": mask,
+        "signals": handlers,
+        "wakeup fd": signal.set_wakeup_fd(-1),
+        "root logger": (root.level, list(root.handlers), logging.lastResort, logging.raiseExceptions),
+        "our loggers": [
+            (name, logging.getLogger(name).level, logging.getLogger(name).handlers)
+            for name in logging.root.manager.loggerDict
+            if name.startswith("dragoman") and (logging.getLogger(name).level or logging.getLogger(name).handlers)
+        ],
+        "warnings": list(warnings.filters),
+        "at exit": atexit._ncallbacks(),
+        "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.breakpointhook),
+        "streams": (sys.stdin, sys.stdout, sys.stderr),
+        "recursion limit": sys.getrecursionlimit(),
+        "path": list(sys.path),
+        "locale": locale.setlocale(locale.LC_ALL),
+    }
+"""
+
+BLOCKER = """
+import sys
+
+class OnlyBase:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in sys.stdlib_module_names and top not in ("dragoman", "msgspec"):
+            raise ModuleNotFoundError(f"{name} is not part of a base install", name=name)
+
+sys.meta_path.insert(0, OnlyBase())
+"""
+
+
+def run_python(code: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], capture_output=True, text=True, check=False, timeout=60, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_facade_loads_no_package_and_no_third_party_module() -> None:
+    loaded = run_python(
+        "import sys; before = set(sys.modules); import dragoman; print(*sorted(set(sys.modules) - before))"
+    )
+    assert loaded.split() == ["dragoman", "dragoman._version"]
+
+
+def test_importing_every_module_changes_nothing_in_the_process() -> None:
+    code = f"""{SNAPSHOT}
+from importlib import import_module
+import asyncio, msgspec  # what these do when first imported is theirs
+before = snapshot()
+for name in {MODULES!r}:
+    import_module(name)
+after = snapshot()
+for key in before:
+    assert before[key] == after[key], (key, before[key], after[key])
+"""
+    run_python(code)
+
+
+def test_a_base_install_can_import_every_module() -> None:
+    run_python(f"{BLOCKER}\nfrom importlib import import_module\nfor name in {MODULES!r}: import_module(name)")
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_a_base_install_has_a_command_line(word: str) -> None:
+    code = (
+        f"{BLOCKER}\nimport runpy\nsys.argv = ['dragoman', {word!r}]\nrunpy.run_module('dragoman', run_name='__main__')"
+    )
+    assert "dragoman" in run_python(code)
+
+
+def test_the_blocker_of_these_tests_blocks() -> None:
+    with pytest.raises(AssertionError, match="pytest is not part of a base install"):
+        run_python(f"{BLOCKER}\nimport pytest")
+
+
+@pytest.mark.parametrize("role", ["Agent", "spawn"])
+def test_a_role_does_not_load_the_other_role(role: str) -> None:
+    other = {"Agent": "dragoman.client", "spawn": "dragoman.agent"}[role]
+    loaded = run_python(f"import sys, dragoman; dragoman.{role}; print(*sys.modules)").split()
+    assert other not in loaded
+    assert not {"dataclasses", "http.client", "unittest"} & set(loaded)
