@@ -1,0 +1,151 @@
+"""Where the peers are and how they are started: the official SDKs' programs, and ours for them.
+
+Owns the commands and the reports of the SDK clients. Knows nothing of what a test expects.
+"""
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.wire_check import read_recording
+
+ROOT = Path(__file__).resolve().parents[2]
+PEERS = ROOT / "tests" / "interop" / "peers"
+# Warnings of all kinds are shown: a coroutine nobody awaited or a file nobody closed is a fault of ours.
+OUR_AGENT = (sys.executable, "-W", "default", str(ROOT / "tests" / "interop" / "our_agent.py"))
+TS_SDK = ROOT / "node_modules" / "@agentclientprotocol" / "sdk" / "package.json"
+SDKS = ("py", "ts")
+COMMON = (
+    *("initialize", "sessions", "auth", "stream", "tools", "facts", "settings", "permission", "files", "terminals"),
+    *("elicitation", "bare", "cancel", "cancel_request", "errors", "extensions", "side_by_side", "leave"),
+)
+SCENARIOS = {"py": COMMON, "ts": (*COMMON, "newer")}
+# Each scenario has its own bound far below this.
+WALK_SECONDS = 60.0
+
+Event = dict[str, Any]
+
+
+def require(sdk: str) -> None:
+    """Skips the test, saying why, when this SDK is not installed."""
+    if sdk == "py" and importlib.util.find_spec("acp") is None:
+        pytest.skip("the Python SDK is not installed: pip install agent-client-protocol")
+    if sdk == "ts" and shutil.which("node") is None:
+        pytest.skip("the TypeScript SDK needs Node.js 20 or newer on the PATH")
+    if sdk == "ts" and not TS_SDK.exists():
+        pytest.skip(f"the TypeScript SDK is not installed: run npm ci in {ROOT}")
+
+
+def agent_command(sdk: str) -> tuple[str, ...]:
+    """The program of an agent written on this SDK."""
+    require(sdk)
+    if sdk == "py":
+        return (sys.executable, str(PEERS / "py_agent.py"))
+    return ("node", str(PEERS / "ts_agent.mjs"))
+
+
+def client_command(sdk: str) -> tuple[str, ...]:
+    require(sdk)
+    if sdk == "py":
+        return (sys.executable, "-m", "tests.interop.peers.py_client")
+    return ("node", str(PEERS / "ts_client.mjs"))
+
+
+class Report:
+    """What an SDK's client saw of our agent in one scenario, and every frame our agent sent meanwhile."""
+
+    def __init__(self, events: list[Event], recording: Path, *, left: bool = False) -> None:
+        """`left`: the client went away in the middle, so that an answer may be missing."""
+        self.events = events
+        self.frames = read_recording(recording)
+        failures = [event["error"] for event in events if event["event"] == "failed"]
+        assert failures == [], f"{failures} after {events}"
+        # Its stdin was closed: our agent goes by itself, without an error (rule 15).
+        assert events[-1]["event"] == "exit"
+        assert events[-1]["code"] == 0
+        assert [problem for problem in self.frames.problems() if not (left and "answered 0 times" in problem)] == []
+
+    def result(self, call: str) -> Any:
+        [event] = self._of_call(call)
+        assert event["event"] == "result", event
+        return event["result"]
+
+    def error(self, call: str) -> tuple[int, Any]:
+        [event] = self._of_call(call)
+        assert event["event"] == "error", event
+        return event["code"], event["data"]
+
+    def updates(self, call: str | None = None) -> list[dict[str, Any]]:
+        """The updates seen, all or only those between the end of the call before and the end of this one."""
+        if call is None:
+            return [event["update"] for event in self.events if event["event"] == "update"]
+        seen: list[dict[str, Any]] = []
+        for event in self.events:
+            if event["event"] == "update":
+                seen.append(event["update"])
+            elif event.get("call") == call:
+                return seen
+            elif "call" in event:
+                seen = []
+        raise AssertionError(f"{call} was not called")
+
+    def texts(self) -> list[str]:
+        """What the agent said, chunk by chunk."""
+        chunks = [update for update in self.updates() if update["sessionUpdate"] == "agent_message_chunk"]
+        return [chunk["content"]["text"] for chunk in chunks]
+
+    def requests(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "request"]
+
+    def notifications(self) -> list[Event]:
+        return [event for event in self.events if event["event"] == "notification"]
+
+    def _of_call(self, call: str) -> list[Event]:
+        return [event for event in self.events if event.get("call") == call]
+
+
+class Walk:
+    """All scenarios of one SDK's client, walked once, because starting an SDK costs more than all the rest."""
+
+    def __init__(self, sdk: str, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        agent = (*OUR_AGENT, "--record", str(folder / "{scenario}"))
+        done = subprocess.run(
+            [*client_command(sdk), *SCENARIOS[sdk], "--", *agent],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=WALK_SECONDS,
+            check=False,
+        )
+        self.returncode = done.returncode
+        self.stderr = done.stderr
+        self.events = [json.loads(line) for line in done.stdout.split("\n") if line]  # U+2028 ends no line
+
+
+class Walks:
+    """The walks made so far."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._walks: dict[str, Walk] = {}
+
+    def of(self, sdk: str) -> Walk:
+        require(sdk)
+        if sdk not in self._walks:
+            self._walks[sdk] = Walk(sdk, self._folder / sdk)
+        walk = self._walks[sdk]
+        assert walk.returncode == 0, f"the {sdk} client ended with {walk.returncode}:\n{walk.stderr[-3000:]}"
+        return walk
+
+    def report(self, sdk: str, scenario: str) -> Report:
+        walk = self.of(sdk)
+        events = [event for event in walk.events if event["scenario"] == scenario]
+        return Report(events, walk.folder / scenario, left=scenario == "leave")
