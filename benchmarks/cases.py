@@ -1,0 +1,171 @@
+"""What is measured, with which numbers, and which goal it has to meet.
+
+The goals are ratios to another peer in the same round, or plain bounds. Nothing here starts a process.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+OURS = "dragoman"
+# A ratio counts when the median of at least this many interleaved rounds meets it: single rounds on a
+# shared machine differ by 40 % and more.
+ROUNDS_THAT_COUNT = 5
+MIB = 1024 * 1024
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """One number of a case's result; ``is_compared`` ones are compared with the floor in the table."""
+
+    key: str
+    title: str
+    digits: int = 0
+    is_compared: bool = False
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """A bound for one measure of ours: plain, or as a ratio to the same measure of ``peer``."""
+
+    key: str
+    sign: Literal["<=", ">="]
+    bound: float
+    peer: str = ""
+
+    def is_met_by(self, value: float) -> bool:
+        return value <= self.bound if self.sign == "<=" else value >= self.bound
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One job for every peer: its parameters, its measures, its goals, and how long it takes where."""
+
+    name: str
+    title: str
+    params: dict[str, Any]
+    quick: dict[str, Any]
+    measures: tuple[Measure, ...]
+    goals: tuple[Goal, ...]
+    seconds: dict[str, float]
+    # Client and agent each on a core of their own. A message between two processes that share a core takes a fifth
+    # of the time it takes across cores, and which of the two happens is up to the scheduler: unpinned, one peer's
+    # luck would be compared with another's.
+    is_pinned: bool = False
+    quick_factor: float = 0.3
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        return tuple(self.seconds)
+
+
+CPU = (Measure("client_us", "  CPU us each, client", 1), Measure("agent_us", "  CPU us each, agent", 1))
+
+CASES = (
+    Case(
+        name="cold",
+        title="cold start: spawn to the answer of initialize",
+        params={"spawns": 5},
+        quick={"spawns": 2},
+        measures=(Measure("ms", "cold start, ms", 1, True), Measure("rss_mib", "agent RSS after initialize, MiB", 1)),
+        goals=(Goal("ms", "<=", 1.8, "raw"), Goal("rss_mib", "<=", 25)),
+        seconds={"raw": 0.6, "ts": 1.4, "pysdk": 3.6, OURS: 0.8},
+    ),
+    Case(
+        name="rtt",
+        title="round trip: one no-op session/prompt after another",
+        params={"count": 3000, "warm_up": 1000},
+        quick={"count": 500, "warm_up": 100},
+        measures=(Measure("p50_us", "round trip p50, us", 0, True), *CPU),
+        goals=(Goal("p50_us", "<=", 1.7, "raw"), Goal("p50_us", "<=", 0.8, "ts")),
+        seconds={"raw": 0.6, "ts": 1.5, "pysdk": 3.0, OURS: 0.9},
+        is_pinned=True,
+    ),
+    Case(
+        name="stream",
+        title="stream of small updates, typed, one handler call each",
+        params={"count": 50_000, "prompt": "stream 50000 40", "warm_up": "stream 5000 40", "characters": 40},
+        quick={"count": 10_000, "prompt": "stream 10000 40", "warm_up": "stream 2000 40", "characters": 40},
+        measures=(Measure("per_second", "stream of 50,000 updates, /s", 0, True), *CPU),
+        goals=(
+            Goal("per_second", ">=", 0.7, "raw"),
+            Goal("per_second", ">=", 8, "ts"),
+            Goal("per_second", ">=", 10, "pysdk"),
+            Goal("client_us", "<=", 3),
+            Goal("agent_us", "<=", 3),
+        ),
+        seconds={"raw": 0.4, "ts": 2.0, "pysdk": 5.0, OURS: 0.6},
+    ),
+    Case(
+        name="diffs",
+        title="tool call updates that carry a diff of 4 KB",
+        params={"count": 10_000, "prompt": "tools 10000 20", "warm_up": "tools 2000 20", "characters": 2048},
+        quick={"count": 2_000, "prompt": "tools 2000 20", "warm_up": "tools 400 20", "characters": 2048},
+        measures=(Measure("per_second", "updates with 4 KB diffs, /s", 0, True), *CPU),
+        goals=(Goal("per_second", ">=", 0.65, "raw"),),
+        seconds={"raw": 0.4, "ts": 1.7, "pysdk": 2.0, OURS: 0.6},
+    ),
+    Case(
+        name="read",
+        title="fs/read_text_file from the agent, one after another within a turn",
+        params={"count": 3000, "prompt": "read 3000", "warm_up": "read 1000"},
+        quick={"count": 500, "prompt": "read 500", "warm_up": "read 100"},
+        measures=(Measure("per_second", "agent-to-client requests, /s", 0, True), *CPU),
+        goals=(Goal("per_second", ">=", 0.5, "raw"), Goal("per_second", ">=", 1.25, "ts")),
+        seconds={"raw": 0.6, "ts": 1.5, "pysdk": 3.0, OURS: 0.9},
+        is_pinned=True,
+    ),
+    Case(
+        name="sessions",
+        title="100 sessions streaming 500 updates each on one connection",
+        params={"sessions": 100, "count": 500, "prompt": "stream 500 40", "warm_up": "stream 50 40"},
+        quick={"sessions": 100, "count": 100, "prompt": "stream 100 40", "warm_up": "stream 50 40"},
+        measures=(
+            Measure("per_second", "100 sessions at once, updates/s", 0, True),
+            Measure("fairness", "  slowest session when the first ends", 2),
+        ),
+        goals=(Goal("per_second", ">=", 5, "ts"), Goal("fairness", ">=", 0.9)),
+        seconds={"ts": 2.0, "pysdk": 3.5, OURS: 0.7},
+    ),
+    Case(
+        name="cancel",
+        title="cancel while the agent streams at full speed",
+        params={"count": 20, "warm_up": 3, "after": 2000, "prompt": "forever 40"},
+        quick={"count": 5, "warm_up": 2, "after": 2000, "prompt": "forever 40"},
+        measures=(
+            Measure("ms", "cancel to the turn's end, ms", 2),
+            Measure("late", "  updates after the cancel", 0),
+        ),
+        goals=(Goal("ms", "<=", 1.0), Goal("late", "<=", 250)),
+        seconds={"raw": 0.4, "ts": 3.0, "pysdk": 4.0, OURS: 0.7},
+    ),
+    Case(
+        name="big",
+        title="one message of 50 MB (fs/write_text_file), message limit raised",
+        params={"count": 3, "prompt": f"write {50 * MIB}", "warm_up": f"write {MIB}", "size": 50 * MIB},
+        quick={"count": 1, "prompt": f"write {50 * MIB}", "warm_up": f"write {MIB}", "size": 50 * MIB},
+        measures=(
+            Measure("mib_per_second", "message of 50 MB, MiB/s", 0, True),
+            Measure("client_peak_mib", "  peak RSS MiB, client", 0),
+            Measure("agent_peak_mib", "  peak RSS MiB, agent", 0),
+        ),
+        goals=(
+            Goal("mib_per_second", ">=", 0.65, "raw"),
+            Goal("client_peak_mib", "<=", 180),
+            Goal("agent_peak_mib", "<=", 180),
+        ),
+        seconds={"raw": 1.5, "ts": 3.5, "pysdk": 4.0, OURS: 2.0},
+        quick_factor=0.5,
+    ),
+    Case(
+        name="stuck",
+        title="consumer stuck for 8 s while the agent floods",
+        params={"seconds": 8, "prompt": "forever 200"},
+        quick={"seconds": 2, "prompt": "forever 200"},
+        measures=(
+            Measure("client_growth_mib", "consumer stuck 8 s, MiB over idle, client", 1),
+            Measure("agent_growth_mib", "  MiB over idle, agent", 1),
+        ),
+        goals=(Goal("client_growth_mib", "<=", 5), Goal("agent_growth_mib", "<=", 5)),
+        seconds={"ts": 8.5, "pysdk": 9.3, OURS: 8.5},
+    ),
+)
