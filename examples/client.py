@@ -54,7 +54,7 @@ class Screen:
     def show_result(self, item: v1.ToolCallContent) -> None:
         match item:
             case v1.Content(content=v1.TextContent(text=text)):
-                self.line("tool", "  " + text.replace("\n", "\n  "))
+                self.line("tool", "\n".join(f"  {line}" for line in text.splitlines()))
             case v1.Diff(path=path, old_text=old, new_text=new):
                 self.line("tool", f"  {path}")
                 for sign, side in (("-", old), ("+", new)):

@@ -292,10 +292,10 @@ async def test_without_a_terminal_of_the_client_the_command_runs_here(tmp_path: 
     }
 
 
-async def test_both_streams_of_a_local_command_are_kept(tmp_path: Path) -> None:
-    source = "print('out', flush=True); print('err', file=sys.stderr, flush=True)"
+async def test_both_streams_of_a_local_command_are_kept_in_their_order(tmp_path: Path) -> None:
+    source = "[print(n, file=(sys.stdout, sys.stderr)[n % 2], flush=True) for n in range(20)]"
     (_, output), _ = await _run_locally(tmp_path, source)
-    assert sorted(output.output.split()) == ["err", "out"]
+    assert output.output.split() == [str(n) for n in range(20)]
 
 
 async def test_a_local_command_reads_an_empty_stdin(tmp_path: Path) -> None:

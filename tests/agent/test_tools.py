@@ -232,7 +232,7 @@ async def test_a_call_that_the_body_ended_is_not_ended_again() -> None:
         assert _states(updates)[1:] == [("tool_call_update", "in_progress"), ("tool_call_update", "failed")]
 
 
-async def test_a_call_that_waits_to_start_does_so_when_it_shows_something() -> None:
+async def test_a_call_that_waits_for_permission_stays_pending_while_it_shows_something() -> None:
     agent = Agent("test")
 
     @agent.prompt
@@ -240,12 +240,19 @@ async def test_a_call_that_waits_to_start_does_so_when_it_shows_something() -> N
         async with turn.tool("x", start=False) as call:
             assert call.status == "pending"
             await call.update(title="y")
-            await call.text("working")
+            await call.diff("/a", "old", "new")
+            assert call.status == "pending"
             await call.start()
 
     async with connected(agent) as line:
         updates, _ = await line.turn(await line.open())
-        assert [state for _, state in _states(updates)] == ["pending", None, "in_progress", "completed"]
+        assert [state for _, state in _states(updates)] == [
+            "pending",
+            None,
+            None,
+            "in_progress",
+            "completed",
+        ]
 
 
 async def _asked(agent: Agent, line: ClientLine, answer: object) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -68,6 +68,11 @@ def test_the_directory_is_used(tmp_path: Path) -> None:
     assert output_of(launch(["pwd"], cwd=tmp_path)).decode().strip() == str(tmp_path.resolve())
 
 
+def test_stderr_can_be_merged_into_stdout_in_order() -> None:
+    script = "echo 1; echo 2 >&2; echo 3; echo 4 >&2"
+    assert output_of(launch(["sh", "-c", script], merge_stderr=True)) == b"1\n2\n3\n4\n"
+
+
 @pytest.mark.parametrize(
     ("argv", "cwd", "words"),
     [

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from dragoman.process import Child, proctable, sweep
+from dragoman.process import Child, Patience, proctable, sweep
 from dragoman.process.sweep import Spare, marked
-from tests.process.kit import DAEMON, Deaths, first_line, python
+from tests.process.kit import DAEMON, STUBBORN, Deaths, first_line, python
 
 # The name in its command line is what a quirk entry would hold.
 HUB = python(DAEMON, "--shared-hub-daemon")
@@ -105,6 +105,33 @@ async def test_without_proc_a_close_still_ends_the_group(monkeypatch: pytest.Mon
     await child.close()
     monkeypatch.undo()
     assert marked(child.marker) == []
+
+
+async def test_without_proc_a_stubborn_child_is_still_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proctable, "is_readable", lambda: False)
+    child = Child.spawn(STUBBORN, patience=Patience(stdin_seconds=0.1, term_seconds=0.1))
+    await first_line(child)
+    started = time.monotonic()
+    await child.close()
+    assert child.returncode == -signal.SIGKILL
+    assert time.monotonic() - started < 1.5
+    monkeypatch.undo()
+    assert marked(child.marker) == []
+
+
+async def test_a_program_without_a_descriptor_left_can_still_close_its_children(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: str) -> list[str]:
+        raise OSError(24, "Too many open files")
+
+    child = Child.spawn(["sh", "-c", "sleep 1000 & echo; exit 0"], patience=Patience(0.1, 0.1))
+    await first_line(child)
+    monkeypatch.setattr(os, "listdir", refuse)
+    await child.close()
+    monkeypatch.undo()
+    assert marked(child.marker) == []
+    assert "cannot look" in caplog.text
 
 
 def test_zombies_do_not_keep_a_group_alive() -> None:

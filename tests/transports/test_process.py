@@ -206,3 +206,28 @@ async def test_stdin_is_closed_before_any_signal_is_sent() -> None:
         one.transport.close()
         await one.transport.wait_closed()
         assert (one.transport.returncode, one.transport.stderr_tail) == (0, "eof\n")
+
+
+async def test_many_agents_that_end_in_every_way_leave_nothing_behind() -> None:
+    scripts = ["cat", "echo bye; exit 3", "sleep 1000 & cat", "(setsid sleep 1000 &) ; cat", "exec >&-; sleep 1000"]
+    fds, room, markers = open_fds(), asyncio.Semaphore(6), []
+
+    async def live_and_die(number: int) -> None:
+        async with room:
+            transport = await ProcessTransport.spawn(sh(scripts[number % len(scripts)]), patience=BRIEF)
+            markers.append(transport._child.marker)
+            inbox = Inbox()
+            transport.start(inbox)
+            transport.write(b"x" * 100_000)
+            if number % 3 == 0:
+                os.kill(transport.pid, signal.SIGKILL)
+                await inbox.end_reason()
+            elif number % 3 == 1:
+                await settle()
+            transport.close()
+            await transport.wait_closed()
+
+    await asyncio.gather(*map(live_and_die, range(60)))
+    assert survivors(markers) == []
+    assert zombie_children() == []
+    assert open_fds() == fds

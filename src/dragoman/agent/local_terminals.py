@@ -51,7 +51,7 @@ class LocalTerminal(TerminalHandle):
         """Raises: ClientError when the command cannot be started."""
         terminal = cls(OUTPUT_BYTES if output_byte_limit is None else output_byte_limit)
         try:
-            child = Child.spawn(argv, cwd=cwd, env=dict(env or {}), patience=_PATIENCE, on_stderr=terminal._ring.add)
+            child = Child.spawn(argv, cwd=cwd, env=dict(env or {}), patience=_PATIENCE, merge_stderr=True)
         except DragomanError as error:
             raise ClientError(INTERNAL_ERROR, str(error)) from error
         terminal._attach(child)

@@ -122,8 +122,6 @@ class ToolCallHandle:
         return self._submit(changes)
 
     async def _send(self, changes: dict[str, Any]) -> None:
-        if "content" in changes and self.status == "pending":
-            changes.setdefault("status", "in_progress")  # what shows something is running
         if self._submit(changes):
             await self._turn._breathe()
 

@@ -88,7 +88,8 @@ class Turn(Updates):
         """A tool call around the body of `async with`: announced, in progress, then completed, or failed if the body
         raises (also when it is cancelled).
 
-        `start=False` leaves it pending until `ask()` got a yes, `start()` was called or there is something to show.
+        `start=False` leaves it pending until `ask()` got a yes or `start()` was called; a diff can be shown for
+        approval meanwhile.
         """
         self._require_running()
         call = new_tool_call(

@@ -26,18 +26,16 @@ CANCEL_GRACE_SECONDS = 10.0
 class RunningTurn:
     """The part of a turn that lives until its answer, whether or not anybody still looks at it."""
 
-    __slots__ = ("_done", "error", "inbox", "is_cancelling", "response")
+    __slots__ = ("_waiters", "error", "inbox", "is_cancelling", "is_done", "response")
 
     def __init__(self) -> None:
         self.inbox: Inbox[v1.SessionUpdate] | None = None
         self.is_cancelling = False
         self.response: v1.PromptResponse | None = None
         self.error: Exception | None = None
-        self._done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    @property
-    def is_done(self) -> bool:
-        return self._done.done()
+        self.is_done = False
+        # A future for each who waits, not one for all behind a shield, which would cost a turn of the loop.
+        self._waiters: list[asyncio.Future[None]] = []
 
     def settle(self, response: v1.PromptResponse | None, error: Exception | None) -> None:
         """The answer is here; every update before it has been delivered."""
@@ -45,11 +43,17 @@ class RunningTurn:
         self.error = error
         if self.inbox is not None:
             self.inbox.end(error)
-        if not self._done.done():
-            self._done.set_result(None)
+        self.is_done = True
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def wait(self) -> None:
-        await asyncio.shield(self._done)
+        """Returns when the answer is here; cancelling the wait leaves the turn as it is."""
+        if not self.is_done:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            await waiter
 
 
 class PromptTurn:

@@ -86,6 +86,7 @@ class Child:
         cwd: StrPath | None = None,
         env: Mapping[str, str | None] | None = None,
         inherit_env: bool = True,
+        merge_stderr: bool = False,
         spare: Spare = (),
         patience: Patience = PATIENCE,
         on_stderr: Callable[[bytes], None] | None = None,
@@ -93,13 +94,14 @@ class Child:
         """Start a program; needs a running event loop.
 
         `env` adds to this program's environment (None removes a variable); with `inherit_env=False` it is all there is.
+        With `merge_stderr` stdout carries both, in their order.
 
         Raises:
             ConfigError: the command or the directory cannot be used.
             DragomanError: the system could not start one more program.
         """
         asyncio.get_running_loop()  # fail before there is a process to lose
-        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env)
+        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env, merge_stderr=merge_stderr)
         try:
             return cls(launched, spare=spare, patience=patience, on_stderr=on_stderr)
         except BaseException:

@@ -43,7 +43,8 @@ class Guard:
     """The living children of this program, by process group. All methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Reentrant: a child nobody closed may be collected, and so come here, in the middle of any of these methods.
+        self._lock = threading.RLock()
         self._members: dict[int, tuple[str, Spare]] = {}
         self._shell: subprocess.Popen[bytes] | None = None
         self._pipe = -1
@@ -58,6 +59,8 @@ class Guard:
                 atexit.register(self.kill_all)
                 os.register_at_fork(after_in_child=self._disown)
             self._members[group] = (marker, spare)
+            if self._shell is None:
+                self._start()
             self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
@@ -80,26 +83,29 @@ class Guard:
             _kill_group(group)
         for group in members:
             _reap(group)
-        sweep(dict(members.values()))
-        for group in members:
-            self.forget(group)
+        try:
+            sweep(dict(members.values()))
+        finally:
+            for group in members:
+                self.forget(group)
 
-    def _tell(self, line: str) -> None:
-        for _ in range(2):
-            if self._shell is None and not self._start():
-                return
-            try:
-                os.write(self._pipe, line.encode())
-                return
-            except BrokenPipeError:
-                # Somebody killed the shell. A new one has to learn the whole list, this line's group included.
-                self._lose_shell()
-                line = "".join(f"+ {group}\n" for group in self._members)
-            except BlockingIOError:
-                _log.warning("the guard shell does not read; children may outlive this program if it is killed")
-                return
+    def _tell(self, line: str, *, is_retry: bool = False) -> None:
+        if self._shell is None:
+            return
+        try:
+            os.write(self._pipe, line.encode())
+        except BrokenPipeError:
+            # Somebody killed the shell. A new one has to learn the whole list, this line's group included.
+            shell, pipe = self._shell, self._pipe
+            self._shell, self._pipe = None, -1
+            _dismiss(shell, pipe)
+            if self._members and not is_retry:
+                self._start()
+                self._tell("".join(f"+ {group}\n" for group in self._members), is_retry=True)
+        except BlockingIOError:
+            _log.warning("the guard shell does not read; children may outlive this program if it is killed")
 
-    def _start(self) -> bool:
+    def _start(self) -> None:
         read_end = write_end = -1
         try:
             read_end, write_end = os.pipe()
@@ -115,27 +121,19 @@ class Guard:
             )
             os.set_blocking(write_end, False)
             self._pipe = write_end
-            return True
         except OSError as error:
             if not self._has_warned:
                 self._has_warned = True
                 _log.warning("no guard shell (%s); children may outlive this program if it is killed", error)
             if write_end >= 0:
                 os.close(write_end)
-            return False
         finally:
             if read_end >= 0:
                 os.close(read_end)
 
-    def _lose_shell(self) -> None:
-        if self._shell is not None:
-            shell, pipe = self._shell, self._pipe
-            self._shell, self._pipe = None, -1
-            _dismiss(shell, pipe)
-
     def _disown(self) -> None:
         """In a fork of this program: the children are the original's, and its copy of the pipe would hide its death."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._members = {}
         if self._shell is not None:
             self._shell.returncode = 0  # not ours to wait for
@@ -156,8 +154,10 @@ def kill_now(group: int, marker: str, spare: Spare) -> int | None:
     """End a whole tree without patience and without an event loop; gives the leader's return code if it is known."""
     _kill_group(group)
     returncode = _reap(group)
-    sweep({marker: spare})
-    guard.forget(group)
+    try:
+        sweep({marker: spare})
+    finally:
+        guard.forget(group)
     return returncode
 
 

@@ -45,17 +45,20 @@ def launch(
     cwd: StrPath | None = None,
     env: Mapping[str, str | None] | None = None,
     inherit_env: bool = True,
+    merge_stderr: bool = False,
 ) -> Launched:
     """Start `argv` in a session of its own, with a pipe at each of its three standard descriptors.
+
+    `merge_stderr` sends stderr where stdout goes, the only way to keep the order of the two.
 
     Raises:
         ConfigError: the command or the directory cannot be used; the message says which and what to do.
         DragomanError: the system could not start one more program (descriptors, memory, processes).
     """
     if sys.platform == "win32":
-        raise DragomanError("dragoman cannot start agents on Windows; use WSL, where Linux rules apply")
+        raise DragomanError("dragoman cannot start programs on Windows; use WSL, where Linux rules apply")
     if not argv:
-        raise ConfigError("the agent's command is empty; give the program and its arguments")
+        raise ConfigError("the command is empty; give the program and its arguments")
     command = [os.fspath(part) for part in argv]
     marker = os.urandom(16).hex()
     environment = _environment(env, marker, inherit_env)
@@ -68,7 +71,7 @@ def launch(
             command,
             stdin=child_in,
             stdout=child_out,
-            stderr=child_err,
+            stderr=child_out if merge_stderr else child_err,
             cwd=cwd,
             env=environment,
             close_fds=True,

@@ -67,8 +67,12 @@ def group_is_alive(group: int) -> bool:
     if not is_readable():
         return True
     # A dead member still counts for killpg until it is reaped, and in many containers nobody reaps orphans.
-    for pid in pids():
-        with suppress(OSError):
+    try:
+        candidates = pids()
+    except OSError:  # no descriptor left to look with
+        return True
+    for pid in candidates:
+        with suppress(FileNotFoundError, ProcessLookupError):
             found = status(pid)
             if found.group == group and found.is_alive:
                 return True

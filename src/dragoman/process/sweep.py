@@ -44,7 +44,11 @@ def sweep(orders: Mapping[str, Spare], seconds: float = SWEEP_SECONDS) -> None:
     looks_left = _LOOKS
     while True:
         unclear_before = unclear
-        found, unclear = _scan(spares)
+        try:
+            found, unclear = _scan(spares)
+        except OSError as error:
+            _log.warning("cannot look for processes that an ended agent left behind: %s", error)
+            return
         doomed = {pid: marker for pid, marker in found.items() if not _is_spared(pid, spares[marker], found)}
         if doomed:
             _end(doomed, deadline)

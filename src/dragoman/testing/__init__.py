@@ -4,9 +4,9 @@ Knows the two roles; is imported by no other part of the library. Nothing here i
 Read `script.py` first: one keyword, one feature.
 """
 
+from dragoman.testing.actor import scripted_agent
 from dragoman.testing.pair import linked
 from dragoman.testing.script import KEYWORDS
-from dragoman.testing.scripted_agent import scripted_agent
 from dragoman.testing.scripted_client import FilesInMemory, RealTerminals, ScriptedAnswers, ScriptedClient
 
 __all__ = [

@@ -57,6 +57,8 @@ class FdTransport:
 
     def start(self, receiver: Receiver) -> None:
         """Let data flow to `receiver`; needs a running event loop."""
+        if self._is_closed:
+            return
         self._loop = asyncio.get_running_loop()
         self._receiver = receiver
         if self._is_paused:
@@ -111,10 +113,12 @@ class FdTransport:
 
     def _read_file(self) -> None:
         self._file_turn = None
-        if self._read_fd >= 0 and not self._is_paused:
-            self._read_some()
-        if self._read_fd >= 0 and not self._is_paused:
-            self._listen()
+        try:
+            if self._read_fd >= 0 and not self._is_paused:
+                self._read_some()
+        finally:
+            if self._read_fd >= 0 and not self._is_paused:
+                self._listen()
 
     def _read_rest(self) -> None:
         """Feed what is there already, paused or not."""
