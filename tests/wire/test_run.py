@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET, UnsetType
 
 from dragoman.wire import Frame, Framer, TooLong, decode_run
-from dragoman.wire.run import RUN_LINE_BYTES
+from dragoman.wire.run import RUN_BLOCK_BYTES
 
 
 class Tick(msgspec.Struct):
@@ -43,7 +43,7 @@ STOPS: dict[str, Frame] = {
     "a message spread over lines, first half": b'{"jsonrpc":"2.0","method":"tick",',
     "two messages on a line": tick(0) + tick(0),
     "not UTF-8 where nobody reads": b'{"jsonrpc":"2.0","method":"tick","params":0,"x":"\xff"}',
-    "a large line": b'{"jsonrpc":"2.0","method":"tick","params":"' + b"x" * RUN_LINE_BYTES + b'"}',
+    "a large line": b'{"jsonrpc":"2.0","method":"tick","params":"' + b"x" * RUN_BLOCK_BYTES + b'"}',
     "an over-long line": TooLong(tick(0), tick(0), 50, 10),
 }
 

@@ -62,18 +62,20 @@ class ToolCallHandle:
         raw_output: Any = UNSET,
     ) -> None:
         """Sends what changed. `content` and `locations` replace what was there."""
-        changes = {
-            "title": title,
-            "kind": kind,
-            "status": status,
-            "locations": locations if locations is UNSET else as_locations(self._turn.session, locations),
-            "raw_input": raw_input,
-            "raw_output": raw_output,
-        }
+        changes: dict[str, Any] = {}
+        for name, value in (("title", title), ("kind", kind), ("status", status)):
+            if value is not UNSET:
+                changes[name] = value
         if content is not UNSET:
             self._shown = [_as_content(item) for item in content]
             changes["content"] = self._rendered()
-        await self._send({name: value for name, value in changes.items() if value is not UNSET})
+        if locations is not UNSET:
+            changes["locations"] = as_locations(self._turn.session, locations)
+        if raw_input is not UNSET:
+            changes["raw_input"] = raw_input
+        if raw_output is not UNSET:
+            changes["raw_output"] = raw_output
+        await self._send(changes)
 
     async def text(self, text: str) -> None:
         """Adds a piece of text to what the call shows."""
@@ -194,6 +196,8 @@ def as_locations(
 
 
 def _as_content(item: v1.ToolCallContent | v1.ContentBlock | str) -> v1.ToolCallContent:
+    if type(item) is v1.Diff:  # a growing diff is sent again and again
+        return item
     if isinstance(item, str):
         return v1.Content(v1.TextContent(item))
     return v1.Content(item) if isinstance(item, v1.ContentBlock) else item

@@ -142,7 +142,7 @@ class Updates:
             raise LocalProtocolError(f"{type(update).__name__} is no session update") from None
         if check is not None:
             update = check(self._offers, update)
-        return self._post(self._prefix + encode(update) + _UPDATE_END)
+        return self._post(b"".join((self._prefix, encode(update), _UPDATE_END)))
 
 
 def _block(content: str | v1.ContentBlock) -> v1.ContentBlock:

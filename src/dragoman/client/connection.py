@@ -93,8 +93,8 @@ class Connection:
     def adopt(self, session: Session) -> None:
         """From now on updates of this session are its own; those that came too early are delivered first."""
         self.sessions[session.id] = session
-        for update, size_bytes in self._early.take(session.id):
-            session._deliver(update, size_bytes)
+        for updates, share_bytes in self._early.take(session.id):
+            session._deliver(updates, share_bytes)
 
     def _check(self, method: str, params: Any) -> Method:
         known = AGENT_METHODS.get(method)
@@ -113,15 +113,18 @@ class Connection:
     # Role: called by the peer, in arrival order
 
     def on_hot(self, frames: list[v1.UpdateFrame], size_bytes: int) -> None:
-        share = size_bytes // len(frames)
-        sessions = self.sessions
+        share_bytes = size_bytes // len(frames)
+        session_id = frames[0].params.session_id
+        updates = [frame.params.update for frame in frames if frame.params.session_id == session_id]
+        if len(updates) == len(frames):
+            self._route(session_id, updates, share_bytes)
+            return
+        # Sessions do not see each other's updates, so within a run only the order inside each one counts.
+        runs: dict[str, list[v1.SessionUpdate]] = {}
         for frame in frames:
-            params = frame.params
-            session = sessions.get(params.session_id)
-            if session is not None:
-                session._deliver(params.update, share)
-            else:
-                self._early.keep(params.session_id, params.update, share)
+            runs.setdefault(frame.params.session_id, []).append(frame.params.update)
+        for session_id, updates in runs.items():
+            self._route(session_id, updates, share_bytes)
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         return self._desk.serve(call, self._reporter(call.method))
@@ -146,12 +149,14 @@ class Connection:
     def _read_forgiving(self, params: Raw) -> None:
         """An update the strict pass refused: an unknown variant or a bad optional member is no reason to lose it."""
         notification = decode(v1.SessionNotification, params, self._reporter("session/update"))
-        size_bytes = len(memoryview(params))
-        session = self.sessions.get(notification.session_id)
+        self._route(notification.session_id, [notification.update], len(memoryview(params)))
+
+    def _route(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
+        session = self.sessions.get(session_id)
         if session is not None:
-            session._deliver(notification.update, size_bytes)
+            session._deliver(updates, share_bytes)
         else:
-            self._early.keep(notification.session_id, notification.update, size_bytes)
+            self._early.keep(session_id, updates, share_bytes)
 
     def _reporter(self, method: str) -> Callable[[Loss], None]:
         return lambda loss: self.peer.observers.lost(method, loss)

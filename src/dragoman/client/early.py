@@ -23,17 +23,19 @@ class EarlyUpdates:
         self._max_sessions = limits.unknown_sessions
         self._max_bytes = limits.unknown_bytes
         self._held_bytes = 0
-        self._by_session: dict[str, list[tuple[v1.SessionUpdate, int]]] = {}
+        self._by_session: dict[str, list[tuple[list[v1.SessionUpdate], int]]] = {}
 
-    def keep(self, session_id: str, update: v1.SessionUpdate, size_bytes: int) -> None:
-        self._by_session.setdefault(session_id, []).append((update, size_bytes))
-        self._held_bytes += size_bytes
+    def keep(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
+        """Keeps updates of `share_bytes` each until their session is opened, or until there are too many."""
+        self._by_session.setdefault(session_id, []).append((updates, share_bytes))
+        self._held_bytes += len(updates) * share_bytes
         while len(self._by_session) > self._max_sessions or (self._held_bytes > self._max_bytes and self._by_session):
             oldest = next(iter(self._by_session))
-            lost = self.take(oldest)
-            _log.warning("dropped %d updates of session %r, which nobody opened", len(lost), oldest)
+            lost = sum(len(updates) for updates, _ in self.take(oldest))
+            _log.warning("dropped %d updates of session %r, which nobody opened", lost, oldest)
 
-    def take(self, session_id: str) -> list[tuple[v1.SessionUpdate, int]]:
+    def take(self, session_id: str) -> list[tuple[list[v1.SessionUpdate], int]]:
+        """What came for this session, in order."""
         kept = self._by_session.pop(session_id, [])
-        self._held_bytes -= sum(size_bytes for _, size_bytes in kept)
+        self._held_bytes -= sum(len(updates) * share_bytes for updates, share_bytes in kept)
         return kept

@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct
 from dragoman.client.turn import PromptTurn, RunningTurn
 from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError
 from dragoman.schema import Unknown, v1
-from dragoman.state import SessionState, fold
+from dragoman.state import SessionState, fold, fold_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -164,17 +164,18 @@ class Session:
 
     # What the connection and the turn call
 
-    def _deliver(self, update: v1.SessionUpdate, size_bytes: int) -> None:
-        fold(self.state, update)
+    def _deliver(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> None:
+        """Takes updates that arrived one after another: when this returns they are folded and in every queue."""
+        fold_all(self.state, updates)
         turn = self._turn
         if turn is not None and turn.inbox is not None:
-            turn.inbox.put(update, size_bytes)
+            turn.inbox.put(updates, share_bytes)
         elif self._loading is not None:
-            self._loading.put(update, size_bytes)
+            self._loading.put(updates, share_bytes)
         if self._subscribers:
-            received = Received(update, self._replaying)
+            received = [Received(update, self._replaying) for update in updates]
             for inbox in self._subscribers:
-                inbox.put(received, size_bytes)
+                inbox.put(received, share_bytes)
 
     def _start_turn(self, prompt: Sequence[v1.ContentBlock], *, has_reader: bool) -> RunningTurn:
         if self._is_closed:

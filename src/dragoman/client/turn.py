@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from dragoman.errors import LocalProtocolError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Coroutine, Generator, Sequence
     from types import TracebackType
+    from typing import Any
 
     from dragoman.client.session import Session
     from dragoman.rpc import Inbox
@@ -95,17 +96,15 @@ class PromptTurn:
     def __aiter__(self) -> PromptTurn:
         return self
 
-    async def __anext__(self) -> v1.SessionUpdate:
-        running = self._running
-        if running is None:
-            running = self._start()
+    def __anext__(self) -> Coroutine[Any, Any, v1.SessionUpdate]:
+        running = self._running or self._start()
         inbox = running.inbox
         if inbox is None:
+            # It was awaited first and is iterated now: from here on it has a reader, or nothing more to read.
+            inbox = running.inbox = self._session._new_inbox()
             if running.is_done:
-                raise StopAsyncIteration
-            # The turn was awaited first and is iterated now: from here on it has a reader.
-            running.inbox = inbox = self._session._new_inbox()
-        return await inbox.__anext__()
+                inbox.end()
+        return inbox.__anext__()
 
     async def __aenter__(self) -> PromptTurn:
         if self._running is None:

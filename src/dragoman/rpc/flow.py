@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from dragoman.errors import SlowConsumer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dragoman.rpc.limits import Limits
 
@@ -24,15 +24,33 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """What one consumer has not taken yet, in order. Iterate it; it ends when told to, after its last item."""
+    """What one consumer has not taken yet, in order. Iterate it; it ends when told to, after its last item.
 
-    __slots__ = ("_error", "_flow", "_is_ended", "_items", "_waiter", "key", "size_bytes")
+    Items come in runs of equal size, so that a run costs one look at the bound instead of one for each item.
+    """
+
+    __slots__ = (
+        "_error",
+        "_flow",
+        "_is_ended",
+        "_items",
+        "_runs",
+        "_share_bytes",
+        "_share_left",
+        "_waiter",
+        "key",
+        "size_bytes",
+    )
 
     def __init__(self, flow: Flow, key: object) -> None:
         self.key = key
         self.size_bytes = 0
         self._flow = flow
-        self._items: deque[tuple[T, int]] = deque()
+        self._items: deque[T] = deque()
+        # How many items of which size follow, after the run that is being taken: `_share_left` of `_share_bytes`.
+        self._runs: deque[tuple[int, int]] = deque()
+        self._share_left = 0
+        self._share_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = False
         self._error: BaseException | None = None
@@ -42,12 +60,13 @@ class Inbox(Generic[T]):
         """Whether the consumer stands at the empty inbox."""
         return self._waiter is not None
 
-    def put(self, item: T, size_bytes: int) -> None:
-        """Takes an item that arrived; never blocks. An inbox that ended takes nothing more."""
+    def put(self, items: Sequence[T], share_bytes: int) -> None:
+        """Takes items that arrived, `share_bytes` each; never blocks. An inbox that ended takes nothing more."""
         if self._is_ended:
             return
-        self._items.append((item, size_bytes))
-        self.size_bytes = held = self.size_bytes + size_bytes
+        self._items.extend(items)
+        self._runs.append((len(items), share_bytes))
+        self.size_bytes = held = self.size_bytes + len(items) * share_bytes
         if self._waiter is not None:
             self._wake()
         if held > self._flow.mark_bytes:
@@ -60,11 +79,13 @@ class Inbox(Generic[T]):
             self._error = error
             self._wake()
 
-    def drop(self) -> None:
-        """The consumer is gone: forget everything and take nothing more."""
+    def drop(self, error: BaseException | None = None) -> None:
+        """Forget everything and take nothing more: the consumer is gone, or gets `error` instead."""
         self._items.clear()
-        self.size_bytes = 0
+        self._runs.clear()
+        self.size_bytes = self._share_left = 0
         self._is_ended = True
+        self._error = error
         self._wake()
         self._flow.note_consumed(self)
 
@@ -80,11 +101,14 @@ class Inbox(Generic[T]):
                     raise error
                 raise StopAsyncIteration
             await self._wait()
-        item, size_bytes = items.popleft()
-        self.size_bytes = held = self.size_bytes - size_bytes
-        if self._flow.over and held <= self._flow.resume_bytes:
+        left = self._share_left
+        if not left:
+            left, self._share_bytes = self._runs.popleft()
+        self._share_left = left - 1
+        self.size_bytes -= self._share_bytes
+        if self._flow.over and self.size_bytes <= self._flow.resume_bytes:
             self._flow.note_consumed(self)
-        return item
+        return items.popleft()
 
     async def _wait(self) -> None:
         if self._waiter is not None:
@@ -124,11 +148,11 @@ class Flow:
 
     def note_over(self, inbox: Inbox[T]) -> None:
         if inbox.size_bytes > self._limit_bytes:
-            held = inbox.size_bytes
-            inbox.drop()
-            inbox._error = SlowConsumer(
-                f"{held} bytes of updates were not consumed while others had to be served; the queue was dropped. "
-                "Do slow work outside the loop over updates"
+            inbox.drop(
+                SlowConsumer(
+                    f"{inbox.size_bytes} bytes of updates were not consumed while others had to be served; the queue "
+                    "was dropped. Do slow work outside the loop over updates"
+                )
             )
         else:
             self.over.add(inbox)  # type: ignore[arg-type]  # an inbox is only compared here, never filled

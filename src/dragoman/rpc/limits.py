@@ -20,6 +20,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     # Small marks cost no throughput and keep a cancel from queueing behind output (measured: 16 KiB and 256 KiB
     # stream equally fast, but cancel takes 0.5 ms instead of 3).
     out_mark_bytes: int = 16 * KIB
+    # Collected before it is written, at most for one turn of the loop: what a pipe holds, so that a reader of large
+    # updates is woken once for many of them.
+    out_batch_bytes: int = 64 * KIB
     # A peer that does not read is given a lot of room and a lot of time, then given up.
     out_limit_bytes: int = 64 * MIB
     out_stall_seconds: float = 60.0

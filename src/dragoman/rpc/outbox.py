@@ -27,11 +27,13 @@ class Outbox:
         self._transport = transport
         self._limits = limits
         self._observers = observers
+        self._is_observed = bool(observers)
         self._give_up = give_up
         self._loop = asyncio.get_running_loop()
         self._frames: list[bytes] = []
         self._held_bytes = 0
         self._mark_bytes = limits.out_mark_bytes
+        self._batch_bytes = limits.out_batch_bytes
         self._is_corked = False
         self._is_flush_due = False
         self._is_closed = False
@@ -45,17 +47,17 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether a sender should wait before it adds more."""
-        return self._held_bytes + self._transport.unsent_bytes > self._mark_bytes
+        """Whether a sender should wait before it adds more; what is collected for this turn does not count."""
+        return self._transport.unsent_bytes > self._mark_bytes
 
     def post(self, frame: bytes) -> bool:
         """Adds a streamed frame; it leaves within this turn of the loop. True: call `breathe` before the next one."""
         self._frames.append(frame)
         self._held_bytes += len(frame)
         self._budget -= 1
-        if self._observers:
+        if self._is_observed:
             self._observers.sent(frame[:-1])
-        if self._held_bytes > self._mark_bytes:
+        if self._held_bytes > self._batch_bytes:
             self.flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
@@ -66,7 +68,7 @@ class Outbox:
         """Adds an urgent frame and writes everything up to it, unless a batch of input is being handled."""
         self._frames.append(frame)
         self._held_bytes += len(frame)
-        if self._observers:
+        if self._is_observed:
             self._observers.sent(frame[:-1])
         if not self._is_corked:
             self.flush()

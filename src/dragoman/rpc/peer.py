@@ -91,6 +91,7 @@ class Peer:
     ) -> None:
         self.limits = limits
         self.observers = Observers(observers)
+        self._is_observed = bool(observers)
         self.flow = Flow(limits, transport.pause_reading, transport.resume_reading)
         self.outbox = Outbox(transport, limits, self.observers, self._give_up)
         self.post = self.outbox.post
@@ -246,7 +247,7 @@ class Peer:
         run = decode_run(frames, self._hot_decode, start)
         if run:
             lines: list[Any] = frames[start : start + len(run)]
-            if self.observers:
+            if self._is_observed:
                 for line in lines:
                     self.observers.received(line)
             self._role.on_hot(run, sum(map(len, lines)))
@@ -255,7 +256,7 @@ class Peer:
     def _handle(self, frame: Frame) -> int:
         """Handles one frame of any kind."""
         message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
-        if self.observers:
+        if self._is_observed:
             self.observers.received(frame if isinstance(frame, bytes) else frame.head)
         if isinstance(message, Response):
             self._settle(message)
@@ -374,7 +375,7 @@ class Peer:
             self._role.on_close(reason)
         except Exception:
             _log.exception("the role failed to close")
-        if self.observers:
+        if self._is_observed:
             self.observers.ended(reason.reason)
         if not self._over.done():
             self._over.set_result(None)

@@ -8,7 +8,7 @@ Read first: session.py; then messages.py for which chunk goes where.
 from dragoman.state.compactions import CompactionState
 from dragoman.state.messages import Message
 from dragoman.state.plans import PlanState
-from dragoman.state.session import SessionState, TimelineItem, fold
+from dragoman.state.session import SessionState, TimelineItem, fold, fold_all
 from dragoman.state.subagents import SessionMessageState, SubagentState
 from dragoman.state.tools import ToolCallState
 from dragoman.state.turns import TurnState
@@ -24,4 +24,5 @@ __all__ = [
     "ToolCallState",
     "TurnState",
     "fold",
+    "fold_all",
 ]

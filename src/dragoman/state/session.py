@@ -312,6 +312,20 @@ def _fold_unknown(state: SessionState, update: Unknown) -> None:
     state._timeline.append(update)
 
 
+def fold_all(state: SessionState, updates: Sequence[v1.SessionUpdate]) -> SessionState:
+    """The state after these updates, one after another.
+
+    Raises: TypeError for what is not a session update at all; what stands before it is folded.
+    """
+    for update in updates:
+        step = _STEPS.get(type(update))
+        if step is None:
+            raise TypeError(f"{type(update).__name__} is not a session update")
+        step(state, update)
+        state._revision += 1
+    return state
+
+
 def _fold_commands(state: SessionState, update: v1.AvailableCommandsUpdate) -> None:
     state._commands = tuple(update.available_commands)
 

@@ -93,19 +93,26 @@ def _is_over(state: SessionState, known: ToolCallState) -> bool:
 
 
 def _changes(call: ToolCall | ToolCallPatch) -> dict[str, Any]:
-    # Of all updates of v1 only session_info_update can take something back: here null is "nothing to say".
+    # Of all updates of v1 only session_info_update can take something back: here null is "nothing to say". Most
+    # updates carry one or two members, so the members are asked one by one and nothing is built for the others.
     changes: dict[str, Any] = {}
-    for name in ("title", "name", "kind", "status", "meta"):
-        value = getattr(call, name)
-        if value is not UNSET and value is not None:
-            changes[name] = value
-    for name in ("content", "locations"):
-        value = getattr(call, name)
-        if value is not UNSET and value is not None:
-            changes[name] = tuple(value)
+    if call.title:
+        changes["title"] = call.title
+    if call.name:
+        changes["name"] = call.name
+    if call.kind:
+        changes["kind"] = call.kind
+    if call.status:
+        changes["status"] = call.status
+    if call.content is not UNSET and call.content is not None:
+        changes["content"] = tuple(call.content)
+    if call.locations is not UNSET and call.locations is not None:
+        changes["locations"] = tuple(call.locations)
     # Any JSON value, null among them (rule 249).
-    for name in ("raw_input", "raw_output"):
-        value = getattr(call, name)
-        if value is not UNSET:
-            changes[name] = value
+    if call.raw_input is not UNSET:
+        changes["raw_input"] = call.raw_input
+    if call.raw_output is not UNSET:
+        changes["raw_output"] = call.raw_output
+    if call.meta:
+        changes["meta"] = call.meta
     return changes
