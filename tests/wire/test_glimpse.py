@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, UnsetType
 
-from dragoman.wire.glimpse import Glimpse, Id, glimpse
+from dragoman.wire.glimpse import Glimpse, glimpse
+from dragoman.wire.ids import Id
 
 UNKNOWN = Glimpse("unknown", UNSET)
 

@@ -259,7 +259,7 @@ def test_a_decoder_that_runs_out_of_stack_is_not_an_error_of_ours(monkeypatch: p
         raise RecursionError("maximum recursion depth exceeded")
 
     monkeypatch.setattr("dragoman.wire.envelope._decode_strict", give_up)
-    monkeypatch.setattr("dragoman.wire.envelope._decode_loose", give_up)
+    monkeypatch.setattr("dragoman.wire.diagnosis._decode_loose", give_up)
     message = read_message(b'{"jsonrpc":"2.0","id":1,"method":"m"}')
     assert isinstance(message, Malformed)
     assert (message.code, message.kind, message.id) == (PARSE_ERROR, "request", 1)

@@ -16,7 +16,7 @@ from dragoman.wire.envelope import (
     read_message,
     refuse,
 )
-from dragoman.wire.glimpse import Id, Kind
+from dragoman.wire.ids import Id, Kind
 from dragoman.wire.ndjson import HEAD_BYTES, LIMIT_BYTES, Frame, Framer, TooLong, Truncated
 from dragoman.wire.run import decode_run
 from dragoman.wire.write import (

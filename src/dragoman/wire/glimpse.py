@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-Id: TypeAlias = int | str | None
-Kind: TypeAlias = Literal["request", "response", "unknown"]
+from dragoman.wire.ids import Id, Kind
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from dragoman.wire.glimpse import Id
+from dragoman.wire.ids import Id
 
 # Pieces are joined instead of encoding an envelope: what is already JSON is copied once, 50 MB as well as 50 bytes.
 
