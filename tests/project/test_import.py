@@ -12,7 +12,7 @@ from tests.project.sources import ROOT, package_modules
 MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 
 SNAPSHOT = """
-import atexit, locale, logging, os, signal, sys, threading, warnings
+import atexit, gc, locale, logging, os, signal, sys, threading, warnings
 
 def snapshot():
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
@@ -37,6 +37,7 @@ def snapshot():
         "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook, sys.breakpointhook),
         "streams": (sys.stdin, sys.stdout, sys.stderr),
         "recursion limit": sys.getrecursionlimit(),
+        "garbage collector": (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count()),
         "path": list(sys.path),
         "locale": locale.setlocale(locale.LC_ALL),
     }
@@ -77,11 +78,18 @@ import asyncio, msgspec  # what these do when first imported is theirs
 before = snapshot()
 for name in {MODULES!r}:
     import_module(name)
+import dragoman
+for name in dragoman.__all__:
+    getattr(dragoman, name)
 after = snapshot()
 for key in before:
     assert before[key] == after[key], (key, before[key], after[key])
 """
     run_python(code)
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    run_python("import gc; gc.disable(); import dragoman; dragoman.Agent; assert not gc.isenabled()")
 
 
 def test_a_base_install_can_import_every_module() -> None:
