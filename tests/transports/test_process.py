@@ -81,11 +81,11 @@ async def test_death_is_noticed_at_once_while_a_grandchild_holds_the_pipe(is_pau
 
 
 async def test_what_is_in_the_pipe_at_death_is_fed_even_while_paused() -> None:
-    async with agent(*python("import os; os.write(1, b'x' * 60_000); os._exit(5)"), start=False) as one:
+    async with agent(*python("import os; os.write(1, b'x' * 30_000); os._exit(5)"), start=False) as one:
         one.transport.pause_reading()
         one.transport.start(one.inbox)
         assert (await one.exit()).returncode == 5
-        assert one.inbox.data == b"x" * 60_000
+        assert one.inbox.data == b"x" * 30_000
 
 
 async def test_a_grandchild_that_floods_the_pipe_cannot_delay_the_end() -> None:

@@ -6,6 +6,8 @@ with its exit code and its last words, even while a grandchild still holds the p
 
 from __future__ import annotations
 
+import fcntl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import AgentExited, ConnectionClosed
@@ -20,11 +22,15 @@ if TYPE_CHECKING:
     from dragoman.rpc.transport import Receiver
 
 
+PIPE_BYTES: Final = 32 * 1024
+
+
 class ProcessTransport(FdTransport):
     """The transport of a client: a child process, spoken to through its standard streams."""
 
     def __init__(self, child: Child, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         stdin, stdout = child.take_pipes()
+        _shorten(stdout)
         super().__init__(stdout, stdin, peer="the agent", flush_seconds=flush_seconds)
         self._child = child
         child.when_exited(self._on_exit)
@@ -108,6 +114,16 @@ class ProcessTransport(FdTransport):
         super()._close_writing()
         if self._is_closed:
             self._child.begin_close()
+
+
+def _shorten(pipe: int) -> None:
+    """Give a pipe from an agent half its usual 64 KiB: what it holds is in front of the answer to a cancel.
+
+    Three hundred small updates fit into 64 KiB; with half of that a cancelled turn ends sooner and streaming is as
+    fast.
+    """
+    with suppress(OSError, AttributeError):  # not Linux; the pipe stays as it is
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 class _Nobody:
