@@ -19,6 +19,10 @@ from benchmarks.peers import Peer
 Rounds = dict[str, list[dict[str, float] | None]]
 
 
+# What an idle desktop uses, in cores. Above this the scheduler moves the peers about, and waiting gets into the times.
+QUIET_CORES = 0.2
+
+
 class Outcome(msgspec.Struct):
     """Everything one run found out."""
 
@@ -42,6 +46,32 @@ class Verdict(msgspec.Struct):
     value: float | None
     is_met: bool
     rounds: int
+    is_disturbed: bool
+
+
+def calm_only(rounds: Rounds) -> Rounds:
+    """The rounds in which other programs left all peers alone. A failed job is never excused by that."""
+    noise = [[each["foreign_cores"] if each else 0.0 for each in column] for column in rounds.values()]
+    calm = [number for number, row in enumerate(zip(*noise, strict=False)) if max(row) <= QUIET_CORES]
+    return {peer: [column[number] for number in calm] for peer, column in rounds.items()}
+
+
+def calm_rounds(rounds: Rounds) -> int:
+    return min((len(column) for column in calm_only(rounds).values()), default=0)
+
+
+def counted(rounds: Rounds) -> Rounds:
+    """The undisturbed rounds if they are enough for a verdict, else all."""
+    return calm_only(rounds) if calm_rounds(rounds) >= ROUNDS_THAT_COUNT else rounds
+
+
+def is_disturbed(rounds: Rounds) -> bool:
+    return calm_rounds(rounds) < max(map(len, rounds.values()), default=0)
+
+
+def disturbed_cases(outcome: Outcome) -> list[str]:
+    """The cases judged by rounds that other programs disturbed."""
+    return [case.name for case in outcome.cases if is_disturbed(counted(outcome.rounds[case.name]))]
 
 
 def values_of(rounds: Rounds, peer: str, key: str) -> list[float]:
@@ -59,7 +89,8 @@ def ratios_of(rounds: Rounds, peer: str, other: str, key: str) -> list[float]:
     return [mine[key] / theirs[key] for mine, theirs in pairs if mine and theirs and theirs.get(key)]
 
 
-def judge(case: Case, rounds: Rounds, titles: dict[str, str]) -> list[Verdict]:
+def judge(case: Case, all_rounds: Rounds, titles: dict[str, str]) -> list[Verdict]:
+    rounds = counted(all_rounds)
     verdicts = []
     measures = {measure.key: measure for measure in case.measures}
     for goal in case.goals:
@@ -75,6 +106,7 @@ def judge(case: Case, rounds: Rounds, titles: dict[str, str]) -> list[Verdict]:
                 value=value,
                 is_met=value is not None and goal.is_met_by(value),
                 rounds=len(values),
+                is_disturbed=is_disturbed(rounds),
             )
         )
     return verdicts
@@ -114,7 +146,7 @@ def table(outcome: Outcome) -> str:
     """Medians per peer; in brackets the median ratio to the floor."""
     rows = [["measure", *(peer.title for peer in outcome.peers)]]
     for case in outcome.cases:
-        rounds = outcome.rounds[case.name]
+        rounds = counted(outcome.rounds[case.name])
         for measure in case.measures:
             rows.append([measure.title, *(_cell(case, rounds, peer.name, measure) for peer in outcome.peers)])
     lines = _aligned(rows)
@@ -135,8 +167,9 @@ def _mark(verdict: Verdict, is_quick: bool) -> str:
     if verdict.value is None:
         return "not measured"
     mark = "met" if verdict.is_met else "MISSED"
-    does_count = verdict.rounds >= ROUNDS_THAT_COUNT and not is_quick
-    return mark if does_count else f"{mark} (does not count)"
+    if is_quick or verdict.rounds < ROUNDS_THAT_COUNT:
+        return f"{mark} (does not count)"
+    return f"{mark} (disturbed)" if verdict.is_disturbed else mark
 
 
 def write_json(outcome: Outcome, path: Path) -> None:
@@ -167,7 +200,7 @@ def _case_document(case: Case, outcome: Outcome) -> dict[str, Any]:
     medians: dict[str, dict[str, float]] = {}
     for peer in rounds:
         keys = {key for each in rounds[peer] if each for key in each}
-        medians[peer] = {key: statistics.median(values_of(rounds, peer, key)) for key in sorted(keys)}
+        medians[peer] = {key: statistics.median(values_of(counted(rounds), peer, key)) for key in sorted(keys)}
     return {
         "title": case.title,
         "params": case.quick if outcome.is_quick else case.params,

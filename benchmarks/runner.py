@@ -85,11 +85,14 @@ class Runner:
                 env=self._environment,
                 start_new_session=True,
             )
+            clock = CpuClock()
             alarm = threading.Timer(timeout_seconds, process.kill)
             alarm.start()
             try:
                 result = _read_result(process, is_pinned)
                 process.wait()
+                if result is not None:
+                    result["foreign_cores"] = round(clock.foreign_cores(), 2)
             finally:
                 is_late = not alarm.is_alive()
                 alarm.cancel()

@@ -224,6 +224,8 @@ try {
   });
   console.log(JSON.stringify(result));
 } finally {
-  child.kill("SIGKILL");
+  // Reaped, so that its CPU time is counted as this program's and not as another's.
+  const exited = new Promise((resolve) => child.once("exit", resolve));
+  if (child.exitCode === null && child.kill("SIGKILL")) await exited;
 }
 process.exit(0);
