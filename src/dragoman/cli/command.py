@@ -32,6 +32,11 @@ class Argument(NamedTuple):
     name: str
     help: str
     choices: tuple[str, ...] = ()
+    is_optional: bool = False
+
+    @property
+    def usage(self) -> str:
+        return f"[{self.name}]" if self.is_optional else self.name
 
 
 class Call(NamedTuple):
@@ -80,7 +85,9 @@ def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
             how["choices"] = option.choices
         parser.add_argument(option.flag, **how)
     for argument in command.arguments:
-        parser.add_argument(argument.name, choices=argument.choices or None)
+        parser.add_argument(
+            argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
+        )
     return Call(parser.parse_args(own), program)
 
 
@@ -95,7 +102,7 @@ def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | No
 def help_text(verb: str, command: Command) -> str:
     """What `dragoman VERB --help` prints."""
     options = (*command.options, HELP)
-    usage = [f"[{option.usage}]" for option in command.options] + [argument.name for argument in command.arguments]
+    usage = [f"[{option.usage}]" for option in command.options] + [argument.usage for argument in command.arguments]
     if command.takes_program:
         usage.append("[-- PROGRAM...]")
     sections = [" ".join(["usage: dragoman", verb, *usage]), command.description]

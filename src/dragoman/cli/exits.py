@@ -11,6 +11,7 @@ AGENT_DIED = 4
 NOBODY_TO_ASK = 5
 STOPPED_EARLY = 6
 AUTH_REQUIRED = 7
+CHECK_FAILED = 8
 BUG = 70
 CANCELLED = 130
 PIPE_CLOSED = 141
@@ -25,6 +26,7 @@ MEANINGS = {
     NOBODY_TO_ASK: "a permission was cancelled because nobody could be asked",
     STOPPED_EARLY: "the turn ended with another stop reason than `end_turn`",
     AUTH_REQUIRED: "authentication is required",
+    CHECK_FAILED: "a check failed: something is not as recorded, or not as it must be",
     BUG: "a bug in dragoman itself",
     CANCELLED: "cancelled by Ctrl-C",
     PIPE_CLOSED: "the reader of the output went away",

@@ -1,0 +1,104 @@
+"""`dragoman record`: stands between an editor and an agent, and writes down what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dragoman.cli import exits
+from dragoman.cli.command import Call, Command, Option
+
+
+def run(call: Call) -> int:
+    import asyncio
+
+    from dragoman.errors import DragomanError
+    from dragoman.trace.relay import GRACE_SECONDS, run_relay
+    from dragoman.trace.writer import TraceWriter
+
+    if not call.program:
+        raise exits.Failure("record needs the agent's command", hint="dragoman record -- gemini --acp")
+    grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
+    path = _recording(call.given.o, call.program[0])
+    writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
+    if writer.is_open:
+        _say(f"recording to {path}")
+    try:
+        return asyncio.run(run_relay(call.program, writer, grace_seconds=grace_seconds))
+    except DragomanError as error:
+        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+
+
+def _recording(given: str | None, program: str) -> Path:
+    """The file to write. A folder, or the default one, gets a new file for each run."""
+    if given is not None and not given.endswith("/") and not Path(given).is_dir():
+        if _is_stdout(given):
+            raise exits.Failure(f"{given} is the conversation itself", hint="name another file with -o")
+        return Path(given)
+    folder = Path(given) if given is not None else _default_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    name = re.sub(r"[^\w.-]+", "-", Path(program).name) or "agent"
+    started = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3]
+    return folder / f"{started}Z-{name}-{os.getpid()}.jsonl"
+
+
+def _is_stdout(path: str) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1)) and path != os.devnull
+    except OSError:  # a new file, or no stdout
+        return False
+
+
+def _default_folder() -> Path:
+    """Not the current directory: editors start agents in the user's project, where nobody asked for a new file."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "dragoman" / "traces"
+
+
+def _seconds(given: str | None, default: float) -> float:
+    try:
+        seconds = default if given is None else float(given)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise exits.Failure(f"--grace takes a number of seconds, not {given!r}", hint="see dragoman record --help")
+    return seconds
+
+
+def _warn(sentence: str) -> None:
+    _say(f"warning: {sentence}; the conversation goes on")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"dragoman: {sentence}\n")
+    sys.stderr.flush()
+
+
+COMMAND = Command(
+    run=run,
+    description=(
+        "Stands between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
+        "Every byte goes through unchanged and at once; what was said, logged and returned is written to FILE.\n"
+        "The exit code is the agent's. docs/recording.md describes the format."
+    ),
+    options=(
+        Option(
+            "-o",
+            "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
+            value="FILE",
+        ),
+        Option("--redact", "drop contents, keep shapes: what may be shown to others"),
+        Option(
+            "--grace", "what a silent agent is given to end after the editor went away (default: 10)", value="SECONDS"
+        ),
+    ),
+    examples=(
+        "dragoman record -- gemini --acp",
+        "dragoman record -o session.jsonl -- npx @zed-industries/claude-code-acp",
+        "dragoman record --redact -o ./traces/ -- my-agent",
+    ),
+    takes_program=True,
+)

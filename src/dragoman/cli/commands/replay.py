@@ -1,0 +1,153 @@
+"""`dragoman replay`: a recording as a fake agent, or as a fake client."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from dragoman.cli import exits
+from dragoman.cli.command import JSON, Argument, Call, Command, Option
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from dragoman.trace import Difference, Replay
+
+
+def run(call: Call) -> int:
+    import asyncio
+
+    from dragoman.trace import Replay
+
+    given = call.given
+    is_client = getattr(given, "as") == "client"
+    if is_client and not call.program:
+        raise exits.Failure("--as client needs the agent's command", hint="dragoman replay FILE --as client -- CMD")
+    if not is_client and call.program:
+        raise exits.Failure("only --as client takes a command", hint="an agent is started by its client")
+    timing = _timing(given.timing)
+    replay = Replay(
+        given.file,
+        timing="none" if timing == 0 else timing,
+        ignore=tuple(filter(None, (given.ignore or "").split(","))),
+        patience_seconds=None if given.patience is None else _number("--patience", given.patience),
+    )
+    _tell_problems(replay)
+    signals: list[int] = []
+    play = _drive(replay, call.program or ()) if is_client else _serve(replay)
+    differences = asyncio.run(_until_signal(replay, play, signals))
+    _report(differences, given)
+    if signals:
+        return 128 + signals[0]
+    if replay.exit_code is not None:
+        return replay.exit_code
+    return exits.CHECK_FAILED if differences and not given.allow_differences else exits.OK
+
+
+async def _until_signal(
+    replay: Replay, play: Coroutine[None, None, list[Difference]], signals: list[int]
+) -> list[Difference]:
+    """Many clients end an agent by a signal; it still tells what it saw."""
+    import asyncio
+    import signal
+
+    def stop(number: int) -> None:
+        signals.append(number)
+        replay.stop()
+
+    for each in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(each, stop, each)
+    return await play
+
+
+async def _serve(replay: Replay) -> list[Difference]:
+    from dragoman.transports.stdio import StdioTransport
+
+    return await replay.serve(StdioTransport())
+
+
+async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
+    from dragoman.errors import ConfigError
+    from dragoman.transports.process import ProcessTransport
+
+    def pass_on(log: bytes) -> None:
+        sys.stderr.buffer.write(log)
+        sys.stderr.flush()
+
+    try:
+        transport = await ProcessTransport.spawn(program, on_stderr=pass_on)
+    except ConfigError as error:
+        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+    return await replay.drive(transport)
+
+
+def _report(differences: list[Difference], given: object) -> None:
+    """On stderr for people; as JSON on stdout, which is stderr for a fake agent: its stdout is the conversation."""
+    import msgspec
+
+    from dragoman.cli.console import write_json
+
+    rows = [{"text": str(difference), **msgspec.to_builtins(difference)} for difference in differences]
+    document = {"differences": rows}
+    report = getattr(given, "report", None)
+    if report is not None:
+        with open(report, "wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+    if getattr(given, "json", False):
+        write_json(document)
+        return
+    for difference in differences:
+        sys.stderr.write(f"{difference}\n")
+    if differences:
+        sys.stderr.write(f"dragoman: {len(differences)} difference{'s'[: len(differences) > 1]} from the recording\n")
+
+
+def _tell_problems(replay: Replay) -> None:
+    for problem in replay.trace.problems:
+        sys.stderr.write(f"dragoman: warning: {problem}\n")
+
+
+def _timing(given: str | None) -> float:
+    match given:
+        case None | "none":
+            return 0.0
+        case "recorded":
+            return 1.0
+    return _number("--timing", given)
+
+
+def _number(option: str, given: str) -> float:
+    try:
+        number = float(given)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise exits.Failure(f"{option} takes a number, not {given!r}", hint="see dragoman replay --help")
+    return number
+
+
+COMMAND = Command(
+    run=run,
+    description=(
+        "Plays a recording. As an agent, on stdin and stdout, it answers like the recorded one; as a client it says\n"
+        "to a program what the recorded client said. What comes is compared with what was recorded: differences are\n"
+        "listed on stderr, and the exit code is 8. An agent recorded to have ended by itself ends so again."
+    ),
+    arguments=(Argument("file", "the recording, as dragoman record writes it"),),
+    options=(
+        Option("--as", "whom to play (default: agent)", value="ROLE", choices=("agent", "client")),
+        Option("--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"),
+        Option("--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"),
+        Option("--patience", "how long to wait for what was recorded and does not come", value="SECONDS"),
+        Option("--allow-differences", "exit with 0 all the same"),
+        Option("--report", "write the differences to a file, as JSON", value="REPORT"),
+        JSON,
+    ),
+    examples=(
+        "dragoman replay session.jsonl",
+        "dragoman replay session.jsonl --timing recorded",
+        "dragoman replay session.jsonl --as client -- my-agent --acp",
+        "dragoman replay session.jsonl --as client --ignore 'session/new params.cwd' -- my-agent",
+    ),
+    takes_program=True,
+)

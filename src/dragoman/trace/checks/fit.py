@@ -1,0 +1,236 @@
+"""Whether a message fits the schema: what the decoder refused or gave up, and what it let pass without a name.
+
+Owns the step from a path inside a message to the rule that describes that type. Knows no order and no state.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from dragoman.trace.checks.shape import OWN_WORDS, Oddity, oddities, owner_of
+
+if TYPE_CHECKING:
+    from dragoman.trace.checks.link import Link
+    from dragoman.trace.exchange import Reading
+
+ANY_TYPE: Final = 40  # follow the agreed version: later frames fit its schema
+META: Final = 327
+EXTRA_MEMBER: Final = 329
+CAMEL_CASE: Final = 26
+
+# The rule that describes a type, or a member of it.
+RULES: Final[dict[str, int]] = {
+    "InitializeRequest": 43,
+    "InitializeRequest.protocolVersion": 37,
+    "InitializeResponse": 42,
+    "InitializeResponse.protocolVersion": 37,
+    "InitializeResponse.authMethods": 64,
+    "Implementation": 46,
+    "FileSystemCapabilities": 58,
+    "PromptCapabilities": 58,
+    "McpCapabilities": 58,
+    "AuthCapabilities": 58,
+    "ClientCapabilities": 57,
+    "ClientCapabilities.terminal": 58,
+    "ClientSessionCapabilities": 57,
+    "SessionConfigOptionsCapabilities": 57,
+    "ElicitationCapabilities": 57,
+    "AgentCapabilities": 57,
+    "AgentCapabilities.loadSession": 58,
+    "AgentAuthCapabilities": 57,
+    "SessionCapabilities": 57,
+    "AuthMethodAgent": 64,
+    "AuthMethodTerminal": 64,
+    "AuthMethodTerminal.env": 74,
+    "AuthenticateRequest": 67,
+    "AuthenticateResponse": 76,
+    "LogoutResponse": 76,
+    "NewSessionRequest": 84,
+    "NewSessionResponse": 85,
+    "McpServerStdio": 98,
+    "EnvVariable": 98,
+    "McpServerHttp": 99,
+    "McpServerSse": 99,
+    "HttpHeader": 99,
+    "LoadSessionRequest": 105,
+    "LoadSessionResponse": 109,
+    "ResumeSessionRequest": 111,
+    "CloseSessionRequest": 115,
+    "CloseSessionResponse": 117,
+    "ListSessionsRequest": 123,
+    "ListSessionsResponse": 126,
+    "SessionInfo": 127,
+    "DeleteSessionResponse": 136,
+    "SessionConfigSelect": 147,
+    "SessionConfigSelect.currentValue": 152,
+    "SessionConfigSelect.options": 148,
+    "SessionConfigSelect.category": 157,
+    "SessionConfigSelectOption": 148,
+    "SessionConfigSelectGroup": 148,
+    "SessionConfigBoolean": 147,
+    "SessionConfigBoolean.category": 157,
+    "SessionConfigBoolean.currentValue": 151,
+    "SetSessionConfigSelect": 162,
+    "SetSessionConfigBoolean": 162,
+    "SetSessionConfigOptionResponse": 163,
+    "ConfigOptionUpdate": 164,
+    "SessionModeState": 170,
+    "SessionMode": 170,
+    "SetSessionModeRequest": 171,
+    "SetSessionModeResponse": 173,
+    "CurrentModeUpdate": 174,
+    "PromptRequest": 178,
+    "PromptResponse": 181,
+    "CancelNotification": 192,
+    "CancelRequestNotification": 201,
+    "SessionNotification": 210,
+    "UserMessageChunk": 211,
+    "AgentMessageChunk": 211,
+    "AgentThoughtChunk": 211,
+    "UsageUpdate": 215,
+    "Cost": 215,
+    "SessionInfoUpdate": 217,
+    "Notice": 219,
+    "CompactionUpdate": 222,
+    "CompactionSummaryChunk": 224,
+    "TextContent": 230,
+    "ImageContent": 231,
+    "AudioContent": 232,
+    "EmbeddedResource": 233,
+    "TextResourceContents": 233,
+    "BlobResourceContents": 233,
+    "ResourceLink": 234,
+    "Annotations": 235,
+    "ToolCall": 239,
+    "ToolCall.kind": 240,
+    "ToolCall.status": 241,
+    "ToolCall.name": 250,
+    "ToolCallUpdate": 242,
+    "ToolCallUpdate.kind": 240,
+    "ToolCallUpdate.status": 241,
+    "ToolCallUpdate.name": 250,
+    "ToolCallPatch": 242,
+    "ToolCallPatch.kind": 240,
+    "ToolCallPatch.status": 241,
+    "ToolCallPatch.name": 250,
+    "Content": 245,
+    "Terminal": 245,
+    "Diff": 246,
+    "ToolCallLocation": 248,
+    "RequestPermissionRequest": 253,
+    "PermissionOption": 254,
+    "RequestPermissionResponse": 255,
+    "CancelledPermissionOutcome": 255,
+    "SelectedPermissionOutcome": 255,
+    "Plan": 263,
+    "PlanEntry": 263,
+    "AvailableCommandsUpdate": 269,
+    "AvailableCommand": 269,
+    "UnstructuredCommandInput": 269,
+    "ReadTextFileRequest": 275,
+    "ReadTextFileResponse": 277,
+    "WriteTextFileRequest": 273,
+    "WriteTextFileResponse": 279,
+    "CreateTerminalRequest": 283,
+    "CreateTerminalResponse": 285,
+    "TerminalOutputResponse": 288,
+    "TerminalExitStatus": 289,
+    "WaitForTerminalExitResponse": 289,
+    "ElicitationFormMode": 302,
+    "ElicitationUrlMode": 302,
+    "ElicitationUrlMode.elicitationId": 304,
+    "ElicitationUrlMode.url": 304,
+    "ElicitationSchema": 303,
+    "StringPropertySchema": 303,
+    "NumberPropertySchema": 303,
+    "IntegerPropertySchema": 303,
+    "BooleanPropertySchema": 303,
+    "MultiSelectPropertySchema": 303,
+    "StringMultiSelectItems": 303,
+    "TitledMultiSelectItems": 303,
+    "EnumOption": 303,
+    "AcceptElicitation": 312,
+    "DeclineElicitation": 312,
+    "CancelElicitation": 312,
+    "CompleteElicitationNotification": 318,
+}
+# A union is known by its first variant; the rule that lists the variants.
+VARIANT_RULES: Final = {
+    "TextContent": 228,
+    "UserMessageChunk": 210,
+    "Content": 245,
+    "SessionConfigSelect": 147,
+    "CancelledPermissionOutcome": 255,
+    "ElicitationFormMode": 302,
+    "AcceptElicitation": 312,
+}
+# Members that have a rule of their own against them.
+FORBIDDEN: Final = {
+    ("SessionInfoUpdate", "sessionId"): 218,
+    ("SessionInfoUpdate", "cwd"): 218,
+    ("SessionInfoUpdate", "additionalDirectories"): 218,
+    ("SessionConfigBoolean", "options"): 151,
+    ("DeclineElicitation", "content"): 312,
+    ("CancelElicitation", "content"): 312,
+}
+_SNAKE: Final = re.compile(r"(?<=[a-z0-9])_([a-z])")
+
+
+def check_fit(reading: Reading, link: Link) -> None:
+    """Reports everything about one message that its type forbids or does not name."""
+    row = reading.row
+    if row is None or reading.part not in ("params", "result"):
+        return
+    kind = row.params if reading.part == "params" else row.result
+    if kind is None:
+        return
+    if reading.fault is not None:
+        _report_misfit(reading, link, kind, reading.fault.path, reading.fault.message)
+    elif reading.plain is None and reading.part == "result":
+        _report_null(reading, link, kind)
+        return
+    for loss in reading.losses:
+        _report_misfit(reading, link, kind, loss.path, loss.why)
+    for oddity in oddities(kind, reading.plain):
+        _report_oddity(reading, link, oddity)
+
+
+def _report_misfit(reading: Reading, link: Link, kind: object, path: str, why: str) -> None:
+    owner, member = owner_of(kind, reading.plain, path)
+    rule = META if member == "_meta" else RULES.get(f"{owner}.{member}") or RULES.get(owner or _name(kind), ANY_TYPE)
+    # Rules 100 and 213 let a reader take null for an empty list; what was meant is not in doubt.
+    level = "NOTE" if why == "null read as the default" else "SCHEMA"
+    link.report(rule, reading, f"{path}: {why}" if path else why, level)
+
+
+def _report_null(reading: Reading, link: Link, kind: object) -> None:
+    rule = RULES.get(_name(kind), ANY_TYPE)
+    # The documentation itself shows null for these two (rules 109 and 279).
+    is_shown = reading.method in ("session/load", "fs/write_text_file")
+    link.report(rule, reading, "the result is null; the schema wants an object", "NOTE" if is_shown else "SCHEMA")
+
+
+def _report_oddity(reading: Reading, link: Link, oddity: Oddity) -> None:
+    owner, member, path = oddity.owner, oddity.member, oddity.path
+    if oddity.what == "word":
+        rule = RULES.get(f"{owner}.{member}") or RULES.get(owner, ANY_TYPE)
+        # Where the schema has room for words of one's own, only its prose asks that they begin with `_`.
+        level = "lc" if (owner, member) in OWN_WORDS else "SCHEMA"
+        link.report(rule, reading, f"{path}: {oddity.value!r} is not one of the words for this", level)
+    elif oddity.what == "variant":
+        rule = VARIANT_RULES.get(owner) or RULES.get(owner, ANY_TYPE)
+        link.report(rule, reading, f"{path}: {oddity.value!r} is no variant the schema names", "SCHEMA")
+    elif (owner, member) in FORBIDDEN:
+        link.report(FORBIDDEN[owner, member], reading, f"{path}: this member must not be here", "SCHEMA")
+    elif member == "modeId" and owner == "CurrentModeUpdate":
+        return  # the decoder took it for currentModeId and that was reported
+    elif _SNAKE.sub(lambda match: match[1].upper(), member) in oddity.names:
+        # `session_id` beside a type that has `sessionId` is a misspelling, not an extension.
+        link.report(CAMEL_CASE, reading, f"{path}: keys are written in camelCase", "SCHEMA")
+    else:
+        link.report(EXTRA_MEMBER, reading, f"{path}: the schema does not name this member", "EXTRA")
+
+
+def _name(kind: object) -> str:
+    return getattr(kind, "__name__", "")

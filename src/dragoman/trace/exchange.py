@@ -1,0 +1,213 @@
+"""Reads each recorded frame once and pairs requests with their answers.
+
+Owns the `Reading`: the message, its method, its typed and its plain form, what it answers, which session it is about.
+Timeline, checks and folded sessions all look at readings and never decode a line again.
+Does not judge: what does not fit is kept beside the reading, as `fault` and `losses`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from dragoman.errors import PARSE_ERROR, RemoteProtocolError
+from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Loss, decode
+from dragoman.wire import Malformed, Notification, Request, Response, read_message
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal, TypeAlias
+
+    from dragoman.schema import Method
+    from dragoman.trace.entry import Direction, Frame
+    from dragoman.wire import Id, Message
+
+    Kind: TypeAlias = Literal["request", "notification", "response", "malformed", "blank"]
+    Part: TypeAlias = Literal["params", "result", "error", ""]
+    Key: TypeAlias = tuple[type, Id]
+
+OTHER: Final[dict[Direction, Direction]] = {"c2a": "a2c", "a2c": "c2a"}
+SERVED: Final[dict[Direction, Mapping[str, Method]]] = {
+    "c2a": {**AGENT_METHODS, **PROTOCOL_METHODS},
+    "a2c": {**CLIENT_METHODS, **PROTOCOL_METHODS},
+}
+_EMPTY: Final = b"{}"
+_decode_plain: Final = msgspec.json.Decoder().decode
+
+
+class Reading:
+    """One frame, read. `value` is what its params or result are by the method table, None where that cannot be said."""
+
+    __slots__ = (
+        "dir",
+        "fault",
+        "id",
+        "kind",
+        "losses",
+        "message",
+        "method",
+        "number",
+        "part",
+        "plain",
+        "repeats",
+        "request",
+        "row",
+        "session_id",
+        "size_bytes",
+        "t",
+        "value",
+    )
+
+    def __init__(self, number: int, t: float, dir: Direction, size_bytes: int) -> None:
+        self.number = number
+        self.t = t
+        self.dir = dir
+        self.size_bytes = size_bytes
+        self.kind: Kind = "blank"
+        self.part: Part = ""
+        self.message: Message | None = None
+        self.method = ""
+        """Of a response: the method of its request; empty when nobody asked."""
+        self.id: Id = None
+        self.row: Method | None = None
+        self.value: Any = None
+        self.plain: Any = None
+        """Params, result or error object as builtins."""
+        self.losses: list[Loss] = []
+        self.fault: RemoteProtocolError | None = None
+        self.session_id: str | None = None
+        self.request: Reading | None = None
+        """Of a response: what it answers."""
+        self.repeats = False
+        """Of a request: its id is that of one still open. Of a response: its request has an answer already."""
+
+    @property
+    def update(self) -> str:
+        """The kind of a session/update, else nothing."""
+        if self.method == "session/update" and type(self.plain) is dict:
+            update = self.plain.get("update")
+            kind = update.get("sessionUpdate") if type(update) is dict else None
+            return kind if type(kind) is str else ""
+        return ""
+
+    @property
+    def error_code(self) -> int | None:
+        """Of an error response: its code."""
+        return self.plain["code"] if self.part == "error" else None
+
+
+class Exchange:
+    """Both directions of one connection, in the order of the recording."""
+
+    def __init__(self) -> None:
+        # The two directions number their requests independently (rule 27), and 1 is not "1" (rule 20).
+        self.open: dict[Direction, dict[Key, Reading]] = {"c2a": {}, "a2c": {}}
+        self.answered: dict[Direction, set[Key]] = {"c2a": set(), "a2c": set()}
+
+    def read(self, number: int, frame: Frame) -> Reading:
+        """The reading of the frame with this number in the recording."""
+        reading = Reading(number, frame.t, frame.dir, len(frame.data) + len(frame.eol))
+        if not frame.data.strip():
+            return reading
+        message = reading.message = read_message(frame.data)
+        if type(message) is Notification:
+            reading.kind = "notification"
+            _read_call(reading, message)
+        elif type(message) is Request:
+            reading.kind = "request"
+            reading.id = message.id
+            _read_call(reading, message)
+            key = _key(message.id)
+            reading.repeats = key in self.open[frame.dir]
+            self.open[frame.dir][key] = reading
+        elif type(message) is Response:
+            reading.kind = "response"
+            reading.id = message.id
+            self._read_answer(reading, message)
+        else:
+            assert isinstance(message, Malformed)
+            reading.kind = "malformed"
+            self._read_malformed(reading, message)
+        return reading
+
+    def _read_answer(self, reading: Reading, message: Response) -> None:
+        asked = OTHER[reading.dir]
+        key = _key(message.id)
+        request = reading.request = self.open[asked].pop(key, None)
+        if request is None:
+            reading.repeats = key in self.answered[asked]
+        else:
+            self.answered[asked].add(key)
+            reading.method, reading.row, reading.session_id = request.method, request.row, request.session_id
+        if message.error is not None:
+            reading.part = "error"
+            reading.plain = msgspec.to_builtins(message.error, enc_hook=_plain_raw)
+            return
+        reading.part = "result"
+        assert message.result is not None
+        if _read_plain(reading, message.result) and reading.row is not None:
+            _read_value(reading, reading.row.result, message.result)
+            if reading.session_id is None:
+                reading.session_id = _session_of(reading.plain)
+
+    def _read_malformed(self, reading: Reading, message: Malformed) -> None:
+        """A broken answer still ends its request, and a broken request may be answered all the same."""
+        if message.id is UNSET or message.id is None:
+            return
+        reading.id = message.id
+        key = _key(message.id)
+        if message.kind == "request":
+            self.open[reading.dir][key] = reading
+        elif message.kind == "response":
+            request = reading.request = self.open[OTHER[reading.dir]].pop(key, None)
+            if request is not None:
+                self.answered[OTHER[reading.dir]].add(key)
+                reading.method, reading.session_id = request.method, request.session_id
+
+
+def _read_call(reading: Reading, message: Request | Notification) -> None:
+    reading.method = message.method
+    reading.part = "params"
+    raw = _EMPTY if message.params is None else message.params
+    row = reading.row = SERVED[reading.dir].get(message.method)
+    if _read_plain(reading, raw):
+        reading.session_id = _session_of(reading.plain)
+        if row is not None:
+            _read_value(reading, row.params, raw)
+
+
+def _read_plain(reading: Reading, raw: bytes | msgspec.Raw) -> bool:
+    """The envelope skips over what is inside: numbers without range and lone surrogates turn up here."""
+    try:
+        reading.plain = _decode_plain(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        reading.fault = RemoteProtocolError("holds text or a number that cannot be decoded", code=PARSE_ERROR)
+        return False
+    return True
+
+
+def _read_value(reading: Reading, kind: Any, raw: Any) -> None:
+    if kind is None:
+        return
+    try:
+        reading.value = decode(kind, raw, reading.losses.append)
+    except RemoteProtocolError as error:
+        reading.fault = error
+
+
+def _session_of(plain: Any) -> str | None:
+    found = plain.get("sessionId") if type(plain) is dict else None
+    return found if type(found) is str else None
+
+
+def _key(id: Id) -> Key:
+    return (type(id), id)
+
+
+def _plain_raw(value: Any) -> Any:
+    try:
+        return _decode_plain(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None

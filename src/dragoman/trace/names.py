@@ -1,0 +1,98 @@
+"""Ids that differ between a recording and a performance of it.
+
+Owns which members hold ids that one side makes up and the other repeats, the translation of these both ways, and the
+writing of a recorded line with them. Ids that mean something (modes, options) are no business of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+if TYPE_CHECKING:
+    from dragoman.wire import Id
+
+_MADE_UP: Final = frozenset(
+    {"sessionId", "toolCallId", "messageId", "terminalId", "compactionId", "elicitationId", "planId"}
+)
+_MADE_UP_ENDS: Final = ("SessionId", "MessageId")
+
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def is_made_up(member: str) -> bool:
+    """Whether a member holds an id without a meaning of its own."""
+    return member in _MADE_UP or member.endswith(_MADE_UP_ENDS)
+
+
+class Names:
+    """What each recorded id is called this time."""
+
+    def __init__(self) -> None:
+        self._to_live: dict[str, str] = {}
+        self._to_recorded: dict[str, str] = {}
+        self._has_news = False  # whether any name is another one this time
+
+    def may_be(self, recorded: str, live: str) -> bool:
+        """Whether the two can be the same thing, as far as is known."""
+        known = self._to_live.get(recorded)
+        return known == live if known is not None else live not in self._to_recorded
+
+    def learn(self, recorded: Any, live: Any) -> None:
+        """Takes two messages that stand for each other; ids at the same place are names of the same thing."""
+        if isinstance(recorded, dict) and isinstance(live, dict):
+            for member, one in recorded.items():
+                other = live.get(member)
+                if is_made_up(member) and isinstance(one, str) and isinstance(other, str):
+                    if one not in self._to_live and other not in self._to_recorded:
+                        self._to_live[one] = other
+                        self._to_recorded[other] = one
+                        self._has_news = self._has_news or one != other
+                else:
+                    self.learn(one, other)
+        elif isinstance(recorded, list) and isinstance(live, list):
+            for one, other in zip(recorded, live, strict=False):
+                self.learn(one, other)
+
+    def live(self, recorded: str) -> str:
+        return self._to_live.get(recorded, recorded)
+
+    def rewrite(self, line: bytes, id: Id | UnsetType = UNSET, request_id: Id | UnsetType = UNSET) -> bytes:
+        """A recorded line with this time's ids: those learned, the given one of the message, and of its request.
+
+        What need not change is left as it was written, to the byte.
+        """
+        if id is UNSET and request_id is UNSET and not self._has_news:
+            return line
+        members = _decode_members(line)
+        changed: dict[str, bytes] = {}
+        if id is not UNSET:
+            changed["id"] = msgspec.json.encode(id)
+        for name in ("params", "result", "error"):
+            if name in members:
+                value = msgspec.json.decode(members[name])
+                translated = self._translate(value)
+                if request_id is not UNSET and isinstance(value, dict) and "requestId" in value:
+                    translated = {**translated, "requestId": request_id}
+                if translated is not value:
+                    changed[name] = msgspec.json.encode(translated)
+        changed = {name: text for name, text in changed.items() if text != bytes(members.get(name, b""))}
+        if not changed:
+            return line
+        texts = [msgspec.json.encode(name) + b":" + changed.get(name, bytes(raw)) for name, raw in members.items()]
+        return b"{" + b",".join(texts) + b"}"
+
+    def _translate(self, value: Any) -> Any:
+        """The value with live names; the very same object if none had to be changed."""
+        if isinstance(value, dict):
+            parts = {
+                member: self.live(each) if isinstance(each, str) and is_made_up(member) else self._translate(each)
+                for member, each in value.items()
+            }
+            return value if all(parts[member] is value[member] for member in value) else parts
+        if isinstance(value, list):
+            items = [self._translate(each) for each in value]
+            return value if all(one is other for one, other in zip(items, value, strict=True)) else items
+        return value

@@ -1,0 +1,263 @@
+"""Bytes from one descriptor to another, as they come.
+
+Owns one direction of a relay: never more than one read in memory, so a slow reader slows its writer as if nobody stood
+between, and the end of either descriptor becomes the end of the other. Does not know whose they are or what flows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import select
+import stat
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_READ_BYTES: Final = 1 << 16  # what a pipe holds
+_HANGUP: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+_HANGUP_SECONDS: Final = 0.1
+_UNWRITTEN_BYTES: Final = 1 << 20  # of a log that nobody reads; the rest of it is dropped, with a note
+
+
+class Pump:
+    """Moves what comes from `source` to `sink`; owns both and makes them non-blocking.
+
+    `on_data` sees each piece after it was passed on. `on_end` is called when the source has ended by itself, `on_over`
+    when both are closed: that may be much later, if the sink does not take the rest, and without the first, if it
+    takes no more at all.
+    """
+
+    def __init__(
+        self,
+        source: int,
+        sink: int,
+        on_data: Callable[[bytes], None],
+        *,
+        on_end: Callable[[], None] | None = None,
+        on_over: Callable[[], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._source, self._sink = source, sink
+        self._on_data, self._on_end, self._on_over = on_data, on_end, on_over
+        self._rest = memoryview(b"")
+        self._is_waiting = False
+        self._is_ending = False
+        self._is_over = False
+        self._turn: asyncio.Handle | None = None
+        os.set_blocking(source, False)
+        os.set_blocking(sink, False)
+        self._listen()
+
+    def end_when_dry(self) -> None:
+        """Take what is there now for all there is: the writer is gone, but something else holds its descriptor."""
+        self._is_ending = True
+        if self._source >= 0 and not self._rest:
+            self._take_turn()
+
+    def stop(self) -> None:
+        """Close both at once; what was not taken yet is lost."""
+        self._rest = memoryview(b"")
+        self._close_source()
+        self._close_sink()
+
+    def _listen(self) -> None:
+        try:
+            self._loop.add_reader(self._source, self._read)
+        except PermissionError:  # epoll refuses regular files and /dev/null, which never make a reader wait
+            self._take_turn()
+
+    def _take_turn(self) -> None:
+        if self._turn is None:
+            self._turn = self._loop.call_soon(self._read_in_turn)
+
+    def _read_in_turn(self) -> None:
+        self._turn = None
+        if self._source >= 0 and not self._rest:
+            self._read()
+        if self._source >= 0 and not self._rest:
+            self._take_turn() if self._is_ending else self._listen()
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._source, _READ_BYTES)
+        except (BlockingIOError, InterruptedError):
+            if not self._is_ending:
+                return
+            data = b""
+        except OSError:  # a terminal or a socket whose other end is gone
+            data = b""
+        if not data:
+            self._close_source()
+            self._tell_end()
+            if not self._rest:
+                self._close_sink()
+            return
+        self._rest = memoryview(data)
+        self._write()
+        self._on_data(data)
+
+    def _write(self) -> None:
+        """Passes on what the sink takes; while there is a rest, nothing is read."""
+        had_waited = self._is_waiting
+        try:
+            while self._rest:
+                self._rest = self._rest[os.write(self._sink, self._rest) :]
+        except (BlockingIOError, InterruptedError):
+            if not had_waited:
+                self._is_waiting = True
+                if self._source >= 0:
+                    self._loop.remove_reader(self._source)
+                    self._watch_for_hangup()
+                self._loop.add_writer(self._sink, self._write)
+            return
+        except OSError:
+            self.stop()  # the writer has to learn that nobody reads any more
+            return
+        if had_waited:
+            self._is_waiting = False
+            self._loop.remove_writer(self._sink)
+            if self._source < 0:
+                self._close_sink()
+            elif self._is_ending:
+                self._take_turn()
+            else:
+                self._listen()
+
+    def _watch_for_hangup(self) -> None:
+        """Nothing is read while the sink is full, and so the end would not be seen."""
+        if not self._is_waiting or self._source < 0 or self._on_end is None:
+            return
+        poll = select.poll()
+        poll.register(self._source, _HANGUP)
+        if poll.poll(0):
+            self._tell_end()
+        else:
+            self._loop.call_later(_HANGUP_SECONDS, self._watch_for_hangup)
+
+    def _tell_end(self) -> None:
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end()
+
+    def _close_source(self) -> None:
+        if self._source >= 0:
+            self._loop.remove_reader(self._source)
+            os.close(self._source)
+            self._source = -1
+
+    def _close_sink(self) -> None:
+        if self._sink >= 0:
+            self._loop.remove_writer(self._sink)
+            os.close(self._sink)
+            self._sink = -1
+        if not self._is_over:
+            self._is_over = True
+            self._on_over()
+
+
+class Outlet:
+    """A way out for what must never wait for its reader, such as a log: past a bound it is dropped, with a note."""
+
+    def __init__(self, sink: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sink = sink
+        self._queue: deque[bytes] = deque()
+        self._queued_bytes = 0
+        self._dropped_bytes = 0
+        os.set_blocking(sink, False)
+
+    def write(self, data: bytes) -> None:
+        """Write what the descriptor takes now, and the rest when it can be."""
+        if self._sink < 0:
+            return
+        if self._queued_bytes + len(data) > _UNWRITTEN_BYTES:
+            self._dropped_bytes += len(data)
+            return
+        is_waiting = bool(self._queue)
+        self._queue.append(data)
+        self._queued_bytes += len(data)
+        if not is_waiting and not self._write_out():
+            self._loop.add_writer(self._sink, self._resume)
+
+    def close(self) -> None:
+        """One last try, then let go."""
+        if self._sink >= 0:
+            self._write_out()
+            self._let_go()
+
+    def _resume(self) -> None:
+        if self._write_out() and self._sink >= 0:
+            self._loop.remove_writer(self._sink)
+
+    def _write_out(self) -> bool:
+        """Whether nothing is left to do."""
+        try:
+            while self._queue:
+                sent = os.write(self._sink, self._queue[0])
+                self._queued_bytes -= sent
+                rest = self._queue.popleft()[sent:]
+                if rest:
+                    self._queue.appendleft(rest)
+                elif not self._queue and self._dropped_bytes:
+                    note = b"\ndragoman: %d bytes of this log were dropped, nobody read them\n" % self._dropped_bytes
+                    self._dropped_bytes = 0
+                    self._queue.append(note)
+                    self._queued_bytes += len(note)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            self._let_go()  # nobody will read it
+        return True
+
+    def _let_go(self) -> None:
+        self._loop.remove_writer(self._sink)
+        os.close(self._sink)
+        self._sink = -1
+        self._queue.clear()
+
+
+class OwnStreams:
+    """This program's standard streams as descriptors of our own, which can be made non-blocking and closed.
+
+    0 and 1 then lead to /dev/null: when the copies are closed, the other side sees the end.
+    """
+
+    def __init__(self) -> None:
+        self._made_unblocking: list[int] = []
+        self.stdin = self._private(0, os.O_RDONLY)
+        self.stdout = self._private(1, os.O_WRONLY)
+        self.stderr = self._private(2, os.O_WRONLY)
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.dup2(null, 1)
+        os.close(null)
+
+    def restore(self) -> None:
+        """Undo what others would notice: whoever shares a stream with us expects it to block."""
+        for copy in self._made_unblocking:
+            with suppress(OSError):
+                os.set_blocking(copy, True)
+            os.close(copy)
+        self._made_unblocking.clear()
+
+    def _private(self, fd: int, mode: int) -> int:
+        """The non-blocking flag belongs to the open file, which others may share; so open it anew if that works.
+
+        A regular file is not opened anew, because its position would be lost, nor is a socket, which cannot be.
+        """
+        try:
+            kind = os.fstat(fd).st_mode
+        except OSError:  # closed at start: then nothing comes from it and nothing can be said to it
+            return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+            with suppress(OSError):
+                return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+        if os.get_blocking(copy):
+            self._made_unblocking.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+        return copy

@@ -1,0 +1,316 @@
+"""Drops what was said and keeps how it was said.
+
+Owns the choice of what survives: everything is replaced unless its place in the protocol makes it harmless (names of
+members, methods, tags, enumerations, numbers the protocol counts with). Ids become pseudonyms, the same one wherever
+the id stands. What it writes is read by the schema exactly like the original. `docs/recording.md` is the promise.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET, Struct, inspect
+
+from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Unknown, v1
+from dragoman.schema.parts import Choice
+from dragoman.trace.entry import Entry, Frame, Header, Stderr
+from dragoman.trace.mask import (
+    keep_currency,
+    keep_media_type,
+    keep_method,
+    keep_program,
+    keep_signal,
+    keep_word,
+    mask,
+    mask_bytes,
+    mask_number,
+)
+from dragoman.wire.bounds import find_fault
+
+if TYPE_CHECKING:
+    from dragoman.trace.entry import Direction
+
+# Members with a value of an enumeration; a test compares this with the schema.
+WORDS: Final = frozenset(
+    {
+        "apiType",
+        "archived",
+        "audience",
+        "category",
+        "format",
+        "kind",
+        "mode",
+        "priority",
+        "role",
+        "severity",
+        "state",
+        "status",
+        "stopReason",
+        "supported",
+        "type",
+    }
+)
+# Members that name something by an id which other messages use again; so does every name that ends in `Id`.
+_IDS: Final = frozenset(
+    {"id", "value", "currentValue", "group", "cursor", "nextCursor", "required", "enum", "const", "default"}
+)
+_SECRETS: Final = frozenset({("EnvVariable", "value"), ("HttpHeader", "value")})  # no ids, in spite of the name
+_FREE: Final = frozenset({("AcceptElicitation", "content"), ("McpResult", "result"), ("McpError", "data")})
+_PROGRAMS: Final = frozenset({("Implementation", "name"), ("Implementation", "version")})
+# Members whose value is kept if it has the form it should have.
+_FORMS: Final = {"mimeType": keep_media_type, "signal": keep_signal, "currency": keep_currency}
+_SENTENCES: Final = frozenset(
+    {
+        "Parse error",
+        "Invalid request",
+        "Invalid Request",
+        "Method not found",
+        "Invalid params",
+        "Internal error",
+        "Request cancelled",
+        "Resource not found",
+        "Authentication required",
+    }
+)
+_ENVELOPE: Final = ("jsonrpc", "id", "method", "params", "result", "error", "code", "message", "data")
+_TRACE_CONTEXT: Final = ("traceparent", "tracestate", "baggage")  # names the protocol reserves in `_meta`
+
+
+class Redactor:
+    """Redacts one conversation; use a new one for each, because answers are read by what was asked."""
+
+    def __init__(self) -> None:
+        self._pseudonyms: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._asked: dict[tuple[Direction, Any], str] = {}
+
+    def entry(self, entry: Entry) -> Entry:
+        """The entry of a recording as it may be shown."""
+        match entry:
+            case Header():
+                return Header(started=entry.started, by=entry.by, redacted=True)
+            case Frame():
+                return Frame(entry.t, entry.dir, self.frame(entry.dir, entry.data), entry.eol)
+            case Stderr():
+                return Stderr(entry.t, self.text(entry.text))
+        return entry
+
+    def frame(self, direction: Direction, data: bytes) -> bytes:
+        """A line as it may be shown; one that is no message is replaced as a whole."""
+        if not data or data.isspace():
+            return data
+        try:
+            message = None if find_fault(data) else msgspec.json.decode(data)
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            message = None
+        if not isinstance(message, dict):
+            return mask_bytes(data)
+        return msgspec.json.encode(self._message(direction, message))
+
+    def text(self, text: str) -> str:
+        """A line of a log as it may be shown."""
+        return mask(text)
+
+    # A message
+
+    def _message(self, direction: Direction, message: dict[str, Any]) -> dict[str, Any]:
+        method, id = message.get("method"), message.get("id")
+        params: Any = None
+        result: Any = None
+        if isinstance(method, str):
+            table = AGENT_METHODS if direction == "c2a" else CLIENT_METHODS
+            known = table.get(method) or PROTOCOL_METHODS.get(method)
+            params = known.params if known else None
+            if isinstance(id, (int, str)):
+                self._asked[direction, id] = method
+        elif isinstance(id, (int, str)):
+            asked = self._asked.pop(("a2c" if direction == "c2a" else "c2a", id), "")
+            known = (CLIENT_METHODS if direction == "c2a" else AGENT_METHODS).get(asked)
+            result = known.result if known else None
+        return dict(self._envelope(name, value, params, result) for name, value in message.items())
+
+    def _envelope(self, name: str, value: Any, params: Any, result: Any) -> tuple[str, Any]:
+        match name, value:
+            case "jsonrpc", "2.0":
+                return name, value
+            case "id", str():
+                return name, self._pseudonym(value, "request")
+            case "id", int() if not isinstance(value, bool):
+                return name, value
+            case "method", str():
+                return name, keep_method(value)
+            case "params", _ if params is not None:
+                return name, self._typed(_shape(params), value)
+            case "result", _ if result is not None:
+                return name, self._typed(_shape(result), value)
+            case "error", dict():
+                return name, {self._name(key): self._error(key, each) for key, each in value.items()}
+        return self._name(name), self._free(value)
+
+    def _error(self, name: str, value: Any) -> Any:
+        if name == "code" and isinstance(value, int):
+            return value
+        if name == "message" and value in _SENTENCES:
+            return value
+        return self._free(value)
+
+    # Values of a known type
+
+    def _typed(self, shape: inspect.Type, value: Any) -> Any:
+        if isinstance(value, dict):
+            return self._object(shape, value)
+        if isinstance(value, list):
+            item = _item(shape, value)
+            return self._free(value) if item is None else [self._typed(item, each) for each in value]
+        if isinstance(value, str) or _holds_numbers(shape):
+            return mask(value) if isinstance(value, str) else value
+        return self._free(value)
+
+    def _object(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
+        variant = _variant(shape, value)
+        if isinstance(variant, inspect.DictType):
+            return {self._key(name): self._typed(variant.value_type, each) for name, each in value.items()}
+        if not isinstance(variant, inspect.StructType):
+            return self._unknown(shape, value)
+        fields = _fields(variant.cls)
+        tags = (variant.tag_field, _tag_field(shape))  # a variant without a tag may be written with one all the same
+        known: dict[str, Any] = {}
+        for name, each in value.items():
+            if name in tags and isinstance(each, str):
+                known[name] = keep_word(each)
+            elif name in fields:
+                known[name] = self._member(variant.cls.__name__, name, fields[name], each)
+            else:
+                known[self._name(name)] = self._free(each)
+        return known
+
+    def _unknown(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
+        """A variant the schema does not have: nothing of it is known but which member tells its kind."""
+        tag = _tag_field(shape)
+        return {
+            self._name(name): keep_word(each) if name == tag and isinstance(each, str) else self._free(each)
+            for name, each in value.items()
+        }
+
+    def _member(self, owner: str, name: str, shape: inspect.Type, value: Any) -> Any:
+        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+            return [self._member(owner, name, shape, each) for each in value]
+        if (owner, name) in _FREE:
+            return self._free(value)
+        if not isinstance(value, str):
+            # What a form begins with may be what its user once entered.
+            return self._free(value) if name == "default" else self._typed(shape, value)
+        if name in _FORMS:
+            return _FORMS[name](value)
+        if (owner, name) in _PROGRAMS:
+            return keep_program(value)
+        if name in WORDS:
+            return keep_word(value)
+        if (name.endswith("Id") or name in _IDS) and (owner, name) not in _SECRETS:
+            return self._pseudonym(value, name.removesuffix("Id"))
+        return mask(value)
+
+    # Values of no known type
+
+    def _free(self, value: Any) -> Any:
+        match value:
+            case dict():
+                return {self._name(name): self._free(each) for name, each in value.items()}
+            case list():
+                return [self._free(each) for each in value]
+            case str():
+                return mask(value)
+            case bool() | None:
+                return value
+        return mask_number(value)
+
+    def _name(self, name: str) -> str:
+        """The name of a member, if it is one of the protocol's: agents use paths and other contents as names, too."""
+        return name if name in _vocabulary() else self._key(name)
+
+    def _key(self, name: str) -> str:
+        return self._pseudonym(name, "key")
+
+    def _pseudonym(self, value: str, kind: str) -> str:
+        if value and value not in self._pseudonyms:
+            self._counts[kind] = count = self._counts.get(kind, 0) + 1
+            self._pseudonyms[value] = f"{kind}-{count}"
+        return self._pseudonyms.get(value, value)
+
+
+@cache
+def _shape(kind: Any) -> inspect.Type:
+    return inspect.type_info(kind)
+
+
+@cache
+def _fields(kind: type[Struct]) -> dict[str, inspect.Type]:
+    shape = _shape(kind)
+    assert isinstance(shape, inspect.StructType)
+    return {field.encode_name: field.type for field in shape.fields}
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """Every name of a member in the protocol."""
+    kinds = [getattr(v1, name) for name in v1.__all__]
+    structs = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
+    names = {name for kind in structs for name in kind.__struct_encode_fields__}
+    tags = {kind.__struct_config__.tag_field for kind in structs} - {None}
+    return frozenset({*names, *tags, *_ENVELOPE, *_TRACE_CONTEXT})  # type: ignore[arg-type]  # None was taken out
+
+
+def _alternatives(shape: inspect.Type) -> tuple[inspect.Type, ...]:
+    return shape.types if isinstance(shape, inspect.UnionType) else (shape,)
+
+
+def _variant(shape: inspect.Type, value: dict[str, Any]) -> inspect.Type | None:
+    """The type an object is read as, None if there is none."""
+    for each in _alternatives(shape):
+        if isinstance(each, inspect.CustomType):
+            return _chosen(each.cls, value)
+        if isinstance(each, inspect.DictType):
+            return each
+        if isinstance(each, inspect.StructType) and (
+            each.tag_field is None or value.get(each.tag_field, UNSET) == each.tag
+        ):
+            return each
+    # A tag may be left out where only one variant is possible.
+    structs = [each for each in _alternatives(shape) if isinstance(each, inspect.StructType)]
+    return structs[0] if len(structs) == 1 and structs[0].tag_field not in value else None
+
+
+def _chosen(choice: Any, value: Any) -> inspect.Type | None:
+    assert isinstance(choice, Choice)
+    try:
+        chosen = choice.pick(value)
+    except ValueError:
+        return None
+    return None if isinstance(chosen, Unknown) else _shape(chosen)
+
+
+def _item(shape: inspect.Type, value: list[Any]) -> inspect.Type | None:
+    """The type of the items of an array, None if no array is expected."""
+    for each in _alternatives(shape):
+        array = _chosen(each.cls, value) if isinstance(each, inspect.CustomType) else each
+        if isinstance(array, inspect.ListType):
+            return array.item_type
+    return None
+
+
+def _tag_field(shape: inspect.Type) -> str | None:
+    for each in _alternatives(shape):
+        if isinstance(each, inspect.StructType):
+            return each.tag_field
+        if isinstance(each, inspect.CustomType):
+            return "type"
+    return None
+
+
+def _holds_numbers(shape: inspect.Type) -> bool:
+    return any(
+        isinstance(each, (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.NoneType))
+        for each in _alternatives(shape)
+    )

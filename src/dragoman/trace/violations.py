@@ -1,0 +1,149 @@
+"""Which rules of docs/spec/rules.md the traffic of a recording breaks, found by looking alone.
+
+Owns the findings and the order in which the checks of `checks/` see a frame. It never sends anything, so it only says
+what a recording proves: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the frame; where
+timing or a cut recording leaves doubt, the same rule is reported as a NOTE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.trace.checks import handshake, services, sessions, settings, turns, updates
+from dragoman.trace.checks.envelope import check_envelope
+from dragoman.trace.checks.fit import check_fit
+from dragoman.trace.checks.link import Link
+from dragoman.trace.checks.rules import RULES
+from dragoman.trace.entry import Direction, End, Exit, Frame, Header
+from dragoman.trace.exchange import Exchange
+
+if TYPE_CHECKING:
+    from dragoman.trace.checks.link import Checks
+    from dragoman.trace.entry import Entry
+    from dragoman.trace.exchange import Reading
+
+Level: TypeAlias = Literal["MUST", "MUST NOT", "SCHEMA", "SHOULD", "SHOULD NOT", "lc", "SDK", "EXTRA", "NOTE"]
+"""As in docs/spec/rules.md, and two more: EXTRA is a member the schema does not name (rule 329), NOTE an observation
+that proves nothing broken."""
+
+FAILURES: Final = frozenset({"MUST", "MUST NOT", "SCHEMA"})
+WARNINGS: Final = frozenset({"SHOULD", "SHOULD NOT", "lc", "SDK"})
+
+_TABLES: Final[Checks] = {
+    **handshake.CHECKS,
+    **sessions.CHECKS,
+    **settings.CHECKS,
+    **turns.CHECKS,
+    **updates.CHECKS,
+    **services.CHECKS,
+}
+
+
+class Finding(Struct, frozen=True, gc=False):
+    """One broken rule at one frame."""
+
+    rule: int
+    level: Level
+    dir: Direction
+    """The side at fault sent in this direction."""
+    index: int
+    """The number of the entry in its recording: the first one is 1, the header does not count."""
+    message: str
+
+    @property
+    def is_failure(self) -> bool:
+        """Something the protocol demands, and that was not done."""
+        return self.level in FAILURES
+
+    @property
+    def is_warning(self) -> bool:
+        """Advice that was not followed, or a habit peers rely on."""
+        return self.level in WARNINGS
+
+
+class PassiveChecker:
+    """Feed it the entries of one connection in order; `finish` says what only the end can show.
+
+    `is_whole` tells that the recording begins with the connection; a header says so too, and without either a first
+    `initialize` does. Until one of them is seen, nothing is concluded from what is missing.
+    """
+
+    def __init__(self, *, is_whole: bool = False) -> None:
+        self.exchange = Exchange()
+        self._found: list[Finding] = []
+        self._link = Link(self.exchange, self._report)
+        self._link.sees_start = is_whole
+        self._count = 0
+        self._t = 0.0
+        self._ended: list[Direction] = []
+        self._exit_after: tuple[Direction, ...] | None = None
+
+    def feed(self, entry: Entry) -> list[Finding]:
+        """What this entry breaks, or shows to have been broken before."""
+        if isinstance(entry, Header):
+            self.begin(entry)
+            return []
+        if isinstance(entry, Frame):
+            return self.check(self.read(entry), entry)
+        self._count += 1
+        self._t = entry.t
+        if isinstance(entry, End):
+            self._ended.append(entry.dir)
+        elif isinstance(entry, Exit):
+            self._exit_after = tuple(self._ended)
+        return []
+
+    def begin(self, header: Header) -> None:
+        """What a header tells: the recording is whole, and maybe without its contents."""
+        self._link.sees_start = self._link.sees_start or bool(header.started)
+        self._link.is_redacted = header.redacted
+
+    def read(self, frame: Frame) -> Reading:
+        """The reading of the next frame, for a caller that wants both it and its findings: `check` comes next."""
+        self._count += 1
+        self._t = frame.t
+        return self.exchange.read(self._count, frame)
+
+    def check(self, reading: Reading, frame: Frame) -> list[Finding]:
+        """What the frame of this reading breaks."""
+        self._found = []
+        link = self._link
+        if frame.eol == b"" and reading.kind == "malformed":
+            self._report(4, reading, "the stream ended, or was cut, inside this line", "NOTE")
+            return self._found
+        check_envelope(reading, link)
+        if reading.kind == "response" and reading.request is None:
+            link.saw_unasked = True
+        if reading.kind in ("blank", "malformed") or not link.is_judged:
+            return self._found
+        handshake.check_order(reading, link)
+        if not handshake.asks_other_version(reading):
+            check_fit(reading, link)
+        handshake.check_gate(reading, link)
+        sessions.check_scope(reading, link)
+        step = _TABLES.get((reading.method, reading.part))
+        if step is not None:
+            step(reading, link)
+        return self._found
+
+    def finish(self) -> list[Finding]:
+        """What is missing when the recording is over."""
+        self._found = []
+        agent_left_first = self._exit_after is not None and "c2a" not in self._exit_after
+        if agent_left_first:
+            for request in self.exchange.open["c2a"].values():
+                if request.kind == "request":
+                    self._report(25, request, "the agent ended without an answer to this", dir="a2c")
+        if self._link.is_judged:
+            turns.check_left(self._link, self._t)
+            services.check_left(self._link, agent_left_first=agent_left_first)
+        return self._found
+
+    def _report(self, rule: int, at: Reading, message: str, level: str = "", *, dir: Direction | None = None) -> None:
+        own = RULES[rule].level
+        if level == "SCHEMA" and own in FAILURES:
+            level = own
+        # The levels of the table are those of `Level`, MAY apart: no check reports one without saying what it is.
+        self._found.append(Finding(rule, level or own, dir or at.dir, at.number, message))  # type: ignore[arg-type]
