@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: nobody could then test
+# whether Ctrl-C works.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TEST_SECONDS = 30.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dragoman.cli import command, exits, table
+from dragoman.conformance.coverage import coverage_page
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -32,7 +33,7 @@ def _block(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```"
 
 
-GENERATED: dict[str, Callable[[], str]] = {"cli.md": cli_page}
+GENERATED: dict[str, Callable[[], str]] = {"cli.md": cli_page, "spec/coverage.md": coverage_page}
 
 
 def main() -> int:

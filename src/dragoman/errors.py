@@ -117,7 +117,7 @@ class AgentExited(ConnectionClosed):
 
     def __init__(self, returncode: int | None, stderr_tail: str = "") -> None:
         if returncode is None:
-            how = "closed its output and was ended"
+            how = "ended; its exit code is unknown"
         elif returncode < 0:
             how = f"was ended by signal {-returncode}"
         else:

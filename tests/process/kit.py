@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
+import signal
 import sys
 import threading
 import time
@@ -81,7 +82,7 @@ class Deaths:
                 self._fds[os.pidfd_open(pid)] = pid
 
     def wait(self, seconds: float = SECONDS) -> list[int]:
-        """The pids that did not end in time."""
+        """The pids that did not end in time; they are killed, so that a failing test leaves nothing either."""
         poll = select.poll()
         left = dict(self._fds)
         for fd in left:
@@ -91,6 +92,8 @@ class Deaths:
             for fd, _ in poll.poll(100):
                 poll.unregister(fd)
                 del left[fd]
+        for fd in left:
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
         for fd in self._fds:
             os.close(fd)
         return list(left.values())

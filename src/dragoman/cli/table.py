@@ -5,8 +5,12 @@ if TYPE_CHECKING:
     from dragoman.cli.command import Command
 
 COMMANDS = {
+    "check": "judge an agent, a client or a recording by the rules of the protocol",
     "completion": "print a completion script for your shell",
+    "inspect": "look at a recording: timeline, messages, sessions, broken rules",
     "methods": "list the methods of the protocol",
+    "record": "write down what an editor and an agent say to each other",
+    "replay": "play a recording: as a fake agent, or as a fake client",
     "version": "show the versions of everything that matters",
 }
 

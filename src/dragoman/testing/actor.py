@@ -11,6 +11,7 @@ from dragoman._version import __version__
 from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.errors import RequestError
 from dragoman.schema import UNSET, decode, v1
+from dragoman.testing.mcp_greeting import greet
 from dragoman.testing.memory import Remembered
 from dragoman.testing.script import play
 
@@ -104,6 +105,8 @@ def _add_sessions(agent: Agent, memory: dict[str, Remembered], door: _Door) -> N
         door.check()
         memory[session.id] = remembered = Remembered(session.id, session.cwd)
         remembered.additional_directories = session.additional_directories
+        if session.mcp_servers:
+            _ = session._spawn(greet(session.mcp_servers, session.cwd))
         await session.commands([("help", "List the words of the script")])
         return v1.NewSessionResponse(session.id, modes=MODES, config_options=OPTIONS)
 

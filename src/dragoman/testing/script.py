@@ -10,7 +10,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.errors import RequestError
+from dragoman.errors import CapabilityError, RequestError
 from dragoman.schema import Unknown, v1
 from dragoman.testing.memory import PIXEL, WAV
 
@@ -205,15 +205,23 @@ async def _elicitation(turn: Turn, rest: str) -> None:
         },
         required=["name"],
     )
-    answer = await turn.elicit("Who are you?", schema)
-    await turn.say(f"{type(answer).__name__}: {getattr(answer, 'content', None)}")
+    try:
+        answer = await turn.elicit("Who are you?", schema)
+    except CapabilityError:
+        await turn.say("This client shows no forms.")
+    else:
+        await turn.say(f"{type(answer).__name__}: {getattr(answer, 'content', None)}")
 
 
 @_shows("url", updates="agent_message_chunk", methods="elicitation/create elicitation/complete")
 async def _url(turn: Turn, rest: str) -> None:
     """Asks the user to visit a page, then says that the visit is over."""
     elicitation_id = f"visit-{os.urandom(4).hex()}"
-    answer = await turn.elicit("Please look at this", url="https://example.org/", elicitation_id=elicitation_id)
+    try:
+        answer = await turn.elicit("Please look at this", url="https://example.org/", elicitation_id=elicitation_id)
+    except CapabilityError:
+        await turn.say("This client opens no pages.")
+        return
     await turn.session.client.notify("elicitation/complete", v1.CompleteElicitationNotification(elicitation_id))
     await turn.say(type(answer).__name__)
 

@@ -1,0 +1,111 @@
+"""A judgement for programs: one JSON document, and JUnit XML for test servers.
+
+Both are contracts: members are added, never renamed. Evidence is complete, in the form of a recording's lines.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from xml.sax.saxutils import escape, quoteattr
+
+from dragoman._version import __version__
+from dragoman.conformance.report.excerpt import excerpt
+from dragoman.conformance.report.model import entry_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dragoman.conformance.report.model import Line, Report
+
+SCHEMA: Final = "dragoman.check/1"
+# XML has no way to write these, escaped or not.
+_NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+
+
+def report_document(report: Report) -> dict[str, Any]:
+    """The whole report; evidence only where something went wrong."""
+    return {
+        "schema": SCHEMA,
+        "by": f"dragoman {__version__}",
+        "protocol": 1,
+        "subject": {
+            "role": report.subject.role,
+            "command": list(report.subject.command),
+            "info": report.subject.info,
+        },
+        "summary": report.summary,
+        "ok": not report.has_failed,
+        "counts": report.counts,
+        "seconds": round(report.seconds, 3),
+        "results": [_line_document(line) for line in report.lines()],
+    }
+
+
+def _line_document(line: Line) -> dict[str, Any]:
+    document = {
+        "id": line.id,
+        "status": line.status,
+        "level": line.level,
+        "rules": list(line.rules),
+        "about": line.about,
+        "message": line.message,
+        "seconds": round(line.seconds, 3),
+    }
+    if line.status not in ("pass", "skipped"):
+        document["evidence"] = [entry_document(entry) for entry in line.evidence]
+    return document
+
+
+def junit_xml(report: Report) -> str:
+    """The report as one test suite per area. A warning is a passed test with a text; what needs a model is skipped."""
+    areas: dict[str, list[Line]] = {}
+    for line in report.lines():
+        areas.setdefault(line.area, []).append(line)
+    body = "\n".join(text for area, lines in areas.items() for text in _suite(report, area, lines))
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f"<testsuites name={_attribute(report.summary)} {_totals(list(report.lines()))}>\n{body}\n</testsuites>\n"
+    )
+
+
+def _totals(lines: list[Line]) -> str:
+    def count(*statuses: str) -> int:
+        return sum(line.status in statuses for line in lines)
+
+    seconds = sum(line.seconds for line in lines)
+    return (
+        f'tests="{len(lines)}" failures="{count("fail")}" errors="{count("error")}" '
+        f'skipped="{count("skipped", "inconclusive")}" time="{seconds:.3f}"'
+    )
+
+
+def _suite(report: Report, area: str, lines: list[Line]) -> Iterator[str]:
+    yield f"  <testsuite name={_attribute(f'{report.subject.role}.{area}')} {_totals(lines)}>"
+    for line in lines:
+        opening = f"    <testcase classname={_attribute(f'acp.{area}')} name={_attribute(line.id)}"
+        inner = "".join(_outcome(line))
+        yield f'{opening} time="{line.seconds:.3f}"' + (f">{inner}\n    </testcase>" if inner else "/>")
+    yield "  </testsuite>"
+
+
+def _outcome(line: Line) -> Iterator[str]:
+    rules = ", ".join(map(str, line.rules))
+    details = "\n".join([f"expected: {line.about}", f"rules: {rules}", *excerpt(line.evidence, lines=20, width=400)])
+    match line.status:
+        case "fail":
+            yield f"\n      <failure message={_attribute(line.message)}>{_text(details)}</failure>"
+        case "error":
+            yield f"\n      <error message={_attribute(line.message)}>{_text(details)}</error>"
+        case "skipped" | "inconclusive":
+            yield f"\n      <skipped message={_attribute(f'{line.status}: {line.message}')}/>"
+        case "warn":
+            yield f"\n      <system-out>{_text(f'warning: {line.message}')}\n{_text(details)}</system-out>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("\ufffd", text))
+
+
+def _text(text: str) -> str:
+    return escape(_NOT_XML.sub("\ufffd", text))

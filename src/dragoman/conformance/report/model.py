@@ -1,0 +1,139 @@
+"""A judgement as data: who was judged, how each case ended, what that adds up to.
+
+Owns the counts, the order of importance and what a case id stands for. Does not know how any of it is shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from dragoman.conformance.case import CASES, STATUSES, Level, Result, Status
+from dragoman.trace.checks.rules import RULES
+from dragoman.trace.entry import Entry, Frame, Stderr
+from dragoman.trace.violations import FAILURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Subject(msgspec.Struct):
+    """Who was judged."""
+
+    role: Literal["agent", "client", "trace"]
+    command: Sequence[str]
+    info: Any = None
+    """What the program says of itself in the handshake: name, title, version."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a heading."""
+        if isinstance(self.info, dict) and isinstance(self.info.get("name"), str):
+            return f"{self.info.get('title') or self.info['name']} {self.info.get('version') or ''}".strip()
+        return " ".join(self.command)
+
+
+class Line(msgspec.Struct):
+    """One result with what its case is about."""
+
+    id: str
+    status: Status
+    level: Level
+    rules: tuple[int, ...]
+    about: str
+    message: str
+    seconds: float
+    evidence: list[Entry]
+
+    @property
+    def area(self) -> str:
+        """The case's area; everything passive is one."""
+        return self.id.split("/")[-2] if self.id.count("/") == 2 else self.id.split("/")[0]
+
+
+class Report(msgspec.Struct):
+    """Everything a judgement found."""
+
+    subject: Subject
+    results: list[Result]
+    """Of the cases that were run, in their order."""
+    passive: list[Result] = []
+    """Rules that the traffic broke, whatever the case; ids are `passive/<rule>`."""
+    seconds: float = 0.0
+    messages: int = 0
+    """Of a recording: how many lines were looked at."""
+
+    @property
+    def all(self) -> list[Result]:
+        return [*self.results, *self.passive]
+
+    def lines(self, *statuses: Status) -> Iterator[Line]:
+        """The results that ended so (all of them by default), the most important first."""
+        for status in statuses or STATUSES:
+            for result in self.all:
+                if result.status == status:
+                    yield describe(result)
+
+    def count(self, status: Status) -> int:
+        return sum(result.status == status for result in self.all)
+
+    @property
+    def counts(self) -> dict[Status, int]:
+        return {status: self.count(status) for status in STATUSES}
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether something of level MUST failed, or the judge itself did."""
+        return bool(self.count("fail") or self.count("error"))
+
+    @property
+    def summary(self) -> str:
+        """The whole judgement in one line, small enough for a badge."""
+        counts = self.counts
+        if self.subject.role == "trace":
+            rules, advice = _plural(counts["fail"], "rule"), _plural(counts["warn"], "warning")
+            return f"ACP v1: {rules} broken, {advice} in {_plural(self.messages, 'message')}"
+        parts = [f"{counts['pass']} passed", f"{counts['fail']} failed"]
+        parts += [_plural(counts["warn"], "warning")]
+        parts += [f"{counts[status]} {status}" for status in ("inconclusive", "skipped") if counts[status]]
+        if counts["error"]:
+            parts.append(_plural(counts["error"], "error of the judge", "errors of the judge"))
+        return f"ACP v1: {', '.join(parts)}"
+
+
+def describe(result: Result) -> Line:
+    """A result with the level, rules and sentence of its case."""
+    if result.id.startswith("passive/"):
+        rule = RULES[int(result.id.partition("/")[2])]
+        level: Level = "MUST" if rule.level in FAILURES and result.status == "fail" else "SHOULD"
+        rules: tuple[int, ...] = (rule.number,)
+        about = f"{rule.level}: {rule.text}" if rule.level.endswith("NOT") else rule.text
+    else:
+        case = CASES[result.id]
+        level, rules, about = case.level, case.rules, case.about
+    return Line(result.id, result.status, level, rules, about, result.message, result.seconds, result.evidence)
+
+
+def entry_document(entry: Entry) -> dict[str, Any]:
+    """A piece of evidence in the form of a recording's line."""
+    if isinstance(entry, Frame):
+        document: dict[str, Any] = {"t": round(entry.t, 4), "dir": entry.dir}
+        try:
+            document["msg"] = msgspec.json.decode(entry.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            document["raw"] = entry.data.decode(errors="replace")
+        return document
+    if isinstance(entry, Stderr):
+        return {"t": round(entry.t, 4), "stderr": entry.text}
+    document = {"t": round(getattr(entry, "t", 0.0), 4)}
+    return document | {"end": entry.dir} if hasattr(entry, "dir") else document | {"exit": _exit(entry)}
+
+
+def _exit(entry: Any) -> dict[str, Any]:
+    return {"signal": entry.signal} if entry.code is None else {"code": entry.code}
+
+
+def _plural(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

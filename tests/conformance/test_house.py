@@ -1,0 +1,37 @@
+"""Our own agents conform, as programs on stdio."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from dragoman.conformance.case import load_cases
+from dragoman.conformance.probe import Settings
+from dragoman.conformance.run import AgentRun
+from dragoman.conformance.target import Program
+from tests.conformance.house import accepted, assert_in_order
+
+PROGRAMS = {
+    "scripted agent": [sys.executable, "-m", "dragoman.testing.scripted_agent"],
+    "examples/echo_agent.py": [sys.executable, "examples/echo_agent.py"],
+}
+# Everything that is not needed to be quick: a busy machine must not make a warning.
+PATIENCE = Settings(timeout_seconds=20.0)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_agent_conforms(name: str) -> None:
+    import asyncio
+
+    report = asyncio.run(AgentRun(Program(PROGRAMS[name]), PATIENCE, jobs=4).run(load_cases("agent")))
+    assert_in_order(report, name)
+    assert report.count("pass") > 70
+
+
+def test_every_reason_belongs_to_a_program_and_says_something() -> None:
+    for program, reasons in accepted().items():
+        assert program in PROGRAMS or program.endswith("client") or "client" in program
+        for case, reason in reasons.items():
+            assert len(reason.split()) > 4, f"{program}, {case}: {reason!r} is no reason"

@@ -1,0 +1,100 @@
+"""The judge is judged: the scripted agent passes every case, and for every case a wrong agent fails it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+import pytest
+
+from dragoman.conformance.case import Case, Result, load_cases
+from dragoman.conformance.probe import Settings
+from dragoman.conformance.run import AgentRun
+from dragoman.conformance.target import InProcess
+from dragoman.testing import scripted_agent
+from tests.conformance.mutants import MUTANTS, NEEDS_LOGIN, mutant
+from tests.conformance.mutants_passive import PASSIVE
+
+T = TypeVar("T")
+
+CASES = {case.id: case for case in load_cases("agent")}
+# A wrong agent that is silent costs this long; the right one never does.
+PATIENCE = Settings(timeout_seconds=2.0)
+# Waiting is most of what a wrong agent makes the judge do, so many are judged at once.
+AT_ONCE = 32
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """What a wrong agent makes the library log is not worth reading."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+async def judge(case: Case) -> Result:
+    """How the case ends for its mutant."""
+    target = mutant(MUTANTS[case.id], requires_login=case.id in NEEDS_LOGIN)
+    report = await AgentRun(target, PATIENCE, jobs=1).run([case])
+    return report.results[0]
+
+
+def test_every_case_has_a_mutant_and_every_mutant_a_case() -> None:
+    assert set(MUTANTS) == set(CASES)
+
+
+async def test_scripted_agent_passes_everything() -> None:
+    report = await AgentRun(InProcess(scripted_agent), Settings(timeout_seconds=5.0), jobs=8).run(list(CASES.values()))
+    wrong = {result.id: (result.status, result.message) for result in report.all if result.status != "pass"}
+    # Whether a login is asked for shows only in an agent that wants one; see the next test.
+    assert wrong.pop("agent/authentication/required")[0] == "skipped"
+    assert not wrong
+
+
+async def test_scripted_agent_that_wants_a_login_passes_the_cases_about_it() -> None:
+    cases = [case for case in CASES.values() if case.area in ("authentication", "session", "prompt")]
+    target = InProcess(lambda: scripted_agent(requires_login=True))
+    report = await AgentRun(target, Settings(timeout_seconds=5.0), jobs=8).run(cases)
+    allowed = {"agent/session/new": "inconclusive"}  # it is the one case that does not log in first
+    wrong = {result.id: result.message for result in report.all if result.status != allowed.get(result.id, "pass")}
+    assert not wrong
+
+
+async def test_every_mutant_fails_its_case() -> None:
+    results = await _all([judge(case) for case in CASES.values()])
+    expected = {"MUST": "fail", "SHOULD": "warn", "MAY": "warn"}
+    survivors = {
+        result.id: (result.status, result.message)
+        for result in results
+        if result.status != expected[CASES[result.id].level]
+    }
+    assert not survivors
+
+
+async def test_every_watched_rule_is_found_in_the_traffic_of_an_agent_that_breaks_it() -> None:
+    async def found(rule: int) -> tuple[int, set[str]]:
+        played = PASSIVE[rule]
+        report = await AgentRun(mutant(played.mutation), PATIENCE, jobs=1).run([CASES[played.case]])
+        return rule, {result.id for result in report.passive}
+
+    missed = [rule for rule, ids in await _all([found(rule) for rule in PASSIVE]) if f"passive/{rule}" not in ids]
+    assert not missed
+
+
+@pytest.mark.parametrize("name", ["agent/cancel/streaming", "agent/initialize/version-echo"])
+async def test_failure_shows_what_was_exchanged(name: str) -> None:
+    result = await judge(CASES[name])
+    assert result.status == "fail"
+    assert any(getattr(entry, "dir", None) == "a2c" for entry in result.evidence)
+
+
+async def _all(work: list[Coroutine[Any, Any, T]]) -> list[T]:
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(each: Coroutine[Any, Any, T]) -> T:
+        async with gate:
+            return await each
+
+    return await asyncio.gather(*map(one, work))
