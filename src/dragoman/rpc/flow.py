@@ -26,31 +26,19 @@ T = TypeVar("T")
 class Inbox(Generic[T]):
     """What one consumer has not taken yet, in order. Iterate it; it ends when told to, after its last item.
 
-    Items come in runs of equal size, so that a run costs one look at the bound instead of one for each item.
+    Items come in runs and are accounted for by the run: taking the next item of a run is a pop and nothing else.
     """
 
-    __slots__ = (
-        "_error",
-        "_flow",
-        "_is_ended",
-        "_items",
-        "_runs",
-        "_share_bytes",
-        "_share_left",
-        "_waiter",
-        "key",
-        "size_bytes",
-    )
+    __slots__ = ("_error", "_flow", "_is_ended", "_runs", "_taken", "_taken_bytes", "_waiter", "key", "size_bytes")
 
     def __init__(self, flow: Flow, key: object) -> None:
         self.key = key
+        # Everything held, the run that is being taken included until its last item is out.
         self.size_bytes = 0
         self._flow = flow
-        self._items: deque[T] = deque()
-        # How many items of which size follow, after the run that is being taken: `_share_left` of `_share_bytes`.
-        self._runs: deque[tuple[int, int]] = deque()
-        self._share_left = 0
-        self._share_bytes = 0
+        self._runs: deque[tuple[Sequence[T], int]] = deque()
+        self._taken: list[T] = []  # the run that is being taken, last item first
+        self._taken_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = False
         self._error: BaseException | None = None
@@ -64,9 +52,9 @@ class Inbox(Generic[T]):
         """Takes items that arrived, `share_bytes` each; never blocks. An inbox that ended takes nothing more."""
         if self._is_ended:
             return
-        self._items.extend(items)
-        self._runs.append((len(items), share_bytes))
-        self.size_bytes = held = self.size_bytes + len(items) * share_bytes
+        size_bytes = len(items) * share_bytes
+        self._runs.append((items, size_bytes))
+        self.size_bytes = held = self.size_bytes + size_bytes
         if self._waiter is not None:
             self._wake()
         if held > self._flow.mark_bytes:
@@ -81,9 +69,9 @@ class Inbox(Generic[T]):
 
     def drop(self, error: BaseException | None = None) -> None:
         """Forget everything and take nothing more: the consumer is gone, or gets `error` instead."""
-        self._items.clear()
         self._runs.clear()
-        self.size_bytes = self._share_left = 0
+        self._taken.clear()
+        self.size_bytes = self._taken_bytes = 0
         self._is_ended = True
         self._error = error
         self._wake()
@@ -93,22 +81,24 @@ class Inbox(Generic[T]):
         return self
 
     async def __anext__(self) -> T:
-        items = self._items
-        while not items:
+        if not self._taken:
+            await self._take_run()
+        return self._taken.pop()
+
+    async def _take_run(self) -> None:
+        self.size_bytes -= self._taken_bytes
+        self._taken_bytes = 0
+        if self._flow.over and self.size_bytes <= self._flow.resume_bytes:
+            self._flow.note_consumed(self)
+        while not self._runs:
             if self._is_ended:
                 error, self._error = self._error, None
                 if error is not None:
                     raise error
                 raise StopAsyncIteration
             await self._wait()
-        left = self._share_left
-        if not left:
-            left, self._share_bytes = self._runs.popleft()
-        self._share_left = left - 1
-        self.size_bytes -= self._share_bytes
-        if self._flow.over and self.size_bytes <= self._flow.resume_bytes:
-            self._flow.note_consumed(self)
-        return items.popleft()
+        items, self._taken_bytes = self._runs.popleft()
+        self._taken = list(reversed(items))
 
     async def _wait(self) -> None:
         if self._waiter is not None:
