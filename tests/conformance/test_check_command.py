@@ -84,7 +84,7 @@ def test_list_has_one_line_a_case(what: str, capsys: Captured) -> None:
 
 
 def test_explanation_has_what_is_sent_what_is_expected_and_the_rules(capsys: Captured) -> None:
-    assert check("agent", "--explain", "agent/load/response-last") == exits.OK
+    assert check("--explain", "agent/load/response-last") == exits.OK
     out = capsys.readouterr().out
     assert "expects no message of the history after the answer" in out
     assert "107  MUST, agent: respond to session/load only after all history was streamed" in out
@@ -132,6 +132,7 @@ def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
         (("agent",), exits.USAGE, "needs the program"),
         (("agent", "--only", "nothing", *SCRIPTED), exits.USAGE, "no case is called"),
         (("agent", "--explain", "agent/cancel/streeming"), exits.USAGE, "did you mean agent/cancel/streaming?"),
+        ((), exits.USAGE, "an agent, a client or a trace"),
         (("agent", "--timeout", "soon", *SCRIPTED), exits.USAGE, "--timeout is a number"),
         (("agent", "--preset", "nobody", *SCRIPTED), exits.USAGE, "no preset is called"),
         (("agent", "--prompts", "/no/such/file", *SCRIPTED), exits.USAGE, "/no/such/file"),

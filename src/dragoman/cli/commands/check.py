@@ -26,6 +26,8 @@ def run(call: Call) -> int:
     given = call.given
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
+    if given.what is None:
+        raise exits.Failure("check whom? an agent, a client or a trace", hint="dragoman check agent -- PROGRAM")
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
@@ -256,7 +258,7 @@ COMMAND = Command(
         "provoke it, `trace` looks at a recording. Exit code 0 only if nothing that the protocol demands is broken."
     ),
     arguments=(
-        Argument("what", "whom to judge", choices=("agent", "client", "trace")),
+        Argument("what", "whom to judge", choices=("agent", "client", "trace"), is_optional=True),
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
@@ -277,7 +279,7 @@ COMMAND = Command(
         "dragoman check agent --only 'cancel,prompt/*' --html report.html -- python my_agent.py",
         "dragoman check client -- my-editor --agent {agent}",
         "dragoman check trace session.jsonl",
-        "dragoman check agent --explain agent/cancel/streaming",
+        "dragoman check --explain agent/cancel/streaming",
     ),
     takes_program=True,
 )
