@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import signal
+import sys
+import termios
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -86,6 +89,27 @@ async def test_what_is_in_the_pipe_at_death_is_fed_even_while_paused() -> None:
         one.transport.start(one.inbox)
         assert (await one.exit()).returncode == 5
         assert one.inbox.data == b"x" * 30_000
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="the size of a pipe can be asked on Linux only")
+@pytest.mark.parametrize(("line_bytes", "pipe_bytes"), [(100, 32 * 1024), (5_000, 256 * 1024)])
+async def test_a_pipe_holds_few_messages_whether_they_are_short_or_long(line_bytes: int, pipe_bytes: int) -> None:
+    count = 400_000 // line_bytes
+    async with agent(
+        *python(f"import os; os.write(1, (b'x' * {line_bytes - 1} + b'\\n') * {count})"), start=False
+    ) as one:
+        one.transport.pause_reading()
+        one.transport.start(one.inbox)
+        async with asyncio.timeout(10):
+            while _held_bytes(one.transport._read_fd) < 31 * 1024:  # noqa: ASYNC110  # a pipe tells nobody that it is full
+                await asyncio.sleep(0)
+        one.transport.resume_reading()
+        await one.inbox.until(lambda inbox: len(inbox.data) > 100_000)
+        assert fcntl.fcntl(one.transport._read_fd, fcntl.F_GETPIPE_SZ) == pipe_bytes
+
+
+def _held_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
 
 async def test_a_grandchild_that_floods_the_pipe_cannot_delay_the_end() -> None:

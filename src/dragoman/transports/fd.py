@@ -29,6 +29,7 @@ _DRAIN_BYTES: Final = 1 << 20  # the largest pipe; what still comes after that w
 _LINGER_SECONDS: Final = 1.0  # for the last words of a peer that closed its input before its output
 _HANGUP_SECONDS: Final = 0.1  # how often a paused transport looks whether its peer is still there
 _VECTOR: Final = 64  # pieces per write
+NEVER: Final = 1 << 62
 
 
 class FdTransport:
@@ -45,6 +46,7 @@ class FdTransport:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._receiver: Receiver | None = None
         self._is_paused = False
+        self._full_bytes = NEVER
         self._is_pollable = True
         self._file_turn: asyncio.Handle | None = None
         self._is_over = False
@@ -107,9 +109,14 @@ class FdTransport:
             return
         if data:
             assert self._receiver is not None
+            if len(data) >= self._full_bytes:
+                self._on_full(data)
             self._receiver.feed(data)
         else:
             self._stop_reading(f"{self._peer} closed the connection")
+
+    def _on_full(self, data: bytes) -> None:
+        """A read found at least `_full_bytes`; for a transport that wants to know."""
 
     def _read_file(self) -> None:
         self._file_turn = None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import AgentExited, ConnectionClosed
 from dragoman.process.child import PATIENCE, Child, Patience
-from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
+from dragoman.transports.fd import FLUSH_SECONDS, NEVER, FdTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from dragoman.rpc.transport import Receiver
 
 
-PIPE_BYTES: Final = 32 * 1024
+# What a pipe from an agent holds is delivered before the answer to a cancel, so it should be few messages, however
+# long they are: of small updates 64 KiB, the usual size, are three hundred, and half of it streams as fast. Of long
+# ones half of it are seven, and both sides would be woken for each handful; once they are seen, there is more room.
+SMALL_PIPE_BYTES: Final = 32 * 1024
+LARGE_PIPE_BYTES: Final = 256 * 1024
+LONG_LINE_BYTES: Final = 1024
 
 
 class ProcessTransport(FdTransport):
@@ -30,9 +35,10 @@ class ProcessTransport(FdTransport):
 
     def __init__(self, child: Child, *, flush_seconds: float = FLUSH_SECONDS) -> None:
         stdin, stdout = child.take_pipes()
-        _shorten(stdout)
         super().__init__(stdout, stdin, peer="the agent", flush_seconds=flush_seconds)
         self._child = child
+        if _resize(stdout, SMALL_PIPE_BYTES):
+            self._full_bytes = SMALL_PIPE_BYTES - LONG_LINE_BYTES
         child.when_exited(self._on_exit)
 
     @classmethod
@@ -97,6 +103,12 @@ class ProcessTransport(FdTransport):
             returncode = None if self._child.was_signalled else self._child.returncode
             self._end(AgentExited(returncode, self.stderr_tail))
 
+    def _on_full(self, data: bytes) -> None:
+        """The pipe was full: with long lines it should have been larger."""
+        if data.count(b"\n") * LONG_LINE_BYTES < len(data):
+            self._full_bytes = NEVER
+            _resize(self._read_fd, LARGE_PIPE_BYTES)
+
     def _at_end(self, why: str) -> None:
         """It cannot say anything any more, so it is ended; its exit, usually already under way, ends the connection."""
         self._close_writing()
@@ -116,14 +128,11 @@ class ProcessTransport(FdTransport):
             self._child.begin_close()
 
 
-def _shorten(pipe: int) -> None:
-    """Give a pipe from an agent half its usual 64 KiB: what it holds is in front of the answer to a cancel.
-
-    Three hundred small updates fit into 64 KiB; with half of that a cancelled turn ends sooner and streaming is as
-    fast.
-    """
-    with suppress(OSError, AttributeError):  # not Linux; the pipe stays as it is
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+def _resize(pipe: int, size_bytes: int) -> bool:
+    with suppress(OSError, AttributeError):  # not Linux, or more than a user may have; the pipe stays as it is
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size_bytes)
+        return True
+    return False
 
 
 class _Nobody:
