@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import UNSET, Unknown, encode, v1
+from dragoman.wire import NOTIFICATION_END, notification_start
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from dragoman.agent.gates import Gates
     from dragoman.agent.offers import Offers
 
-_TEXT_END = b"}}}}\n"
-_UPDATE_END = b"}}\n"
+_UPDATE_END = b"}" + NOTIFICATION_END
+_TEXT_END = b"}}" + _UPDATE_END
 
 
 class Updates:
@@ -39,9 +40,7 @@ class Updates:
     _thought: bytes
 
     def _address(self, session_id: str) -> None:
-        self._prefix = (
-            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":' + encode(session_id) + b',"update":'
-        )
+        self._prefix = notification_start("session/update") + b'{"sessionId":' + encode(session_id) + b',"update":'
         self._said = self._prefix + b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
         self._thought = self._prefix + b'{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":'
 

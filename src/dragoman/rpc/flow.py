@@ -43,11 +43,6 @@ class Inbox(Generic[T]):
         self._is_ended = False
         self._error: BaseException | None = None
 
-    @property
-    def is_waiting(self) -> bool:
-        """Whether the consumer stands at the empty inbox."""
-        return self._waiter is not None
-
     def put(self, items: Sequence[T], share_bytes: int) -> None:
         """Takes items that arrived, `share_bytes` each; never blocks. An inbox that ended takes nothing more."""
         if self._is_ended:
