@@ -14,6 +14,7 @@ from dragoman.errors import StoreError
 from dragoman.harness.parts import (
     DataPart,
     FilePart,
+    Message,
     OtherPart,
     Part,
     ReasoningPart,
@@ -23,9 +24,10 @@ from dragoman.harness.parts import (
     TextPart,
     ToolPart,
 )
+from dragoman.store.sessions import MessageRow, PartRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 _encoder = msgspec.json.Encoder()
 
@@ -91,8 +93,22 @@ def part_from_json(raw: dict[str, Any]) -> Part:
     return OtherPart(raw)
 
 
-def parts_from_rows(rows: Iterable[bytes | str]) -> list[Part]:
-    return [decode_part(row) for row in rows]
+def message_to_row(message: Message) -> MessageRow:
+    """The message as the store takes it."""
+    return MessageRow(message.id, message.role, tuple(map(_part_row, message.parts)), message.metadata)
+
+
+def message_from_row(row: MessageRow) -> Message:
+    """The way back. Raises: StoreError."""
+    role: Any = row.role
+    return Message(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
+
+
+def _part_row(part: Part) -> PartRow:
+    json = part_to_json(part)
+    if isinstance(part, ToolPart):
+        return PartRow(json["type"], _encoder.encode(json), part.tool_call_id, part.state)
+    return PartRow(json["type"], _encoder.encode(json))
 
 
 def _tool_to_json(part: ToolPart) -> dict[str, Any]:

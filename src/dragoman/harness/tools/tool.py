@@ -144,7 +144,8 @@ class ToolContext(Protocol):
 class Tool(Protocol):
     """A tool. `requests` says what it needs leave for; an empty answer needs none.
 
-    `arguments` is the struct its input decodes to; its JSON schema is what the model is told.
+    `arguments` is the type its input decodes to; its JSON schema is what the model is told, unless the tool has a
+    `schema` of its own.
     """
 
     @property
@@ -157,7 +158,7 @@ class Tool(Protocol):
     def kind(self) -> Kind: ...
 
     @property
-    def arguments(self) -> type[Struct]: ...
+    def arguments(self) -> type[Any]: ...
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         """Title, places and diff of a call from arguments that may be incomplete. Cheap, touches nothing."""

@@ -1,0 +1,276 @@
+"""The loop: ask the model, do what it wants, tell it what came of it, until it has nothing more to do.
+
+Owns one turn from `start` to `finish`: steps, retries, limits, tools side by side, leave before each. Everything it
+does is a chunk given to `emit`. Does not know who listens, where chunks are kept, or how a turn is cancelled: its task
+is, and then it just ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from dragoman.harness import chunks as c
+from dragoman.harness.limits import Limits
+from dragoman.harness.model import ModelError, ModelRequest, StepEnd, ToolSpec
+from dragoman.harness.parts import Message, Usage
+from dragoman.harness.tools.tool import ToolError, ToolOutput
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from dragoman.harness.model import Model
+    from dragoman.harness.tools.tool import Hands, Tool
+    from dragoman.harness.watchdog import LeaveOption, Watchdog
+
+_log = logging.getLogger("dragoman.harness")
+
+
+class ModelCall(Struct, frozen=True):
+    """What one answer of the model cost."""
+
+    model: str
+    usage: Usage
+    cost_usd: float | None
+
+
+class TurnWork(Struct):
+    """Everything one turn works with. `message` is the assistant's, and grows as chunks are emitted."""
+
+    session_id: str
+    message: Message
+    history: Sequence[Message]
+    model: Model
+    tools: Mapping[str, Tool]
+    watchdog: Watchdog
+    hands: Hands
+    emit: Callable[[c.Chunk], Awaitable[None]]
+    ask: Callable[[str, Sequence[LeaveOption]], Awaitable[str | None]]
+    """Puts a call's options to a person; None when there is no answer."""
+    cwd: str
+    roots: tuple[str, ...]
+    overflow_dir: str
+    memory: dict[str, Any]
+    system: str = ""
+    effort: str | None = None
+    limits: Limits = Limits()
+    steer: Callable[[], Sequence[str]] = tuple
+    """Words of the user that arrived since the last step."""
+    retrying: Callable[[bool], None] = lambda is_retrying: None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+class CallContext:
+    """The surroundings of one tool call."""
+
+    def __init__(self, work: TurnWork, tool_call_id: str) -> None:
+        self.session_id = work.session_id
+        self.tool_call_id = tool_call_id
+        self.cwd = work.cwd
+        self.roots = work.roots
+        self.hands = work.hands
+        self.overflow_dir = work.overflow_dir
+        self.memory = work.memory
+        self._emit = work.emit
+
+    async def progress(self, output: ToolOutput) -> None:
+        await self._emit(c.ToolOutputAvailable(self.tool_call_id, msgspec.to_builtins(output), preliminary=True))
+
+    async def data(self, name: str, data: Any, id: str | None = None) -> None:
+        await self._emit(c.Data(name, data, UNSET if id is None else id))
+
+
+class Loop:
+    """One turn."""
+
+    def __init__(self, work: TurnWork) -> None:
+        self._work = work
+        self.calls: list[ModelCall] = []
+        """What the model was asked, in order; for the record."""
+        # Two edits of one file that read before either wrote would lose one of them.
+        self._edits = asyncio.Lock()
+
+    async def run(self) -> None:
+        """Runs the turn. Raises: ModelError when the model cannot answer; the chunks then end with an `error`."""
+        work = self._work
+        await work.emit(c.Start(work.message.id))
+        try:
+            await work.emit(c.Finish(await self._steps()))
+        except ModelError as error:
+            await work.emit(c.Failure(str(error)))
+            await work.emit(c.Finish("error"))
+            raise
+
+    async def _steps(self) -> str:
+        work = self._work
+        for _ in range(work.limits.steps):
+            await self._take_steering()
+            await work.emit(c.StartStep())
+            end, wanted = await self._ask_model()
+            await asyncio.gather(*(self._call(call) for call in wanted if isinstance(call, c.ToolInputAvailable)))
+            await work.emit(c.FinishStep())
+            await self._account(end)
+            if self._is_over_tokens():
+                return await self._stop_at("tokens")
+            if not wanted and not await self._take_steering():
+                return "stop" if end.reason == "tool-calls" else end.reason
+        return await self._stop_at("steps")
+
+    async def _take_steering(self) -> bool:
+        words = self._work.steer()
+        for text in words:
+            part = {"type": "text", "text": text}
+            await self._work.emit(c.SteeringMessage(f"{self._work.message.id}.s{time.time_ns():x}", [part]))
+        return bool(words)
+
+    async def _stop_at(self, limit: str) -> str:
+        await self._work.emit(c.Data("limit", {"limit": limit}, transient=True))
+        return "length" if limit == "tokens" else "tool-calls"
+
+    # The model
+
+    async def _ask_model(self) -> tuple[StepEnd, list[c.Chunk]]:
+        """One step of the model, tried again while the provider says that this may help."""
+        limits, tries = self._work.limits, 0
+        while True:
+            try:
+                return await self._stream()
+            except ModelError as error:
+                if not error.is_retryable or tries >= limits.retries:
+                    raise
+                await self._wait_to_retry(error, tries)
+                tries += 1
+
+    async def _stream(self) -> tuple[StepEnd, list[c.Chunk]]:
+        work = self._work
+        request = ModelRequest(
+            (*work.history, work.message),
+            work.system,
+            tuple(tool_spec(tool) for tool in work.tools.values()),
+            work.effort,
+        )
+        wanted: list[c.Chunk] = []
+        has_begun = False
+        try:
+            async for item in work.model.stream(request):
+                if isinstance(item, StepEnd):
+                    return item, wanted
+                if isinstance(item, c.ToolInputAvailable):
+                    item = self._checked(item)
+                if isinstance(item, (c.ToolInputAvailable, c.ToolInputError)):
+                    wanted.append(item)
+                has_begun = True
+                await work.emit(item)
+        except ModelError as error:
+            if has_begun and error.is_retryable:
+                await work.emit(c.ResetStep())
+            raise
+        raise ModelError("the model's answer broke off", is_retryable=True)
+
+    async def _wait_to_retry(self, error: ModelError, tries: int) -> None:
+        work = self._work
+        waits = work.limits.retry_seconds
+        seconds = error.retry_after_seconds
+        if seconds is None:
+            seconds = waits[min(tries, len(waits) - 1)]
+        if seconds > work.limits.longest_wait_seconds:
+            raise error
+        _log.warning("the model failed, next try in %g s: %s", seconds, error)
+        notice = {"severity": "warning", "title": f"The model did not answer: trying again in {seconds:g} s"}
+        await work.emit(c.Data("notice", {**notice, "description": str(error)}, transient=True))
+        work.retrying(True)
+        try:
+            await work.sleep(seconds)
+        finally:
+            work.retrying(False)
+
+    def _checked(self, call: c.ToolInputAvailable) -> c.ToolInputAvailable | c.ToolInputError:
+        """The call, or what is wrong with its arguments in words the model can act on."""
+        tool = self._work.tools.get(call.tool_name)
+        if tool is None:
+            known = ", ".join(sorted(self._work.tools))
+            return _input_error(call, f"there is no tool {call.tool_name!r}; there are: {known}", is_dynamic=True)
+        try:
+            msgspec.convert(call.input, tool.arguments, strict=False)
+        except msgspec.ValidationError as error:
+            return _input_error(call, f"the arguments of {call.tool_name} are wrong: {error}")
+        return call
+
+    async def _account(self, end: StepEnd) -> None:
+        if end.usage is None:
+            return
+        model = self._work.model
+        self.calls.append(ModelCall(end.model or model.name, end.usage, end.cost_usd))
+        usage = {"used": end.usage.context, "size": model.context_tokens, **msgspec.structs.asdict(end.usage)}
+        if end.cost_usd is not None:
+            usage["call_cost_usd"] = end.cost_usd
+        await self._work.emit(c.Data("usage", usage, "usage", transient=True))
+
+    def _is_over_tokens(self) -> bool:
+        bound = self._work.limits.tokens
+        return bound is not None and sum(call.usage.output + call.usage.reasoning for call in self.calls) >= bound
+
+    # Tools
+
+    async def _call(self, call: c.ToolInputAvailable) -> None:
+        """One tool call: leave, work, outcome. Whatever a tool raises is an outcome the model reads."""
+        work = self._work
+        tool = work.tools[call.tool_name]
+        arguments = msgspec.convert(call.input, tool.arguments, strict=False)
+        context = CallContext(work, call.tool_call_id)
+        try:
+            leave = await work.watchdog.judge(tool, arguments, context, lambda options: self._ask(call, options))
+            if not leave.is_given:
+                return await self._refuse(call, leave.reason, was_asked=leave.was_asked)
+            await work.emit(c.Data("tool-start", {"tool_call_id": call.tool_call_id}, transient=True))
+            if tool.kind in ("edit", "delete", "move"):
+                async with self._edits:
+                    output = await tool.run(arguments, context)
+            else:
+                output = await tool.run(arguments, context)
+        except ToolError as error:
+            await work.emit(c.ToolOutputError(call.tool_call_id, str(error)))
+        except Exception as error:
+            _log.exception("tool %s failed", tool.name)
+            await work.emit(
+                c.ToolOutputError(call.tool_call_id, f"{tool.name} failed: {type(error).__name__}: {error}")
+            )
+        else:
+            await work.emit(c.ToolOutputAvailable(call.tool_call_id, msgspec.to_builtins(output)))
+        return None
+
+    async def _ask(self, call: c.ToolInputAvailable, options: Sequence[LeaveOption]) -> str | None:
+        """The question and its answer are on record, whatever becomes of the tool."""
+        approval_id = f"ask_{call.tool_call_id}"
+        await self._work.emit(c.ToolApprovalRequest(approval_id, call.tool_call_id))
+        chosen = await self._work.ask(call.tool_call_id, options)
+        is_yes = any(option.id == chosen and option.kind.startswith("allow") for option in options)
+        await self._work.emit(c.ToolApprovalResponse(approval_id, is_yes, UNSET if chosen else "nobody answered"))
+        return chosen
+
+    async def _refuse(self, call: c.ToolInputAvailable, reason: str, *, was_asked: bool) -> None:
+        if was_asked:
+            await self._work.emit(c.ToolOutputDenied(call.tool_call_id))
+        else:
+            await self._work.emit(c.ToolOutputError(call.tool_call_id, reason))
+
+
+def tool_spec(tool: Tool) -> ToolSpec:
+    """What the model is told of a tool."""
+    schema = getattr(tool, "schema", None)
+    if schema is None:
+        _, components = msgspec.json.schema_components([tool.arguments], ref_template="#/$defs/{name}")
+        schema = {**components.pop(tool.arguments.__name__)}
+        if components:
+            schema["$defs"] = components
+    return ToolSpec(tool.name, tool.description, schema)
+
+
+def _input_error(call: c.ToolInputAvailable, why: str, *, is_dynamic: bool = False) -> c.ToolInputError:
+    dynamic = True if is_dynamic else call.dynamic
+    return c.ToolInputError(call.tool_call_id, call.tool_name, call.input, why, call.title, dynamic)

@@ -1,0 +1,199 @@
+"""One SQLite file, one writer thread, many commits in one.
+
+Owns opening, migrating, the two threads (one writes, one reads) and what goes wrong with files. Work that arrives
+while a commit runs shares the next one, so waiting for the disk costs throughput nothing. Knows no table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from dragoman.errors import StoreError
+from dragoman.store.migrations import MIGRATIONS
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+    from pathlib import Path
+
+T = TypeVar("T")
+
+# Another program may be writing: an editor in the next window. Its commits take milliseconds; seconds mean trouble.
+BUSY_SECONDS: Final = 5.0
+_TOGETHER: Final = 256  # jobs in one transaction; more would make the first wait for the last
+
+_Job = tuple["Callable[[sqlite3.Connection], Any]", "Future[Any]"]
+
+
+class Database:
+    """An open database. `write` returns when the change is committed, `read` sees everything committed before."""
+
+    def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        """Blocks; call it in a thread. Raises: StoreError saying what is wrong with the file and what to do."""
+        self.path = path
+        self._busy_seconds = busy_seconds
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        writer = self._connect()
+        try:
+            self._migrate(writer)
+            reader = self._connect()
+        except BaseException:
+            writer.close()
+            raise
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._reads: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._is_open = True
+        self._threads = (
+            threading.Thread(target=self._write_all, args=(writer,), name="dragoman-store-write", daemon=True),
+            threading.Thread(target=self._read_all, args=(reader,), name="dragoman-store-read", daemon=True),
+        )
+        for thread in self._threads:
+            thread.start()
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs `work` in the next transaction. If it raises, what it did is undone and nothing else is.
+
+        Raises: StoreError when the disk is full, the file busy or broken.
+        """
+        return await self._submit(self._jobs, work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Runs `work` on a connection that only reads."""
+        return await self._submit(self._reads, work)
+
+    def close(self) -> None:
+        """Commits what was asked for and closes the file. Blocks until both threads are done."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for jobs in (self._jobs, self._reads):
+            jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    async def _submit(self, jobs: queue.SimpleQueue[_Job | None], work: Callable[[sqlite3.Connection], T]) -> T:
+        if not self._is_open:
+            raise StoreError(f"the store {self.path} is closed")
+        future: Future[T] = Future()
+        jobs.put((work, future))
+        # Shielded: a caller that is cancelled must not undo what others share, nor leave the thread a dead future.
+        return await asyncio.shield(asyncio.wrap_future(future))
+
+    def _connect(self) -> sqlite3.Connection:
+        import sqlite3
+
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+            )
+            # NORMAL: a commit survives any death of this program at once; a power cut may take the last ones back,
+            # never half of one.
+            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+        return connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        import sqlite3
+
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > len(MIGRATIONS):
+                raise StoreError(
+                    f"{self.path} was written by a newer dragoman (format {version}, this one reads "
+                    f"{len(MIGRATIONS)}); update dragoman, or name another file with --store"
+                )
+            for number, step in enumerate(MIGRATIONS[version:], version + 1):
+                for statement in _statements(step):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA user_version={number}")
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
+
+    def _read_all(self, connection: sqlite3.Connection) -> None:
+        while (job := self._reads.get()) is not None:
+            work, future = job
+            try:
+                future.set_result(work(connection))
+            except Exception as error:
+                future.set_exception(self._explain(error))
+        connection.close()
+
+    def _write_all(self, connection: sqlite3.Connection) -> None:
+        is_last = False
+        while not is_last:
+            job = self._jobs.get()
+            jobs = [] if job is None else [job]
+            is_last = job is None
+            while jobs and len(jobs) < _TOGETHER and not is_last:
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    break
+                is_last = job is None
+                if job is not None:
+                    jobs.append(job)
+            if jobs:
+                self._commit(connection, jobs)
+        connection.close()
+
+    def _commit(self, connection: sqlite3.Connection, jobs: list[_Job]) -> None:
+        """One transaction for all; a job that fails is undone alone, a commit that fails fails all."""
+        done: list[tuple[Future[Any], Any]] = []
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            for work, future in jobs:
+                connection.execute("SAVEPOINT job")
+                try:
+                    done.append((future, work(connection)))
+                except Exception as error:
+                    if not connection.in_transaction:
+                        raise  # a full disk ends the whole transaction
+                    connection.execute("ROLLBACK TO job")
+                    future.set_exception(self._explain(error))
+                connection.execute("RELEASE job")
+            connection.execute("COMMIT")
+        except Exception as error:
+            if connection.in_transaction:
+                with suppress(Exception):
+                    connection.execute("ROLLBACK")
+            for _, future in jobs:
+                if not future.done():
+                    future.set_exception(self._explain(error))
+            return
+        for future, result in done:
+            future.set_result(result)
+
+    def _explain(self, error: Exception) -> Exception:
+        """What a person can do about it; an error that is not the file's stays what it is."""
+        import sqlite3
+
+        if not isinstance(error, sqlite3.Error):
+            return error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        where = f"the session store {self.path}"
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return StoreError(f"{where} is busy: another program has been writing for {self._busy_seconds:g} s; retry")
+        if code == sqlite3.SQLITE_FULL:
+            return StoreError(f"{where} cannot grow: the disk is full; nothing was lost, free some space and retry")
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            return StoreError(
+                f"{where} is damaged ({error}) and was left as it is; move it away to start anew, or restore a copy"
+            )
+        if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
+            return StoreError(f"{where} cannot be used: {error}; check its folder, or name another with --store")
+        return StoreError(f"{where}: {error}")
+
+
+def _statements(step: str) -> list[str]:
+    """`executescript` would commit half-way, so the statements run one by one."""
+    lines = [line for line in step.splitlines() if not line.strip().startswith("--")]
+    return [statement for statement in "\n".join(lines).split(";") if statement.strip()]

@@ -1,0 +1,87 @@
+"""The shape of the database, as the list of steps that lead to it.
+
+Owns the tables. A step is never changed once it was released: what comes next is added at the end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        agent TEXT NOT NULL,
+        cwd TEXT NOT NULL,
+        directories TEXT NOT NULL,
+        title TEXT,
+        mode TEXT,
+        model TEXT,
+        effort TEXT,
+        parent_id TEXT,
+        parent_message_id TEXT,
+        metadata TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX sessions_by_time ON sessions (updated_at, id);
+    CREATE INDEX sessions_by_folder ON sessions (cwd, updated_at, id);
+
+    CREATE TABLE messages (
+        id TEXT PRIMARY KEY,
+        session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        role TEXT NOT NULL,
+        metadata TEXT NOT NULL,
+        created_at TEXT NOT NULL,
+        queued_at TEXT
+    ) WITHOUT ROWID;
+    CREATE INDEX messages_by_session ON messages (session_id, id);
+
+    CREATE TABLE parts (
+        message_id TEXT NOT NULL REFERENCES messages ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        tool_call_id TEXT,
+        tool_state TEXT,
+        data BLOB NOT NULL,
+        PRIMARY KEY (message_id, position)
+    );
+
+    -- A message that is still being written, who writes it, and its chunks so far.
+    CREATE TABLE live (
+        message_id TEXT PRIMARY KEY REFERENCES messages ON DELETE CASCADE,
+        session_id TEXT NOT NULL,
+        writer TEXT NOT NULL
+    );
+    CREATE INDEX live_by_session ON live (session_id);
+    CREATE TABLE live_log (
+        message_id TEXT NOT NULL REFERENCES live ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        chunk BLOB NOT NULL,
+        PRIMARY KEY (message_id, position)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE usage (
+        message_id TEXT NOT NULL REFERENCES messages ON DELETE CASCADE,
+        session_id TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        model TEXT NOT NULL,
+        input INTEGER NOT NULL,
+        output INTEGER NOT NULL,
+        reasoning INTEGER NOT NULL,
+        cache_read INTEGER NOT NULL,
+        cache_write INTEGER NOT NULL,
+        cost_usd REAL,
+        PRIMARY KEY (message_id, position)
+    );
+    CREATE INDEX usage_by_session ON usage (session_id);
+
+    CREATE TABLE rules (
+        session_id TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
+        rule TEXT NOT NULL,
+        action TEXT NOT NULL,
+        added_at TEXT NOT NULL,
+        PRIMARY KEY (session_id, rule, action)
+    ) WITHOUT ROWID;
+    """,
+)

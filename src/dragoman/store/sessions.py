@@ -1,0 +1,390 @@
+"""Sessions as rows: what was said, what it cost, what was allowed, and the turn that is being written.
+
+Owns every query. A turn is a log of chunks while it runs and parts of a message afterwards; the change from one to
+the other is one transaction. Does not know what a chunk or a part means: those are bytes here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.errors import StoreError
+from dragoman.store.database import BUSY_SECONDS, Database
+from dragoman.store.presence import Presence
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Sequence
+
+PAGE: Final = 50
+_SESSION: Final = (
+    "id, agent, cwd, directories, title, mode, model, effort, parent_id, parent_message_id, metadata, created_at, "
+    "updated_at"
+)
+_CHANGEABLE: Final = frozenset({"title", "mode", "model", "effort", "metadata", "directories", "updated_at"})
+
+
+class SessionRow(Struct, frozen=True):
+    """One session. Times are ISO 8601 in UTC."""
+
+    id: str
+    agent: str
+    cwd: str
+    directories: tuple[str, ...] = ()
+    title: str | None = None
+    mode: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    parent_id: str | None = None
+    parent_message_id: str | None = None
+    metadata: dict[str, Any] = {}
+    created_at: str = ""
+    updated_at: str = ""
+
+
+class PartRow(Struct, frozen=True):
+    """One part of a message; `data` is its JSON."""
+
+    type: str
+    data: bytes
+    tool_call_id: str | None = None
+    tool_state: str | None = None
+
+
+class MessageRow(Struct, frozen=True):
+    """One message with its parts in order."""
+
+    id: str
+    role: str
+    parts: tuple[PartRow, ...] = ()
+    metadata: dict[str, Any] = {}
+    created_at: str = ""
+    queued_at: str | None = None
+
+
+class UsageRow(Struct, frozen=True):
+    """Tokens and cost of one model call."""
+
+    model: str = ""
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost_usd: float | None = None
+
+
+class LiveLog(Struct, frozen=True):
+    """A message that has no end yet. `is_alive`: somebody is still writing it; else its writer died."""
+
+    message_id: str
+    chunks: tuple[bytes, ...]
+    is_alive: bool
+
+
+class Page(Struct, frozen=True):
+    """Some sessions, newest first, and where the next ones begin."""
+
+    sessions: tuple[SessionRow, ...]
+    next_cursor: str | None
+
+
+def now() -> str:
+    """This moment as the store writes it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Store:
+    """The sessions of one user. Every call that changes something returns when it is committed.
+
+    Raises: StoreError from any call, saying what is wrong with the file.
+    """
+
+    def __init__(self, database: Database, presence: Presence) -> None:
+        self._database = database
+        self._presence = presence
+
+    @classmethod
+    async def open(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Store:
+        """Opens or creates the file. Raises: StoreError."""
+        return await asyncio.to_thread(cls._open, path, busy_seconds)
+
+    @classmethod
+    def _open(cls, path: Path, busy_seconds: float) -> Store:
+        try:
+            database = Database(path, busy_seconds=busy_seconds)
+            presence = Presence(path.with_name(path.name + "-writers"))
+        except OSError as error:
+            raise StoreError(f"the session store {path} cannot be used: {error.strerror or error}") from error
+        return cls(database, presence)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._database.close)
+        self._presence.close()
+
+    # Sessions
+
+    async def create_session(self, row: SessionRow) -> SessionRow:
+        """Adds a session; its times are set here."""
+        stamp = now()
+        row = msgspec.structs.replace(row, created_at=row.created_at or stamp, updated_at=stamp)
+        values = (*(_column(row, name) for name in SessionRow.__struct_fields__),)
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(f"INSERT INTO sessions ({_SESSION}) VALUES ({', '.join('?' * len(values))})", values)
+
+        await self._database.write(work)
+        return row
+
+    async def session(self, session_id: str) -> SessionRow | None:
+        def work(db: sqlite3.Connection) -> SessionRow | None:
+            found = db.execute(f"SELECT {_SESSION} FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            return None if found is None else _session(found)
+
+        return await self._database.read(work)
+
+    async def sessions(self, *, cwd: str | None = None, cursor: str | None = None, limit: int = PAGE) -> Page:
+        """One page, the session that changed last first. Raises: StoreError for a cursor that is none of ours."""
+        where, values = [], list[Any]()
+        if cwd is not None:
+            where.append("cwd = ?")
+            values.append(cwd)
+        if cursor is not None:
+            where.append("(updated_at, id) < (?, ?)")
+            values += _read_cursor(cursor)
+        clause = f"WHERE {' AND '.join(where)} " if where else ""
+
+        def work(db: sqlite3.Connection) -> list[SessionRow]:
+            query = f"SELECT {_SESSION} FROM sessions {clause}ORDER BY updated_at DESC, id DESC LIMIT ?"
+            return [_session(found) for found in db.execute(query, (*values, limit + 1))]
+
+        rows = await self._database.read(work)
+        page = tuple(rows[:limit])
+        return Page(page, _cursor(page[-1]) if len(rows) > limit else None)
+
+    async def update_session(self, session_id: str, **changes: Any) -> str:
+        """Changes some columns; the time of the change, which is returned, is one of them."""
+        unknown = set(changes) - _CHANGEABLE
+        if unknown:
+            raise ValueError(f"not a column that changes: {', '.join(sorted(unknown))}")
+        stamp = changes.setdefault("updated_at", now())
+        names = sorted(changes)
+        values = [_json(changes[name]) if name in ("metadata", "directories") else changes[name] for name in names]
+
+        def work(db: sqlite3.Connection) -> None:
+            columns = ", ".join(f"{name} = ?" for name in names)
+            db.execute(f"UPDATE sessions SET {columns} WHERE id = ?", (*values, session_id))
+
+        await self._database.write(work)
+        return str(stamp)
+
+    async def delete_session(self, session_id: str) -> bool:
+        """False when there was none."""
+        return await self._database.write(
+            lambda db: db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount > 0
+        )
+
+    # Messages
+
+    async def messages(self, session_id: str) -> tuple[MessageRow, ...]:
+        """The finished messages in order; those that wait in the queue or are being written are not among them."""
+
+        def work(db: sqlite3.Connection) -> tuple[MessageRow, ...]:
+            query = (
+                "SELECT id, role, metadata, created_at, queued_at FROM messages WHERE session_id = ? "
+                "AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id"
+            )
+            return _with_parts(db, db.execute(query, (session_id,)).fetchall())
+
+        return await self._database.read(work)
+
+    async def add_message(self, session_id: str, message: MessageRow) -> None:
+        """Adds a finished message, such as the user's."""
+        await self._database.write(lambda db: _insert_message(db, session_id, message))
+
+    async def begin_message(self, session_id: str, message_id: str, role: str = "assistant") -> None:
+        """A message that will be written chunk by chunk. Raises: StoreError when another one is, by a live program."""
+
+        def work(db: sqlite3.Connection) -> None:
+            busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
+            if busy is not None and busy[0] != self._presence.id and self._presence.is_alive(busy[0]):
+                raise StoreError("another program is running a turn in this session; wait for it, or cancel it there")
+            _insert_message(db, session_id, MessageRow(message_id, role))
+            db.execute("INSERT INTO live VALUES (?, ?, ?)", (message_id, session_id, self._presence.id))
+
+        await self._database.write(work)
+
+    async def append_log(self, message_id: str, position: int, chunks: Sequence[bytes]) -> None:
+        """Adds chunks of a message that was begun; `position` is the number of those before them."""
+        rows = [(message_id, number, chunk) for number, chunk in enumerate(chunks, position)]
+
+        def work(db: sqlite3.Connection) -> None:
+            db.executemany("INSERT INTO live_log VALUES (?, ?, ?)", rows)
+
+        await self._database.write(work)
+
+    async def finish_message(self, session_id: str, message: MessageRow, usage: Sequence[UsageRow] = ()) -> str:
+        """The log becomes parts. Returns the session's new time of change."""
+        stamp = now()
+
+        def work(db: sqlite3.Connection) -> str:
+            db.execute("DELETE FROM live WHERE message_id = ?", (message.id,))
+            db.execute("UPDATE messages SET metadata = ? WHERE id = ?", (_json(message.metadata), message.id))
+            _insert_parts(db, message)
+            db.executemany(
+                "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [(message.id, session_id, number, *msgspec.structs.astuple(each)) for number, each in enumerate(usage)],
+            )
+            db.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (stamp, session_id))
+            return stamp
+
+        return await self._database.write(work)
+
+    async def live_log(self, session_id: str) -> LiveLog | None:
+        """The message of this session that has no end, if there is one."""
+
+        def work(db: sqlite3.Connection) -> LiveLog | None:
+            found = db.execute("SELECT message_id, writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
+            if found is None:
+                return None
+            query = "SELECT chunk FROM live_log WHERE message_id = ? ORDER BY position"
+            chunks = tuple(bytes(chunk) for (chunk,) in db.execute(query, (found[0],)))
+            return LiveLog(found[0], chunks, self._presence.is_alive(found[1]))
+
+        return await self._database.read(work)
+
+    # The queue: messages that have not become turns yet
+
+    async def enqueue(self, session_id: str, message: MessageRow) -> None:
+        """Keeps a prompt that arrived while a turn runs."""
+        row = msgspec.structs.replace(message, queued_at=now())
+        await self._database.write(lambda db: _insert_message(db, session_id, row))
+
+    async def queued(self, session_id: str) -> tuple[MessageRow, ...]:
+        """What waits, first come first."""
+
+        def work(db: sqlite3.Connection) -> tuple[MessageRow, ...]:
+            query = (
+                "SELECT id, role, metadata, created_at, queued_at FROM messages "
+                "WHERE session_id = ? AND queued_at IS NOT NULL ORDER BY id"
+            )
+            return _with_parts(db, db.execute(query, (session_id,)).fetchall())
+
+        return await self._database.read(work)
+
+    async def dequeue(self, message_id: str, *, new_id: str) -> None:
+        """The message becomes a turn now, under a name that sorts after everything said meanwhile."""
+
+        def work(db: sqlite3.Connection) -> None:
+            db.execute("PRAGMA defer_foreign_keys = ON")
+            db.execute(
+                "UPDATE messages SET id = ?, queued_at = NULL, created_at = ? WHERE id = ?", (new_id, now(), message_id)
+            )
+            db.execute("UPDATE parts SET message_id = ? WHERE message_id = ?", (new_id, message_id))
+
+        await self._database.write(work)
+
+    async def drop_queued(self, message_id: str) -> None:
+        """The message was withdrawn before it became a turn."""
+        await self._execute("DELETE FROM messages WHERE id = ? AND queued_at IS NOT NULL", message_id)
+
+    # Usage and rules
+
+    async def usage(self, session_id: str) -> UsageRow:
+        """What the session used so far; the cost is None when no call had a price."""
+
+        def work(db: sqlite3.Connection) -> UsageRow:
+            query = (
+                "SELECT coalesce(sum(input), 0), coalesce(sum(output), 0), coalesce(sum(reasoning), 0), "
+                "coalesce(sum(cache_read), 0), coalesce(sum(cache_write), 0), sum(cost_usd) "
+                "FROM usage WHERE session_id = ?"
+            )
+            return UsageRow("", *db.execute(query, (session_id,)).fetchone())
+
+        return await self._database.read(work)
+
+    async def add_rule(self, session_id: str, rule: str, action: str) -> None:
+        """Remembers an answer for this session."""
+        await self._execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?, ?)", session_id, rule, action, now())
+
+    async def rules(self, session_id: str) -> tuple[tuple[str, str], ...]:
+        """The remembered answers: rule and action."""
+
+        def work(db: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
+            query = "SELECT rule, action FROM rules WHERE session_id = ? ORDER BY added_at, rule"
+            return tuple((rule, action) for rule, action in db.execute(query, (session_id,)))
+
+        return await self._database.read(work)
+
+    async def _execute(self, statement: str, *values: object) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            db.execute(statement, values)
+
+        await self._database.write(work)
+
+
+def _insert_message(db: sqlite3.Connection, session_id: str, message: MessageRow) -> None:
+    db.execute(
+        "INSERT INTO messages (id, session_id, role, metadata, created_at, queued_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (message.id, session_id, message.role, _json(message.metadata), message.created_at or now(), message.queued_at),
+    )
+    _insert_parts(db, message)
+
+
+def _insert_parts(db: sqlite3.Connection, message: MessageRow) -> None:
+    db.executemany(
+        "INSERT INTO parts (message_id, position, type, data, tool_call_id, tool_state) VALUES (?, ?, ?, ?, ?, ?)",
+        [(message.id, number, *msgspec.structs.astuple(part)) for number, part in enumerate(message.parts)],
+    )
+
+
+def _with_parts(db: sqlite3.Connection, found: Sequence[Any]) -> tuple[MessageRow, ...]:
+    query = "SELECT type, data, tool_call_id, tool_state FROM parts WHERE message_id = ? ORDER BY position"
+    return tuple(
+        MessageRow(
+            id,
+            role,
+            tuple(PartRow(kind, bytes(data), call, state) for kind, data, call, state in db.execute(query, (id,))),
+            msgspec.json.decode(metadata),
+            created_at,
+            queued_at,
+        )
+        for id, role, metadata, created_at, queued_at in found
+    )
+
+
+def _session(found: Sequence[Any]) -> SessionRow:
+    values = dict(zip(SessionRow.__struct_fields__, found, strict=True))
+    values["directories"] = tuple(msgspec.json.decode(values["directories"]))
+    values["metadata"] = msgspec.json.decode(values["metadata"])
+    return SessionRow(**values)
+
+
+def _column(row: SessionRow, name: str) -> Any:
+    value = getattr(row, name)
+    return _json(value) if name in ("directories", "metadata") else value
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _cursor(row: SessionRow) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode([row.updated_at, row.id])).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> list[str]:
+    try:
+        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        updated_at, id = msgspec.json.decode(data, type=tuple[str, str])
+    except (binascii.Error, msgspec.DecodeError, ValueError):
+        raise StoreError("this cursor comes from no list of sessions; start again without one") from None
+    return [updated_at, id]
