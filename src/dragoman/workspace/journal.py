@@ -1,0 +1,158 @@
+"""Every change that was made, with both sides of it, so that it can be reviewed and taken back.
+
+Only ever grows: taking something back is a change like any other, and what a turn amounts to is computed, not kept.
+So whatever a file held can be had again, until the journal is over its limit and forgets its oldest entries, saying
+so when they are asked for. Does not know how a file is read or written: two functions it is given do.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from dragoman.workspace.failure import WorkspaceError
+from dragoman.workspace.hunks import Hunk, find_hunks, take_back
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from dragoman.workspace.limits import FileLimits
+
+
+class Change(Struct, frozen=True, dict=True):
+    """One file before and after; None stands for no file."""
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    label: str = ""
+    folders: tuple[str, ...] = ()  # made for it
+    links: int = 1  # names of the file that was replaced; more than one means a hard link, whose other names keep it
+
+    @cached_property
+    def hunks(self) -> tuple[Hunk, ...]:
+        """What differs, line by line."""
+        return find_hunks(self.before, self.after)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.before == self.after
+
+
+class Disk(Protocol):
+    """What the journal takes back with."""
+
+    def content(self, path: str) -> bytes | None:
+        """What a reader would get now, None for no file."""
+
+    def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
+        """Makes `content` of what must be `expected`, and records that."""
+
+    def remove_folders(self, paths: Iterable[str]) -> None:
+        """Removes those that are empty."""
+
+
+class Journal:
+    """The changes of a workspace. A `label` groups them: for a session, the turn they belong to."""
+
+    def __init__(self, disk: Disk, limits: FileLimits) -> None:
+        self._disk = disk
+        self._limits = limits
+        self._changes: deque[Change] = deque()
+        self._size_bytes = 0
+        self._forgotten: set[str] = set()
+
+    def changes(self, label: str | None = None) -> tuple[Change, ...]:
+        """Every change kept, oldest first."""
+        return tuple(change for change in self._changes if label is None or change.label == label)
+
+    def net(self, label: str | None = None) -> tuple[Change, ...]:
+        """What the changes amount to: one per file, from its first state to its last.
+
+        A file that somebody else changed in between has one for each stretch, so that nothing of theirs is in it.
+        """
+        return tuple(change for change in _joined(self.changes(label)) if not change.is_empty)
+
+    def rewind(self, label: str) -> list[Change]:
+        """Takes back everything a label did; the changes that did so. Nothing is touched if anything is in the way.
+
+        Raises:
+            WorkspaceError: `changed`, if a file is no longer what the label left; `forgotten`, if not all is known.
+        """
+        if label in self._forgotten:
+            raise WorkspaceError(
+                "forgotten", label, "too much was changed since to keep all of it; use version control to go back"
+            )
+        net = self.net(label)
+        seen: set[str] = set()
+        for change in net:
+            if change.path in seen:
+                raise WorkspaceError(
+                    "changed", change.path, "somebody else changed it between two of these changes; take back hunks"
+                )
+            seen.add(change.path)
+            self._require_current(change)
+        undone = [self._disk.put(change.path, change.before, expected=change.after, label=label) for change in net]
+        self._disk.remove_folders(_innermost_first(net))
+        return undone
+
+    def revert(self, change: Change, hunks: Collection[Hunk] | None = None) -> Change:
+        """Takes back some hunks of a change, or all; the change that did so.
+
+        Raises:
+            WorkspaceError: `changed`, if the file is no longer what the change left: ask for the net changes again.
+        """
+        chosen = change.hunks if hunks is None else tuple(hunks)
+        strange = [hunk for hunk in chosen if hunk not in change.hunks]
+        if strange:
+            raise WorkspaceError("changed", change.path, "the hunk is not one of this change; ask for its hunks again")
+        self._require_current(change)
+        is_whole = hunks is None or (chosen and set(chosen) == set(change.hunks))
+        content = change.before if is_whole else change.after if not chosen else take_back(change.after, chosen)
+        undone = self._disk.put(change.path, content, expected=change.after, label=change.label)
+        if content is None:
+            self._disk.remove_folders(_innermost_first([change]))
+        return undone
+
+    def add(self, change: Change) -> None:
+        """Keeps a change that was made."""
+        self._changes.append(change)
+        self._size_bytes += _size(change)
+        while self._size_bytes > self._limits.journal_bytes and len(self._changes) > 1:
+            oldest = self._changes.popleft()
+            self._size_bytes -= _size(oldest)
+            self._forgotten.add(oldest.label)
+
+    def _require_current(self, change: Change) -> None:
+        if self._disk.content(change.path) != change.after:
+            raise WorkspaceError(
+                "changed", change.path, "it was changed since, and taking this back would lose that; undo it by hand"
+            )
+
+
+def _joined(changes: Iterable[Change]) -> list[Change]:
+    """Runs of changes of one file, each beginning where the last one ended, as one."""
+    joined: list[Change] = []
+    latest: dict[str, int] = {}
+    for change in changes:
+        at = latest.get(change.path)
+        if at is None or joined[at].after != change.before:
+            latest[change.path] = len(joined)
+            joined.append(change)
+        else:
+            first = joined[at]
+            folders = first.folders + tuple(name for name in change.folders if name not in first.folders)
+            joined[at] = Change(first.path, first.before, change.after, change.label, folders, first.links)
+    return joined
+
+
+def _innermost_first(changes: Iterable[Change]) -> list[str]:
+    """The folders that were made, so that each is empty when it is its turn."""
+    return sorted({folder for change in changes for folder in change.folders}, key=len, reverse=True)
+
+
+def _size(change: Change) -> int:
+    return len(change.before or b"") + len(change.after or b"")

@@ -1,0 +1,356 @@
+"""The text files of some folders, as their user sees them: unsaved buffers first, then the disk.
+
+Owns what one read and one write are, and that each write is recorded. Whether somebody may read or write is decided
+before this is called. Works synchronously, under one lock for writing; a large file belongs in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import contextmanager, suppress
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET, UnsetType
+
+from dragoman.workspace.failure import WorkspaceError, from_os
+from dragoman.workspace.journal import Change, Journal
+from dragoman.workspace.limits import FILE_LIMITS
+from dragoman.workspace.place import Place, Roots, StrPath
+from dragoman.workspace.replace import make_folders, read_all, remove, replace, require_regular, stand, too_large
+from dragoman.workspace.resolve import READ, Way, find_resolver
+from dragoman.workspace.text import decode, encode, window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from dragoman.workspace.limits import FileLimits
+    from dragoman.workspace.replace import Standing
+
+
+class OpenText:
+    """A text that was found and not yet read. What is read is what was found, whatever happens to its name."""
+
+    __slots__ = ("_fd", "_limits", "_status", "_text", "path")
+
+    def __init__(self, path: str, found: str | tuple[int, os.stat_result], limits: FileLimits) -> None:
+        self.path = path
+        self._limits = limits
+        self._fd = -1
+        self._status: os.stat_result | None = None
+        self._text: str | None = None
+        if isinstance(found, str):
+            self._text = found
+        else:
+            self._fd, self._status = found
+
+    @property
+    def size_bytes(self) -> int:
+        """How much there is to read from the disk."""
+        return self._status.st_size if self._status else 0
+
+    @property
+    def real_path(self) -> str:
+        """Where the text really is, links followed; for rules that speak of paths."""
+        return self.path if self._status is None else _real_path(self._fd, self.path)
+
+    def read(self, line: int | None = None, limit: int | None = None) -> str:
+        """The text, or `limit` lines from the 1-based `line` on; closes it.
+
+        Raises:
+            WorkspaceError: it is too large, or no text.
+        """
+        text = self._text
+        if text is None:
+            assert self._status is not None
+            try:
+                text = decode(read_all(self._fd, self._status, self.path, self._limits), self.path)
+            except OSError as error:
+                raise from_os(error, self.path) from error
+            finally:
+                self.close()
+        return text if line is None and limit is None else window(text, line, limit)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    __del__ = close
+
+
+class Workspace:
+    """Text files below `roots`, which are known by the paths given and by their real paths.
+
+    Raises:
+        WorkspaceError: a root is missing or no folder.
+        ConfigError: the resolver asked for does not work on this system.
+    """
+
+    def __init__(self, roots: Sequence[StrPath], *, limits: FileLimits = FILE_LIMITS, resolver: Way = "auto") -> None:
+        self._resolver = find_resolver(resolver)
+        self._limits = limits
+        self._roots = Roots(roots)
+        self._buffers: dict[str, str] = {}
+        self._lock = RLock()
+        self.journal = Journal(self, limits)
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The real paths of the folders."""
+        return self._roots.paths
+
+    def locate(self, path: StrPath) -> str:
+        """The one spelling of a path by which rules, journal and buffers know it; nothing on the disk is looked at.
+
+        Raises:
+            WorkspaceError: it names no file, or is below no root.
+        """
+        return self._roots.place(path).path
+
+    # Reading
+
+    def read_text(self, path: StrPath, *, line: int | None = None, limit: int | None = None) -> str:
+        """The text of a file, or `limit` lines from the 1-based `line` on.
+
+        Raises:
+            WorkspaceError: outside of the roots, missing, no regular file, too large, no text...
+        """
+        return self.open_text(path).read(line, limit)
+
+    def open_text(self, path: StrPath) -> OpenText:
+        """Finds a file without reading it, for callers that look first how large it is and where it really lies."""
+        place = self._roots.place(path)
+        buffers = self._buffers
+        if place.path in buffers:
+            return OpenText(place.path, buffers[place.path], self._limits)
+        fd = self._open(place)
+        try:
+            if buffers and (real := _real_path(fd, place.path)) in buffers:
+                os.close(fd)
+                return OpenText(real, buffers[real], self._limits)
+            status = os.fstat(fd)
+            require_regular(status, place.path)
+            if status.st_size > self._limits.file_bytes:
+                raise too_large(place.path, status.st_size, self._limits)
+        except BaseException:
+            os.close(fd)
+            raise
+        return OpenText(place.path, (fd, status), self._limits)
+
+    # Writing
+
+    def write_text(
+        self, path: StrPath, text: str, *, label: str = "", expected: bytes | UnsetType | None = UNSET
+    ) -> Change:
+        """Writes a whole file, which may be new, and records it. The file keeps its mode and its line endings.
+
+        `expected` is what must stand there now (the `before` of a preview), None for no file.
+
+        Raises:
+            WorkspaceError: as for reading, and `link` for any symbolic link on the way, `changed` if not `expected`.
+        """
+        place = self._roots.place(path)
+        with self._lock:
+            change = self._change(place, lambda existing: self._encoded(place, text, existing), expected, label)
+            if place.path in self._buffers:
+                self._buffers[place.path] = text
+            return change
+
+    def preview(self, path: StrPath, text: str) -> Change:
+        """What writing would change; writes and records nothing.
+
+        Raises:
+            WorkspaceError: writing would fail in this way.
+        """
+        place = self._roots.place(path)
+        with self._lock, _explained(place), self._standing(place) as standing:
+            existing = standing.content if standing else None
+            after = self._encoded(place, text, existing)
+            links = standing.status.st_nlink if standing else 1
+            return Change(place.path, self._visible(place, existing), after, links=links)
+
+    def record(self, path: StrPath, before: bytes | None, after: bytes | None, *, label: str = "") -> Change:
+        """Keeps in the journal a change that somebody else made, such as an agent that writes by itself."""
+        change = Change(self.locate(path), before, after, label)
+        with self._lock:
+            self.journal.add(change)
+        return change
+
+    # Unsaved text
+
+    def open_buffer(self, path: StrPath, text: str) -> None:
+        """From now on readers get this text instead of the file, which need not exist. Again for every change."""
+        self._buffers[self.locate(path)] = text
+
+    def close_buffer(self, path: StrPath) -> None:
+        """Readers get the disk again."""
+        self._buffers.pop(self.locate(path), None)
+
+    # What the journal takes back with
+
+    def content(self, path: str) -> bytes | None:
+        """What a reader would get now, as bytes; None for no file."""
+        place = self._roots.place(path)
+        with _explained(place), self._standing(place) as standing:
+            return self._visible(place, standing.content if standing else None)
+
+    def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
+        """Makes `content` of what must be `expected`, and records that."""
+        place = self._roots.place(path)
+        with self._lock:
+            change = self._change(place, lambda _: content, expected, label)
+            if place.path in self._buffers:
+                if content is None:
+                    del self._buffers[place.path]
+                else:
+                    self._buffers[place.path] = decode(content, place.path)
+            return change
+
+    def remove_folders(self, paths: Iterable[str]) -> None:
+        """Removes those that are empty."""
+        for place in map(self._roots.place, paths):
+            with suppress(OSError), self._folder(place) as folder:  # it holds something else by now, or is gone
+                os.rmdir(place.name, dir_fd=folder)
+
+    def close(self) -> None:
+        """Lets the roots go; nothing can be read or written any more."""
+        self._roots.close()
+
+    def __enter__(self) -> Workspace:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_roots"):
+            self._roots.close()
+
+    # Inside
+
+    def _open(self, place: Place) -> int:
+        if not place.relative:
+            raise from_os(IsADirectoryError(errno.EISDIR, ""), place.path)
+        try:
+            return self._resolver.open_file(place.root.fd, place.relative)
+        except OSError as error:
+            if error.errno == errno.ENOENT and place.root.reopen_if_deleted():
+                return self._open(place)
+            if error.errno == errno.EXDEV:
+                return self._open_across(place, error)
+            raise from_os(error, place.path) from None
+
+    def _open_across(self, place: Place, error: OSError) -> int:
+        """Follows a link that left its root, if it ends in one of the roots.
+
+        `realpath` is only a guess at where that is. What it guesses is opened beneath its root with no link allowed.
+        """
+        try:
+            target = self._roots.place(os.path.realpath(place.path))
+            folder = self._resolver.open_folder(target.root.fd, target.folder)
+        except (WorkspaceError, OSError):
+            raise from_os(error, place.path) from None
+        try:
+            return os.open(target.name, READ | os.O_NOFOLLOW, dir_fd=folder)
+        except OSError as trouble:
+            raise from_os(trouble, place.path) from None
+        finally:
+            os.close(folder)
+
+    def _change(
+        self,
+        place: Place,
+        make: Callable[[bytes | None], bytes | None],
+        expected: bytes | UnsetType | None,
+        label: str,
+    ) -> Change:
+        with _explained(place), self._standing(place) as standing:
+            existing = standing.content if standing else None
+            before, after = self._visible(place, existing), make(existing)
+            if expected is not UNSET and before != expected:
+                raise WorkspaceError(
+                    "changed", place.path, "it is no longer what it was when this was decided; read it again"
+                )
+            made: list[str] = []
+            if after is None:
+                if standing is not None:
+                    with self._folder(place) as folder:
+                        remove(folder, place.name, standing, place.path)
+            elif after != existing:
+                try:
+                    with self._folder(place, made) as folder:
+                        replace(folder, place.name, after, standing, place.path)
+                except BaseException:
+                    self.remove_folders(reversed(made))
+                    raise
+            links = standing.status.st_nlink if standing else 1
+        change = Change(place.path, before, after, label, tuple(made), links)
+        self.journal.add(change)
+        return change
+
+    @contextmanager
+    def _standing(self, place: Place) -> Iterator[Standing | None]:
+        if not place.relative:
+            raise from_os(IsADirectoryError(errno.EISDIR, ""), place.path)
+        try:
+            with self._folder(place) as folder:
+                standing = stand(folder, place.name, place.path, self._limits)
+        except FileNotFoundError:
+            standing = None
+        if standing is None:
+            yield None
+        else:
+            with standing:
+                yield standing
+
+    @contextmanager
+    def _folder(self, place: Place, made: list[str] | None = None) -> Iterator[int]:
+        """The folder a file is in; missing ones are made and noted if there is a list for it."""
+        root, relative = place.root, place.folder
+        try:
+            fd = self._resolver.open_folder(root.fd, relative)
+        except FileNotFoundError:
+            root.reopen_if_deleted()
+            if made is None:
+                fd = self._resolver.open_folder(root.fd, relative)
+            else:
+                fd, new = make_folders(root.fd, relative)
+                made.extend(os.path.join(root.path, folder) for folder in new)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _encoded(self, place: Place, text: str, existing: bytes | None) -> bytes:
+        if existing is not None:
+            decode(existing, place.path)  # what is no text is not overwritten with text
+        content = encode(text, existing, place.path)
+        if len(content) > self._limits.file_bytes:
+            raise too_large(place.path, len(content), self._limits)
+        return content
+
+    def _visible(self, place: Place, existing: bytes | None) -> bytes | None:
+        """What its user has before them: the unsaved text, which a change of the file replaces too."""
+        buffer = self._buffers.get(place.path)
+        return existing if buffer is None else encode(buffer, existing, place.path)
+
+
+@contextmanager
+def _explained(place: Place) -> Iterator[None]:
+    """What goes wrong while writing, in our words."""
+    try:
+        yield
+    except NotADirectoryError:
+        raise WorkspaceError("not_a_file", place.path, "a part of the path is a file, not a folder") from None
+    except OSError as error:
+        raise from_os(error, place.path) from None
+
+
+def _real_path(fd: int, path: str) -> str:
+    """The path of an open file."""
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:  # no such thing here; a name is the best there is
+        return os.path.realpath(path)
