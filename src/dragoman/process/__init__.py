@@ -6,8 +6,27 @@ Knows nothing of JSON or of the protocol; never waits for a process it did not s
 
 from __future__ import annotations
 
-from dragoman.process.child import Child, Patience
+from typing import TYPE_CHECKING, Any
+
 from dragoman.process.launch import MARKER_VARIABLE
-from dragoman.process.sweep import Spare
+
+if TYPE_CHECKING:
+    from dragoman.process.child import Child, Patience
+    from dragoman.process.sweep import Spare
 
 __all__ = ["MARKER_VARIABLE", "Child", "Patience", "Spare"]
+
+_HOMES = {"Child": "child", "Patience": "child", "Spare": "sweep"}
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """A child needs an event loop, and loading asyncio takes longer than starting a program does."""
+        home = _HOMES.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value

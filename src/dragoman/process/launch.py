@@ -79,7 +79,7 @@ def launch(
         )
     except (OSError, ValueError) as error:
         _close(fds)
-        raise _explain(error, command[0], cwd) from error
+        raise explain(error, command[0], cwd) from error
     except BaseException:
         _close(fds)
         raise
@@ -108,7 +108,7 @@ def _close(fds: list[int]) -> None:
         os.close(fd)
 
 
-def _explain(error: OSError | ValueError, command: str, cwd: StrPath | None) -> DragomanError:
+def explain(error: OSError | ValueError, command: str, cwd: StrPath | None) -> DragomanError:
     if not isinstance(error, OSError):
         return ConfigError(f"cannot start {command!r}: {error}; remove the NUL byte or the '=' in a variable's name")
     if cwd is not None and error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
