@@ -92,7 +92,7 @@ class Stage:
                 self.saw.clear()
                 await self.saw.wait()
 
-    def work(self, turn: Turn) -> TurnWork:
+    async def work(self, turn: Turn) -> TurnWork:
         watchdog = Watchdog(
             lambda: self.rules, lambda: self.mode, ("/w",), remember=self._remember, can_ask=self.can_ask
         )

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.errors import StoreError
 from dragoman.harness import chunks as c
-from dragoman.harness.host import Host
+from dragoman.harness.host import Host, TurnEnd
 from dragoman.harness.limits import Limits
 from dragoman.harness.parts import TextPart, ToolPart
 from dragoman.harness.reduce import INTERRUPTED
@@ -30,10 +30,10 @@ async def queued(stage: Stage, count: int) -> None:
             pass  # every look at the store lets the others run
 
 
-async def cancel(stage: Stage, turn: "asyncio.Task[object]") -> None:
+async def cancel(stage: Stage, turn: "asyncio.Task[TurnEnd]") -> None:
     turn.cancel()
     end = await asyncio.wait_for(turn, 10)
-    assert end.was_cancelled  # type: ignore[attr-defined]
+    assert end.was_cancelled
     assert isinstance(stage.seen[-1], c.Abort)
     assert not stage.host.is_running
     assert stage.host.state == "idle"
@@ -45,7 +45,7 @@ async def test_a_cancel_before_the_first_event_ends_the_turn(tmp_path: Path) -> 
     async with staged(tmp_path) as stage:
         turn = stage.start("pause 60")
         await stage.until(c.StartStep)
-        await cancel(stage, turn)  # type: ignore[arg-type]
+        await cancel(stage, turn)
 
 
 async def test_a_cancel_while_text_streams_keeps_what_was_said(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_cancel_with_a_question_open_ends_the_turn(tmp_path: Path) -> No
         turn = stage.start("call make")
         await asked.wait()
         assert any(isinstance(chunk, c.ToolApprovalRequest) for chunk in stage.seen)
-        await cancel(stage, turn)  # type: ignore[arg-type]
+        await cancel(stage, turn)
         assert stage.tools["make"].called == []
 
 

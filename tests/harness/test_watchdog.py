@@ -1,5 +1,6 @@
 """Nothing runs without leave: what rules and modes decide, what a person is asked, what "always" means."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,16 @@ HOME = "/home/me"
 
 def request(kind: str, **members: Any) -> Request:
     return Request("dragoman", kind, root=ROOT, home=HOME, **members)
+
+
+def noting(asked: list[object], answer: str) -> Callable[[Sequence[LeaveOption]], str]:
+    """Gives the same answer to every question and keeps the questions."""
+
+    def choose(options: Sequence[LeaveOption]) -> str:
+        asked.append(options)
+        return answer
+
+    return choose
 
 
 REQUESTS = {
@@ -146,7 +157,7 @@ async def test_an_always_is_asked_once_and_remembered_with_its_scope(tmp_path: P
     async with staged(tmp_path) as stage:
         asked: list[object] = []
         stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.answers = lambda options: asked.append(options) or "allow-always-1"
+        stage.answers = noting(asked, "allow-always-1")
         await stage.prompt("call make", "& call make", "call make")
         assert len(asked) == 1
         assert stage.remembered == [("execute:npm test", "allow", "project")]
@@ -157,7 +168,7 @@ async def test_a_reject_always_is_not_asked_again_in_the_session(tmp_path: Path)
     async with staged(tmp_path) as stage:
         asked: list[object] = []
         stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.answers = lambda options: asked.append(options) or "reject-always"
+        stage.answers = noting(asked, "reject-always")
         await stage.prompt("call make", "call make")
         assert len(asked) == 1
         assert stage.remembered == [("execute:npm test", "deny", "session")]
@@ -176,7 +187,7 @@ async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         open_questions, most = 0, 0
 
-        async def answer(options: list[LeaveOption]) -> str:
+        async def answer(options: Sequence[LeaveOption]) -> str:
             nonlocal open_questions, most
             open_questions += 1
             most = max(most, open_questions)

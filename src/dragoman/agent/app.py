@@ -30,8 +30,9 @@ class Agent(Handlers):
     """An ACP agent. Register handlers with its decorators, then `run()` it on stdio or `serve()` a transport.
 
     Its capabilities are derived from what is registered. `overlapping_prompts` says what happens to a prompt while
-    another one runs in the same session: it is refused with an error, or waits for its turn. `meta` goes into the
-    `_meta` of the advertised capabilities, the place to announce extensions (rule 335).
+    another one runs in the same session: it is refused with an error, waits for its turn, or its handler starts at once
+    and sees to the order itself. `meta` goes into the `_meta` of the advertised capabilities, the place to announce
+    extensions (rule 335).
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class Agent(Handlers):
         version: str = "0",
         title: str | None = None,
         unstable: bool = False,
-        overlapping_prompts: Literal["refuse", "queue"] = "refuse",
+        overlapping_prompts: Literal["refuse", "queue", "overlap"] = "refuse",
         auth_methods: Sequence[v1.AuthMethod] = (),
         meta: Mapping[str, Any] | None = None,
         limits: Limits = DEFAULT_LIMITS,

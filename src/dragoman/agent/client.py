@@ -48,6 +48,11 @@ class RemoteClient:
             offered = self._offered[gate] = is_advertised(self.capabilities, gate)
         return offered
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether it can still be reached."""
+        return self._peer.is_open
+
     async def request(self, method: str, params: object = None) -> Any:
         """The client's answer to an extension request (`_vendor/name`, builtins) or to a client method (typed).
 

@@ -60,7 +60,7 @@ class Connection:
         self.peer = Peer(transport, self, limits=agent.limits, observers=observers)
         self.client = RemoteClient(self.peer, takes_unstable=agent.registered.takes_unstable)
         self._is_initialized = False
-        self._sessions = Sessions(self, agent.registered, may_queue=agent.overlapping_prompts == "queue")
+        self._sessions = Sessions(self, agent.registered, overlap=agent.overlapping_prompts)
         self._gates: Gates = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._over = asyncio.Event()

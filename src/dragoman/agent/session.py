@@ -149,12 +149,12 @@ class AgentSession(Updates):
 
         self._post = refuse
 
-    def _begin(self, call: Call, request: v1.PromptRequest, *, may_queue: bool) -> Turn:
+    def _begin(self, call: Call, request: v1.PromptRequest, *, may_overlap: bool) -> Turn:
         """A new turn. It is registered before anything can wait, so that no cancel can miss it.
 
-        Raises: RequestError when another prompt runs and prompts do not queue.
+        Raises: RequestError when another prompt runs and there may be only one.
         """
-        if self._turns and not may_queue:
+        if self._turns and not may_overlap:
             raise RequestError(INVALID_REQUEST, "A prompt is already running in this session", {"sessionId": self.id})
         turn = Turn(self, call, request.prompt)
         self._turns.append(turn)

@@ -41,10 +41,10 @@ CLOSE_SECONDS = 10.0
 class Sessions:
     """The active sessions by id, and one method per request about them: checks now, work later."""
 
-    def __init__(self, connection: Connection, registered: Registered, *, may_queue: bool) -> None:
+    def __init__(self, connection: Connection, registered: Registered, *, overlap: str) -> None:
         self._connection = connection
         self._registered = registered
-        self._may_queue = may_queue
+        self._overlap = overlap
         self._active: dict[str, AgentSession] = {}
 
     def find(self, session_id: str) -> AgentSession:
@@ -141,10 +141,10 @@ class Sessions:
     def prompt(self, call: Call, method: Method, handler: Handler, params: v1.PromptRequest) -> Work:
         session = self.find(params.session_id)
         check_blocks(params.prompt, self._registered.accepts)
-        return self._prompt(session._begin(call, params, may_queue=self._may_queue), handler)
+        return self._prompt(session._begin(call, params, may_overlap=self._overlap != "refuse"), handler)
 
     async def _prompt(self, turn: Turn, handler: Handler) -> object:
-        response = await turn._run(handler)
+        response = await turn._run(handler, waits=self._overlap == "queue")
         if not self._registered.takes_unstable:
             require_stable(response)
         return response

@@ -182,10 +182,10 @@ class Turn(Updates):
 
     # What follows is the library's side
 
-    async def _run(self, handler: PromptHandler) -> v1.PromptResponse:
-        """Waits for its place, runs the handler, and gives the turn's one result."""
+    async def _run(self, handler: PromptHandler, *, waits: bool) -> v1.PromptResponse:
+        """Waits for its place if it has to, runs the handler, and gives the turn's one result."""
         turns = self.session._turns
-        while turns[0] is not self:
+        while waits and turns[0] is not self:
             await turns[0].wait()
         try:
             answer = await handled("session/prompt", self._handle(handler))

@@ -186,7 +186,7 @@ class Host:
 
     # Turns
 
-    async def prompt(self, parts: list[Part], prepare: Callable[[Turn], TurnWork]) -> TurnEnd:
+    async def prompt(self, parts: list[Part], prepare: Callable[[Turn], Awaitable[TurnWork]]) -> TurnEnd:
         """One turn: the user's message, then what the agent makes of it. Waits while another one runs.
 
         A prompt that has to wait is on disk meanwhile. Cancelling the call withdraws it, or cancels its turn.
@@ -224,7 +224,7 @@ class Host:
         for waiting in await self._store.queued(self.row.id):
             await self._store.dequeue(waiting.id, new_id=new_id("msg"))
 
-    async def _run(self, prepare: Callable[[Turn], TurnWork]) -> TurnEnd:
+    async def _run(self, prepare: Callable[[Turn], Awaitable[TurnWork]]) -> TurnEnd:
         turn = Turn(self, new_id("msg"))
         await self._store.begin_message(self.row.id, turn.message.id)
         self.turn, self.state = turn, "busy"
@@ -234,7 +234,7 @@ class Host:
         was_cancelled = False
         cleanup_seconds = 0.0
         try:
-            work = prepare(turn)
+            work = await prepare(turn)
             work.steer, work.retrying = self._take_words, self._retrying
             cleanup_seconds = work.limits.cleanup_seconds
             loop = Loop(work)

@@ -114,7 +114,9 @@ class Hands(Protocol):
         """Runs a shell line. `on_start` hears the id of a client's terminal, `on_output` the output of a local one."""
         ...
 
-    async def ask(self, question: str, choices: Sequence[Choice], *, is_multiple: bool = False) -> list[str] | None:
+    async def ask(
+        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+    ) -> list[str] | None:
         """A person's answer; None when they declined. Raises: ToolError when nobody can be asked."""
         ...
 

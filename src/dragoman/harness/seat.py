@@ -1,0 +1,143 @@
+"""One connection's place at a session: what it is shown, how it is asked, what its turns work with.
+
+Owns the way from the host's chunks to this client's updates, and back from its answers. Several seats may look at one
+host; each has a projector of its own, so that who comes late starts at the turn's beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from dragoman.agent.permission import ask_permission
+from dragoman.errors import CapabilityError
+from dragoman.harness.chunks import Start
+from dragoman.harness.hands import ClientHands, LocalHands
+from dragoman.harness.loop import TurnWork
+from dragoman.harness.project import Projector
+from dragoman.harness.replay import replay
+from dragoman.harness.watchdog import Watchdog, session_rules
+from dragoman.schema import v1
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.agent import AgentSession
+    from dragoman.agent import Turn as AgentTurn
+    from dragoman.harness import host
+    from dragoman.harness.chunks import Chunk
+    from dragoman.harness.desk import Desk
+    from dragoman.harness.parts import Message
+    from dragoman.harness.watchdog import LeaveOption
+    from dragoman.policy import Action, Rule
+
+
+class Seat:
+    """A client at a session."""
+
+    def __init__(self, desk: Desk, session: AgentSession) -> None:
+        self.desk = desk
+        self.session = session
+        self._projector = self._new_projector()
+        self._leave = desk.host.watch(self.deliver)
+
+    def close(self) -> None:
+        """Nothing is shown here any more."""
+        self._leave()
+
+    # Out
+
+    async def deliver(self, chunks: Sequence[Chunk]) -> None:
+        """Shows chunks of the running turn, from its first on."""
+        for chunk in chunks:
+            if isinstance(chunk, Start):
+                self._projector = self._new_projector()
+            for update in self._projector.project(chunk):
+                await self.show(update)
+
+    async def show(self, update: v1.SessionUpdate) -> None:
+        with suppress(CapabilityError):  # this client cannot show that kind
+            await self.session.update(update)
+
+    async def replay(self, messages: Sequence[Message]) -> None:
+        """Repeats the conversation so far (rule 107)."""
+        for message in messages:
+            if message.role == "user":
+                updates = self._projector.user_message(message)
+            else:
+                projector = self._new_projector(is_live=False)
+                updates = [update for chunk in replay(message) for update in projector.project(chunk)]
+                updates += projector.calls.end_all("interrupted")
+            for update in updates:
+                await self.show(update)
+
+    async def catch_up(self) -> None:
+        """Shows the running turn from its beginning to somebody who came late."""
+        await self.deliver(self.desk.host.live)
+
+    def stop_reason(self, end: host.TurnEnd) -> str:
+        """Why the turn that was just shown ended."""
+        if end.was_cancelled:
+            return "cancelled"
+        return self._projector.stop_reason or "end_turn"
+
+    async def ask(self, tool_call_id: str, options: Sequence[v1.PermissionOption]) -> str | None:
+        """This client's answer; None when it gives none."""
+        return (await ask_permission(self.session, self._patch(tool_call_id), options)).option_id
+
+    def _patch(self, tool_call_id: str) -> v1.ToolCallPatch:
+        return self._projector.calls.patch(tool_call_id)
+
+    def _new_projector(self, *, is_live: bool = True) -> Projector:
+        return Projector(self.desk.tools, cwd=self.session.cwd, starts_on_input=not is_live)
+
+    # In
+
+    async def prepare(self, turn: AgentTurn, work: host.Turn) -> TurnWork:
+        """What the next turn of this client works with."""
+        desk, settings = self.desk, self.desk.settings
+        local = LocalHands(self.session.roots)
+        hands = ClientHands(
+            turn,
+            local,
+            self._patch,
+            uses_files=settings.uses_client_files,
+            uses_terminals=settings.uses_client_terminals,
+        )
+        kept = session_rules(await desk.store.rules(desk.host.row.id))
+        session_kept = list(kept)
+
+        async def remember(rule: str, action: Action, scope: str) -> None:
+            if scope == "session":
+                await desk.store.add_rule(desk.host.row.id, rule, action)
+                session_kept.extend(session_rules([(rule, action)]))
+            else:
+                desk.remember_for_project(rule, action, self.session.cwd)
+
+        def rules() -> Sequence[Rule]:
+            return (*desk.user_rules(self.session.cwd), *session_kept)
+
+        async def ask(tool_call_id: str, options: Sequence[LeaveOption]) -> str | None:
+            await work.settle()  # the client has to know the call it is asked about
+            offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
+            return await desk.ask(self, tool_call_id, offered)
+
+        return TurnWork(
+            desk.host.row.id,
+            work.message,
+            tuple(desk.host.history),
+            desk.model,
+            desk.tools,
+            Watchdog(rules, lambda: desk.mode, self.session.roots, remember=remember),
+            hands,
+            work.emit,
+            ask,
+            self.session.cwd,
+            self.session.roots,
+            os.path.join(desk.overflow_dir, desk.host.row.id),
+            desk.host.memory,
+            system=desk.system(self.session),
+            effort=desk.host.row.effort,
+            limits=settings.limits,
+        )
