@@ -14,16 +14,36 @@ from dragoman.cli.exits import Failure
 
 
 class Option(NamedTuple):
-    """`--flag`, or `--flag VALUE` if a value is named."""
+    """`--flag`, or `--flag VALUE` if a value is named. A repeatable one gives a list of its values."""
 
     flag: str
     help: str
     value: str = ""
     choices: tuple[str, ...] = ()
+    short: str = ""
+    is_repeatable: bool = False
+    suggest: Callable[[], tuple[str, ...]] | None = None
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """What completion offers: the choices, or words that are not the only ones possible."""
+        return self.choices or (self.suggest() if self.suggest else ())
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return (self.short, self.flag) if self.short else (self.flag,)
 
     @property
     def usage(self) -> str:
-        return f"{self.flag} {self.value}" if self.value else self.flag
+        """As it stands in the first line of the help."""
+        shown = f"[{self.flags[0]} {self.value}]" if self.value else f"[{self.flags[0]}]"
+        return f"{shown}..." if self.is_repeatable else shown
+
+    @property
+    def title(self) -> str:
+        """As it stands before its description."""
+        flags = ", ".join(self.flags)
+        return f"{flags} {self.value}" if self.value else flags
 
 
 class Argument(NamedTuple):
@@ -33,6 +53,11 @@ class Argument(NamedTuple):
     help: str
     choices: tuple[str, ...] = ()
     is_optional: bool = False
+    suggest: Callable[[], tuple[str, ...]] | None = None
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        return self.choices or (self.suggest() if self.suggest else ())
 
     @property
     def usage(self) -> str:
@@ -62,7 +87,10 @@ JSON = Option("--json", "write one JSON document")
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse without its own way of ending the program."""
+    """argparse without its own way of ending the program, and without asking how wide the terminal is."""
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        return argparse.HelpFormatter(self.prog, width=80)  # no width would load shutil and all it can unpack
 
     def error(self, message: str) -> NoReturn:
         raise Failure(message, hint=f"see {self.prog} --help")
@@ -83,12 +111,15 @@ def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
         how: dict[str, Any] = {"metavar": option.value} if option.value else {"action": "store_true"}
         if option.choices:
             how["choices"] = option.choices
-        parser.add_argument(option.flag, **how)
+        if option.is_repeatable:
+            how |= {"action": "append", "default": []}
+        parser.add_argument(*option.flags, **how)
     for argument in command.arguments:
         parser.add_argument(
             argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
         )
-    return Call(parser.parse_args(own), program)
+    # Options may stand between the words: `rules remove --everywhere RULE`.
+    return Call(parser.parse_intermixed_args(own), program)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
@@ -102,13 +133,13 @@ def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | No
 def help_text(verb: str, command: Command) -> str:
     """What `dragoman VERB --help` prints."""
     options = (*command.options, HELP)
-    usage = [f"[{option.usage}]" for option in command.options] + [argument.usage for argument in command.arguments]
+    usage = [option.usage for option in command.options] + [argument.usage for argument in command.arguments]
     if command.takes_program:
         usage.append("[-- PROGRAM...]")
     sections = [" ".join(["usage: dragoman", verb, *usage]), command.description]
     if command.arguments:
         sections.append(_section("arguments", [(entry.name, _described(entry)) for entry in command.arguments]))
-    sections.append(_section("options", [(entry.usage, _described(entry)) for entry in options]))
+    sections.append(_section("options", [(entry.title, _described(entry)) for entry in options]))
     if command.examples:
         sections.append("\n".join(["examples:", *(f"  {example}" for example in command.examples)]))
     return "\n\n".join(sections) + "\n"

@@ -22,9 +22,10 @@ def bash(commands: Commands) -> str:
     for verb, command in commands.items():
         for option in command.options:
             if option.value:
-                values.append(f"        {quote(f'{verb} {option.flag}')}) words={quote(' '.join(option.choices))} ;;")
-        flags = [option.flag for option in (*command.options, HELP)]
-        fixed = [choice for argument in command.arguments for choice in argument.choices]
+                pattern = "|".join(quote(f"{verb} {flag}") for flag in option.flags)
+                values.append(f"        {pattern}) words={quote(' '.join(option.offered))} ;;")
+        flags = [flag for option in (*command.options, HELP) for flag in option.flags]
+        fixed = [choice for argument in command.arguments for choice in argument.offered]
         words.append(f"            {verb}) words={quote(' '.join([*fixed, *flags]))} ;;")
     return f"""\
 # bash completion for dragoman
@@ -56,12 +57,13 @@ def zsh(commands: Commands) -> str:
     cases = []
     for verb, command in commands.items():
         specs = [
-            f"{place}:{argument.name}:({' '.join(argument.choices)})"
+            f"{place}:{argument.name}:({' '.join(argument.offered)})"
             for place, argument in enumerate(command.arguments, 1)
         ]
         for option in (*command.options, HELP):
-            value = f":{option.value}:({' '.join(option.choices)})" if option.value else ""
-            specs.append(f"{option.flag}[{_zsh(option.help)}]{value}")
+            value = f":{option.value}:({' '.join(option.offered)})" if option.value else ""
+            often = "*" if option.is_repeatable else ""
+            specs.extend(f"{often}{flag}[{_zsh(option.help)}]{value}" for flag in option.flags)
         cases.append(f"        {verb}) _arguments {' '.join(map(quote, specs))} ;;")
     return f"""\
 #compdef dragoman
@@ -104,10 +106,12 @@ def fish(commands: Commands) -> str:
         seen = (
             f"complete -c dragoman -n '__fish_seen_subcommand_from {verb}; and not contains -- -- (commandline -opc)'"
         )
-        lines.extend(f"{seen} -a {_fish(' '.join(argument.choices))}" for argument in command.arguments)
+        lines.extend(f"{seen} -a {_fish(' '.join(argument.offered))}" for argument in command.arguments)
         for option in (*command.options, HELP):
-            value = f" -x -a {_fish(' '.join(option.choices))}" if option.value else ""
-            lines.append(f"{seen} -l {option.flag.removeprefix('--')}{value} -d {_fish(option.help)}")
+            value = f" -x -a {_fish(' '.join(option.offered))}" if option.value else ""
+            names = f"-s {option.short.removeprefix('-')} " if option.short else ""
+            names += f"-l {option.flag.removeprefix('--')}"
+            lines.append(f"{seen} {names}{value} -d {_fish(option.help)}")
     return "\n".join(lines) + "\n"
 
 

@@ -1,0 +1,175 @@
+"""Unpacks archives nobody vouches for: regular files and folders only, into a fresh folder, within limits.
+
+Owns what may be in an archive and what it may cost. One member that is a link, a device, a path that leads out, or one
+byte too many, and the whole archive is refused and the folder deleted. Names are walked one by one below the folder's
+descriptor, and no link is ever made there, so none can be followed. Whether an archive is the right one is
+`install.py`'s to know, before this runs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_CHUNK_BYTES: Final = 1 << 18
+_LONGEST_NAME_BYTES: Final = 4096  # what a path may be on Linux
+_DEEPEST: Final = 64
+
+
+class Limits(NamedTuple):
+    """What an archive may become. The largest agents measured are 500 MB in 30,000 files."""
+
+    files: int = 100_000
+    total_bytes: int = 4 << 30
+    # Programs and texts pack to a third or a tenth; DEFLATE can go to 1:1032, and only a bomb does. Small archives of
+    # many zeros are harmless, so the ratio counts from some size on.
+    ratio: int = 100
+    ratio_from_bytes: int = 16 << 20
+
+
+LIMITS: Final = Limits()
+
+
+class ArchiveError(ConfigError):
+    """An archive was refused; nothing of it is left on disk."""
+
+
+class Member(NamedTuple):
+    """A file or a folder on its way out of an archive."""
+
+    name: str
+    is_folder: bool
+    is_executable: bool
+    read: Callable[[int], bytes]
+    is_counted: bool = False
+    """Whether its reader has counted the bytes already: that of a tar counts headers too."""
+
+
+def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
+    """Unpacks into `target`, which must not exist; it is complete or not there at all.
+
+    The content decides about the format: zip, or tar plain or packed by gzip, bzip2 or xz.
+
+    Raises: ArchiveError, which says which member was refused and why.
+    """
+    if target.exists():
+        raise ArchiveError(f"{target} is already there; archives are unpacked into new folders only")
+    fresh = target.with_name(f"{target.name}.unpacking")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        fresh.mkdir(mode=0o700)
+        _Unpacking(fresh, os.path.getsize(archive), limits).run(archive)
+        os.rename(fresh, target)
+    except ArchiveError:
+        raise
+    except OSError as error:
+        raise ArchiveError(f"{archive.name}: cannot be unpacked: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether the content is of a format `unpack` knows."""
+    from dragoman.registry.tarball import is_tar
+
+    with open(path, "rb") as file:
+        return file.read(4) in _ZIP_STARTS or is_tar(file)
+
+
+_ZIP_STARTS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+
+
+class _Unpacking:
+    """One archive on its way to disk."""
+
+    def __init__(self, folder: Path, packed_bytes: int, limits: Limits) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._most_bytes = min(limits.total_bytes, max(limits.ratio_from_bytes, packed_bytes * limits.ratio))
+        self._bytes = 0
+        self._members = 0
+
+    def run(self, archive: Path) -> None:
+        from dragoman.registry import tarball, zipped
+
+        root = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with open(archive, "rb") as file:
+                is_zip = file.read(4) in _ZIP_STARTS
+                members = zipped.members(file) if is_zip else tarball.members(file, self._count)
+                for member in members:
+                    self._put(root, member)
+        finally:
+            os.close(root)
+
+    def _put(self, root: int, member: Member) -> None:
+        self._members += 1
+        if self._members > self._limits.files:
+            raise ArchiveError(f"refused: more than {self._limits.files} files")
+        parts = _parts(member.name)
+        if member.is_folder:
+            if parts:
+                with _opened(root, parts):
+                    pass
+            return
+        if not parts:
+            raise ArchiveError(f"refused: {member.name!r} is no name of a file")
+        with _opened(root, parts[:-1]) as folder:
+            self._write(folder, parts[-1], member)
+
+    def _write(self, folder: int, name: str, member: Member) -> None:
+        mode = 0o755 if member.is_executable else 0o644
+        try:
+            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+        except FileExistsError:
+            raise ArchiveError(f"refused: {member.name!r} is in it twice") from None
+        with open(fd, "wb") as file:
+            while chunk := member.read(_CHUNK_BYTES):
+                if not member.is_counted:
+                    self._count(len(chunk))
+                file.write(chunk)
+
+    def _count(self, size_bytes: int) -> None:
+        """Called with every piece that is unpacked, before it is kept."""
+        self._bytes += size_bytes
+        if self._bytes > self._most_bytes:
+            raise ArchiveError(
+                f"refused: it unpacks to more than {self._most_bytes} bytes, which is too much for its size"
+            )
+
+
+@contextmanager
+def _opened(root: int, parts: list[str]) -> Iterator[int]:
+    """The folder below `root`, made if needed; every step is looked at and no link is followed."""
+    fd = os.dup(root)
+    try:
+        for part in parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o755, dir_fd=fd)
+            try:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            except OSError:
+                raise ArchiveError(f"refused: {part!r} is a file and a folder") from None
+            os.close(fd)
+            fd = inner
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _parts(name: str) -> list[str]:
+    """The steps of a member's path, if it stays inside."""
+    if not name or name.startswith("/") or "\\" in name or "\0" in name or name[1:2] == ":":
+        raise ArchiveError(f"refused: {name!r} is not a path below the archive")
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts or len(parts) > _DEEPEST or len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
+        raise ArchiveError(f"refused: {name!r} is not a path below the archive")
+    return parts

@@ -1,0 +1,138 @@
+"""What a client has to do differently for one agent, and the recording that proves it.
+
+Owns the table and how an agent is recognised: by the name it is configured under, or by the program it runs. An entry
+of the user's settings overrides it member by member. Withholding, sparing and answering belong to others.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from typing import Final, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+
+class Quirks(Struct, frozen=True, kw_only=True):
+    """How to treat one agent; the default is an agent without any."""
+
+    withhold: frozenset[str] = frozenset()
+    """Capabilities not to offer although the client has them, such as `fs.readTextFile`."""
+    spare: tuple[str, ...] = ()
+    """Words in the command line of daemons that other programs share, and that are left alone at the end."""
+    missing_file: Literal["error", "empty"] = "error"
+    """What reading a file that does not exist answers."""
+    evidence: str = ""
+    """The recording that shows the need, or the setting that asked for it."""
+
+
+class Known(NamedTuple):
+    """A row of the table: names (of the entry, the program or its package) and what to do."""
+
+    names: frozenset[str]
+    quirks: Quirks
+    why: str
+
+
+PLAIN: Final = Quirks()
+CAPABILITIES: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "terminal"})
+
+# Recordings are in `transcripts/`; two of the agents were watched but their recordings not kept, the notes were.
+KNOWN: Final = (
+    Known(
+        frozenset({"gemini", "gemini-cli", "@google/gemini-cli"}),
+        Quirks(withhold=frozenset({"fs.readTextFile"}), evidence="transcripts/gemini.jsonl"),
+        "it reads a file before it creates it and takes the answer that there is none for a failure, so it cannot "
+        "create files; without reading it uses its own, and writes through the client all the same",
+    ),
+    Known(
+        frozenset({"cline"}),
+        Quirks(spare=("--cline-hub-daemon",), evidence="research/real-agents.md#35"),
+        "its hub serves every editor on this machine and outlives each of them on purpose",
+    ),
+    Known(
+        frozenset({"openhands", "openhands-cli"}),
+        Quirks(spare=("tmux -Lopenhands",), evidence="research/real-agents.md#35"),
+        "all its instances share one tmux server, and so would lose their shells",
+    ),
+)
+
+# Programs that run another one named in their arguments.
+_RUNNERS: Final = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "npm", "pnpm", "yarn", "uv", "bun", "deno"})
+_INTERPRETERS: Final = frozenset({"node", "python", "pypy"})
+_RUNNER_VERBS: Final = frozenset({"exec", "dlx", "run", "x", "tool"})
+_TAKES_VALUE: Final = frozenset({"--from", "--python", "-p", "--package", "--with", "--prefix", "-C", "--directory"})
+
+
+def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
+    """The quirks of an agent by its configured name and its command."""
+    names = {name.strip().lower().replace(" ", "-"), *programs(command)}
+    for known in KNOWN:
+        if known.names & names:
+            return known.quirks
+    return PLAIN
+
+
+def overridden(quirks: Quirks, given: dict[str, object], where: str) -> Quirks:
+    """`quirks` with what the settings say instead; checked by the reader of the settings."""
+    return replace(quirks, **given, evidence=where) if given else quirks
+
+
+def programs(command: tuple[str, ...]) -> set[str]:
+    """What a command runs, by every name it goes by: `npx -y @google/gemini-cli@latest` is `@google/gemini-cli`."""
+    words = list(command)
+    if words and os.path.basename(words[0]) == "env":
+        words = words[1:]
+        while words and ("=" in words[0] or words[0].startswith("-")):
+            words = words[1:]
+    if not words:
+        return set()
+    first = _bare(words[0])
+    found = {first, *_packages(words[0])}
+    if first in _RUNNERS:
+        found |= _run_by_runner(words[1:])
+    elif first.rstrip("0123456789.") in _INTERPRETERS:
+        found |= _run_by_interpreter(words[1:])
+    return found
+
+
+def _run_by_runner(words: list[str]) -> set[str]:
+    """The first word that is neither an option nor the runner's own verb, without its version."""
+    found, is_value_next = set(), False
+    for word in words:
+        if is_value_next or not word.startswith("-"):
+            if not is_value_next and word in _RUNNER_VERBS:
+                continue
+            found.add(_without_version(word))
+            if not is_value_next:
+                return found
+            is_value_next = False
+        else:
+            is_value_next = word in _TAKES_VALUE
+            if "=" in word:
+                found.add(_without_version(word.partition("=")[2]))
+    return found
+
+
+def _run_by_interpreter(words: list[str]) -> set[str]:
+    for place, word in enumerate(words):
+        if word == "-m" and place + 1 < len(words):
+            return {words[place + 1].partition(".")[0].replace("_", "-")}
+        if not word.startswith("-"):
+            return {_bare(word), *_packages(word)}
+    return set()
+
+
+def _packages(path: str) -> set[str]:
+    """The npm package a path lies in."""
+    return set(re.findall(r"node_modules/((?:@[^/]+/)?[^/@.][^/]*)/", path))
+
+
+def _without_version(package: str) -> str:
+    """`@scope/name@1.2`, `name==1.2` and `name[extra]` without what follows the name."""
+    return re.split(r"(?<=.)@|[=<>~!\[]", package, maxsplit=1)[0].lower()
+
+
+def _bare(program: str) -> str:
+    return re.sub(r"\.(js|mjs|cjs|py|sh|exe|cmd)$", "", os.path.basename(program)).lower()

@@ -1,0 +1,177 @@
+"""Agents by name: who is asked first, what stands in the way, and what a name that is not there is told."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.registry import resolve_command
+from dragoman.registry.catalogue import refresh_catalogue
+from dragoman.registry.installed import Installed, InstalledAgents
+from tests.registry.kit import Home, lark, write
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def install_lark(home: Home) -> Installed:
+    """As an install would leave it."""
+    agents = InstalledAgents(home.data)
+    folder = agents.fresh_folder("lark-agent", "0.4.2")
+    entry = Installed(
+        id="lark-agent",
+        name="Lark",
+        version="0.4.2",
+        distribution="binary",
+        source="https://example.org/lark.tar.gz",
+        command=("bin/lark", "acp"),
+        folder=folder,
+        env={"LARK_LOG": "warn", "LARK_TTY": "0"},
+    )
+    write(agents.root / folder / "bin" / "lark", "#!/bin/sh\n")
+    agents.keep(entry)
+    return entry
+
+
+def test_scripted_is_always_there_and_says_what_it_is(home: Home) -> None:
+    entry = home.load().find("scripted")
+    assert entry.command == (sys.executable, "-m", "dragoman.testing.scripted_agent")
+    assert entry.is_scripted
+    assert entry.source == "built-in"
+    assert "no model" in entry.where
+
+
+def test_nobody_else_can_be_called_scripted(home: Home) -> None:
+    home.user({"agent_servers": {"Scripted": {"command": "evil"}}})
+    write(home.zed, {"agent_servers": {"scripted": {"command": "evil"}}})
+    home.repository({"agent_servers": {"SCRIPTED": {"command": "evil"}}})
+    agents = home.load()
+    for name in ("scripted", "Scripted", "SCRIPTED"):
+        assert agents.find(name).is_scripted
+    assert agents.names() == ("scripted",)
+    assert sum("dragoman's own" in note for note in agents.notes) == 2
+
+
+def test_places_are_asked_in_order(home: Home) -> None:
+    folder = install_lark(home).folder
+    for names, write_file in (
+        (("one", "two", "three"), lambda servers: write(home.jetbrains, servers)),
+        (("one", "two"), lambda servers: write(home.zed, servers)),
+        (("one",), home.user),
+    ):
+        write_file({"agent_servers": {name: {"command": names[-1]} for name in names}})
+    agents = home.load()
+    found = {entry.name: entry.source for entry in agents.entries()}
+    assert found == {
+        "lark-agent": "registry",
+        "one": "user",
+        "scripted": "built-in",
+        "three": "jetbrains",
+        "two": "zed",
+    }
+    assert agents.find("one").command == ("one",)
+    assert agents.find("lark-agent").command == (str(home.data / "agents" / folder / "bin" / "lark"), "acp")
+
+
+def test_own_agent_costs_no_look_at_other_files(home: Home) -> None:
+    home.user({"agent_servers": {"mine": {"command": "mine"}}})
+    write(home.zed, "broken {")
+    agents = home.load()
+    assert agents.find("mine").command == ("mine",)
+    assert not agents.notes
+    agents.entries()
+    assert len(agents.notes) == 1
+    assert agents.notes[0].startswith(f"not used: {home.zed}:1:1:")
+
+
+def test_entry_of_the_registry_needs_an_install_and_adds_its_environment(home: Home) -> None:
+    path = home.user({"agent_servers": {"lark": {"type": "registry", "id": "lark-agent", "env": {"LARK_TTY": "1"}}}})
+    with pytest.raises(ConfigError, match=r"not installed; install it with: dragoman agents install lark-agent"):
+        home.load().find("lark")
+    install_lark(home)
+    entry = home.load().find("lark")
+    assert entry.env == {"LARK_LOG": "warn", "LARK_TTY": "1"}
+    assert entry.command[-1] == "acp"
+    assert entry.where == f"{path}:1:28"
+
+
+def test_case_counts_only_between_two(home: Home) -> None:
+    home.user({"agent_servers": {"Mine": {"command": "a"}, "Two": {"command": "b"}, "two": {"command": "c"}}})
+    agents = home.load()
+    assert agents.find("mine").name == "Mine"
+    assert agents.find("two").command == ("c",)
+    assert agents.find("Two").command == ("b",)
+    assert agents.look_up("TWO") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("gemni", ["no agent is called 'gemni'", "did you mean gemini?", "dragoman agents add gemni -- COMMAND"]),
+        ("zzz", ["known are gemini, scripted"]),
+        ("gemini --acp", ["to run a command write -- gemini --acp"]),
+        ("lark-agent", ["'lark-agent' is in the registry but not installed", "dragoman agents install lark-agent"]),
+    ],
+)
+def test_unknown_name_is_told_what_there_is(home: Home, name: str, parts: list[str]) -> None:
+    home.user({"agent_servers": {"gemini": {"command": "gemini"}}})
+    refresh_catalogue(home.cache, str(write(home.cache / "source.json", {"agents": [lark(npx={"package": "a"})]})))
+    with pytest.raises(ConfigError) as caught:
+        home.load().find(name)
+    for part in parts:
+        assert part in str(caught.value)
+
+
+def test_default_is_the_users(home: Home) -> None:
+    assert home.load().default is None
+    home.user({"default_agent": "mine"})
+    home.repository({"default_agent": "theirs"})
+    assert home.load().default == "mine"
+
+
+def test_broken_file_of_the_user_or_the_project_stops(home: Home) -> None:
+    path = home.user("{")
+    with pytest.raises(ConfigError, match=f"{path}:1:2"):
+        home.load()
+    path.unlink()
+    path = home.repository("[1,")
+    with pytest.raises(ConfigError, match=f"{path}:1:4"):
+        home.load()
+
+
+def test_rules_of_the_settings_carry_their_scope(home: Home) -> None:
+    home.user({"rules": {"allow": ["edit:src/**"], "deny": ["delete"]}})
+    home.repository({"rules": {"allow": ["execute:curl *"], "ask": ["fetch"]}})
+    agents = home.load()
+    assert [(rule.action, rule.text, rule.scope) for rule in agents.rules()] == [
+        ("deny", "delete", "pinned"),
+        ("allow", "edit:src/**", "pinned"),
+        ("ask", "fetch", "repository"),
+    ]
+    assert any("cannot allow anything" in note for note in agents.notes)
+
+
+@pytest.mark.parametrize("write_settings", ["user", "repository"])
+def test_rule_that_cannot_be_read_names_its_file(home: Home, write_settings: str) -> None:
+    path = getattr(home, write_settings)({"rules": {"deny": ["frobnicate"]}})
+    with pytest.raises(ConfigError, match=str(path)):
+        home.load().rules()
+
+
+def test_allowing_everything_is_refused_from_settings(home: Home) -> None:
+    home.user({"rules": {"allow": ["*"]}})
+    with pytest.raises(ConfigError, match=r"rules\.allow"):
+        home.load().rules()
+
+
+def test_typed_command_is_an_agent_with_the_quirks_of_its_program() -> None:
+    entry = resolve_command(["/opt/bin/gemini", "--acp"])
+    assert (entry.name, entry.command, entry.source) == ("gemini", ("/opt/bin/gemini", "--acp"), "command")
+    assert entry.quirks.withhold == {"fs.readTextFile"}
+    with pytest.raises(ConfigError, match="empty"):
+        resolve_command([])

@@ -1,0 +1,124 @@
+"""The quirk table: how an agent is recognised, what proves an entry, and how a user overrides it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dragoman.registry.quirks import CAPABILITIES, KNOWN, PLAIN, Known, programs, quirks_of
+from tests.registry.kit import Home
+
+SHARED = Path(__file__).parent.parent.parent.parent / "shared"
+READ = frozenset({"fs.readTextFile"})
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("gemini", "wrapper.sh"),
+        ("Gemini CLI", "wrapper.sh"),
+        ("x", "gemini --acp"),
+        ("x", "/usr/local/bin/gemini --acp"),
+        ("x", "npx -y @google/gemini-cli@latest --acp"),
+        ("x", "npx --yes --package=@google/gemini-cli@0.61.0 run-it --acp"),
+        ("x", "npx --package @google/gemini-cli gemini --acp"),
+        ("x", "bunx @google/gemini-cli"),
+        ("x", "pnpm dlx @google/gemini-cli@1.0.0 --acp"),
+        ("x", "node /a/node_modules/@google/gemini-cli/bundle/index.js --acp"),
+        ("x", "/a/node_modules/@google/gemini-cli/run"),
+        ("x", "env GEMINI_API_KEY=x gemini --acp"),
+        ("x", "/usr/bin/env -S gemini --acp"),
+    ],
+)
+def test_gemini_is_recognised_by_name_or_program(name: str, command: str) -> None:
+    assert quirks_of(name, tuple(command.split())).withhold == READ
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("mine", "my-agent --model gemini"),
+        ("mine", "node index.js @google/gemini-cli"),
+        ("geminilike", "npx other-gemini-cli"),
+        ("mine", "python -m http.server gemini"),
+        ("mine", ""),
+    ],
+)
+def test_others_are_not_taken_for_gemini(name: str, command: str) -> None:
+    assert quirks_of(name, tuple(command.split())) is PLAIN
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("uvx --from hermes-agent[acp]==0.19 hermes-acp", {"uvx", "hermes-agent", "hermes-acp"}),
+        ("python3.12 -m deepagents_acp", {"python3.12", "deepagents-acp"}),
+        ("python agent.py", {"python", "agent"}),
+        ("uv tool run openhands acp", {"uv", "openhands"}),
+    ],
+)
+def test_program_goes_by_every_name(command: str, expected: set[str]) -> None:
+    assert programs(tuple(command.split())) == expected
+
+
+def test_shared_daemons_are_spared() -> None:
+    assert quirks_of("cline", ("cline", "--acp")).spare == ("--cline-hub-daemon",)
+    assert quirks_of("x", ("uvx", "openhands", "acp")).spare == ("tmux -Lopenhands",)
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
+def test_every_entry_does_something_for_a_reason(known: Known) -> None:
+    assert known.quirks != PLAIN
+    assert known.quirks.withhold <= CAPABILITIES
+    assert all(known.quirks.spare)
+    assert known.why
+    assert known.quirks.evidence
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
+def test_evidence_is_there(known: Known) -> None:
+    if not SHARED.is_dir():
+        pytest.skip(f"{SHARED} with the recordings is not here")
+    name, _, number = known.quirks.evidence.partition("#")
+    text = (SHARED / name).read_text()
+    if number:  # a numbered note
+        [note] = re.findall(rf"^{number}\. .*", text, flags=re.MULTILINE)
+        assert known.names & set(re.findall(r"[\w@/-]+", note.lower()))
+        assert all(word in note for word in known.quirks.spare)
+
+
+def test_recording_shows_that_gemini_fails_on_the_answer_to_its_read() -> None:
+    path = SHARED / "transcripts" / "gemini.jsonl"
+    if not path.is_file():
+        pytest.skip(f"{path} is not here")
+    assert "fs/read_text_file" in path.read_text()
+    assert "fs/read_text_file" not in (path.parent / "gemini-noread.jsonl").read_text()
+
+
+def test_user_overrides_member_by_member(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    command = {"command": "gemini", "args": ["--acp"]}
+    path = home.user(
+        {
+            "agent_servers": {
+                "gemini": command,
+                "fixed": {**command, "quirks": {"withhold": []}},
+                "other": {**command, "quirks": {"missing_file": "empty", "spare": ["hub"]}},
+            }
+        }
+    )
+    agents = home.load()
+    assert agents.find("gemini").quirks.withhold == READ
+    assert agents.find("fixed").quirks.withhold == frozenset()
+    other = agents.find("other").quirks
+    assert (other.withhold, other.missing_file, other.spare) == (READ, "empty", ("hub",))
+    assert other.evidence.startswith(f"{path}:1:")
+
+
+def test_overriding_keeps_json_lists_usable(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.user(json.dumps({"agent_servers": {"a": {"command": "a", "quirks": {"withhold": ["terminal"]}}}}))
+    assert home.load().find("a").quirks.withhold == {"terminal"}
