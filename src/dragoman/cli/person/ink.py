@@ -1,0 +1,24 @@
+"""Colour, or none: decided once, by whoever knows the stream."""
+
+from __future__ import annotations
+
+from typing import Final
+
+BOLD: Final = "1"
+DIM: Final = "2"
+RED: Final = "31"
+GREEN: Final = "32"
+YELLOW: Final = "33"
+CYAN: Final = "36"
+
+
+class Ink:
+    """Paints text if colour is wanted."""
+
+    __slots__ = ("has_colour",)
+
+    def __init__(self, has_colour: bool) -> None:
+        self.has_colour = has_colour
+
+    def __call__(self, text: str, *styles: str) -> str:
+        return f"\x1b[{';'.join(styles)}m{text}\x1b[0m" if self.has_colour and styles and text else text

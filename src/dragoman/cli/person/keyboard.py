@@ -1,0 +1,143 @@
+"""Lines a person types at the terminal, waited for without a thread and given up at any moment.
+
+Owns a descriptor of the terminal that is ours alone (so that making it non-blocking changes nobody's stdin), and the
+terminal's mode: lines, echo and Ctrl-C as a shell leaves them, put back afterwards. Knows no question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import termios
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+TERMINAL: Final = "/dev/tty"
+_PIECE: Final = 64 * 1024
+_LFLAG: Final = 3  # its place in what tcgetattr returns
+_IFLAG: Final = 0
+
+
+def can_read(path: str = TERMINAL) -> bool:
+    """Whether there is a terminal and this process may read from it; leaves everything as it is."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        _require_foreground(fd)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+class Keyboard:
+    """The terminal while a question is open. Use it as a context manager."""
+
+    def __init__(self, path: str = TERMINAL) -> None:
+        self._path = path
+        self._fd = -1
+        self._mode: list[Any] | None = None
+        self._typed = b""
+
+    def __enter__(self) -> Keyboard:
+        """Takes the terminal. What was typed before belongs to no question: it must not answer one.
+
+        Raises: OSError or termios.error if there is none, or if this process is in its background.
+        """
+        # O_NOCTTY: a terminal that is merely named must not become the one that sends us its Ctrl-C.
+        self._fd = os.open(self._path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _require_foreground(self._fd)
+            self._prepare()
+        except BaseException:
+            os.close(self._fd)
+            raise
+        return self
+
+    def _prepare(self) -> None:
+        mode = termios.tcgetattr(self._fd)
+        wanted = [*mode]
+        wanted[_LFLAG] |= termios.ICANON | termios.ECHO | termios.ECHOE | termios.ISIG
+        wanted[_IFLAG] |= termios.ICRNL
+        if wanted != mode:
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, wanted)
+            self._mode = mode
+        termios.tcflush(self._fd, termios.TCIFLUSH)
+
+    def __exit__(self, *_: object) -> None:
+        """Gives the terminal back. Half a line is thrown away: the shell would run it."""
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcflush(self._fd, termios.TCIFLUSH)
+            if self._mode is not None:
+                termios.tcsetattr(self._fd, termios.TCSANOW, self._mode)
+        os.close(self._fd)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        try:
+            found = os.get_terminal_size(self._fd)
+        except OSError:
+            return 80, 24
+        return found.columns or 80, found.lines or 24
+
+    async def write(self, text: str) -> None:
+        """Writes all of it, at the pace of the terminal."""
+        left = memoryview(text.encode(errors="replace"))
+        while left:
+            try:
+                left = left[os.write(self._fd, left) :]
+            except BlockingIOError:
+                await self._ready(asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer)
+            except OSError:
+                return  # hung up; the read that follows says so
+
+    def write_now(self, text: str) -> None:
+        """Writes what the terminal takes at once; for a last word when there is no time to wait."""
+        with suppress(OSError):
+            os.write(self._fd, text.encode(errors="replace"))
+
+    async def line(self) -> str | None:
+        """The next line, without its end; None when the person ended the input (Ctrl-D) or hung up."""
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._typed:
+            try:
+                piece = os.read(self._fd, _PIECE)
+            except BlockingIOError:
+                await self._ready(loop.add_reader, loop.remove_reader)
+                continue
+            except OSError:
+                return None
+            if not piece:
+                return None
+            self._typed += piece
+        line, _, self._typed = self._typed.partition(b"\n")
+        return line.decode(errors="replace").rstrip("\r")
+
+    async def _ready(self, watch: Callable[..., Any], unwatch: Callable[[int], Any]) -> None:
+        ready = asyncio.Event()
+        watch(self._fd, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            unwatch(self._fd)
+
+
+def _require_foreground(fd: int) -> None:
+    """A process in the background is stopped by the kernel when it reads or changes the terminal."""
+    try:
+        group = os.tcgetpgrp(fd)
+    except OSError as error:
+        if error.errno != errno.ENOTTY or not os.isatty(fd):
+            raise
+        return  # not our controlling terminal: it has no background
+    if group != os.getpgrp():
+        raise BlockingIOError(errno.EAGAIN, "this process is in the background of the terminal")
