@@ -72,6 +72,6 @@ MODES: Final[dict[str, Mode]] = {
             (*_LOOK, "edit:{root}/" + PLAN_FILE),
             _CHANGES,
         ),
-        Mode("full", "Full", "Does everything without asking, but what is denied or protected", ("*", "execute:*")),
+        Mode("full", "Full", "Does everything without asking, but what is denied or protected", ("*",)),
     )
 }

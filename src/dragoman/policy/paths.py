@@ -1,0 +1,139 @@
+"""Paths as rules see them: made absolute by reading alone, matched by globs, and the ones that always ask.
+
+Owns the list of protected places: files that make some program run something later, or tell an agent what to do.
+Does not touch the disk, so links are the business of whoever makes a request.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+from unicodedata import category, normalize
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Folders, wherever they stand: whatever is in them configures an editor, an agent, a version control system or a
+# key store, and is read by programs without anybody looking.
+_FOLDERS: Final = _words(
+    """
+    .git .hg .svn .jj .husky .githooks .ssh .gnupg .aws .kube .docker .cargo .mvn
+    .vscode .vscode-server .idea .zed .fleet .cursor .windsurf .devcontainer .vim .nvim .emacs.d
+    .claude .gemini .codex .copilot .qwen .kimi .opencode .goose .continue .cline .clinerules .roo .kiro .augment
+    .amazonq .junie .trae .crush .vibe .openhands .agents .agent .aider .dragoman
+    .circleci .buildkite .forgejo .gitea .woodpecker
+    """
+)
+_FILES: Final = _words(
+    """
+    .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout
+    .kshrc .cshrc .tcshrc .login .inputrc .envrc .direnvrc .xprofile .xinitrc .xsession .xsessionrc .pam_environment
+    config.fish .vimrc .gvimrc .exrc .nvimrc .nvim.lua .emacs .dir-locals.el .tmux.conf .screenrc .netrc .npmrc
+    .yarnrc .yarnrc.yml .pypirc .condarc .gitconfig .gitmodules .gitattributes .lfsconfig .hgrc
+    .pre-commit-config.yaml lefthook.yml .lefthook.yml .gitlab-ci.yml .travis.yml .drone.yml jenkinsfile
+    azure-pipelines.yml bitbucket-pipelines.yml authorized_keys crontab
+    .mcp.json mcp.json opencode.json opencode.jsonc agents.md claude.md claude.local.md gemini.md qwen.md
+    copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints .aider.conf.yml .roomodes
+    """
+)
+_ENDINGS: Final = (".code-workspace", ".mdc")
+# Folders inside another one: only there do they mean something.
+_PAIRS: Final = frozenset({(".github", "workflows"), (".github", "actions"), (".github", "hooks")})
+_SYSTEM_SETTINGS: Final = ("/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/var/spool/at", "/library", "/system")
+_SYSTEM_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/snap", "/nix")
+_HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+
+
+def normalise(path: str, root: str, home: str) -> str:
+    """The absolute path without `.`, `..` and doubled slashes; `~/` is the home folder, relative is below `root`."""
+    if path == "~" or path.startswith("~/"):
+        path = (home or "/nonexistent") + path[1:]
+    # Two leading slashes mean something of their own to POSIX and nothing to Linux.
+    return "/" + posixpath.normpath(posixpath.join("/", root, path)).lstrip("/")
+
+
+def is_protected(path: str, root: str, home: str) -> bool:
+    """Whether a change of this path always asks, whatever is allowed.
+
+    Case and look-alike spellings make no difference: some file systems do not see them either.
+    """
+    return _is_protected(path, root, home, _SYSTEM_SETTINGS + _SYSTEM_PROGRAMS)
+
+
+def is_protected_word(word: str, root: str, home: str) -> bool:
+    """The same for a word of a command, where the system's programs and headers are named all the time."""
+    return _is_protected(word, root, home, _SYSTEM_SETTINGS)
+
+
+def _is_protected(path: str, root: str, home: str, system: tuple[str, ...]) -> bool:
+    folded = _fold(normalise(path, root, home))
+    folded_root, folded_home = _fold(normalise(root, "/", home)), _fold(normalise(home or "/nonexistent", "/", ""))
+    inside = _below(folded, folded_root)
+    if inside is None:
+        if folded not in _HARMLESS and any(_below(folded, place) is not None for place in system):
+            return True
+        inside = folded
+    # A project may live in a hidden folder of the home (a worktree, a cache); its own files are then not "of the home".
+    of_home = _below(folded, folded_home)
+    if of_home is not None and of_home.startswith(".") and (inside is folded or folded_root == folded_home):
+        return True
+    return _has_protected_name([part for part in inside.split("/") if part])
+
+
+def _has_protected_name(parts: list[str]) -> bool:
+    if not parts:
+        return False
+    name = parts[-1]
+    if name in _FILES or name.endswith(_ENDINGS):
+        return True
+    if any(part in _FOLDERS for part in parts):
+        return True
+    return any(pair in _PAIRS for pair in pairwise(parts))
+
+
+def _fold(path: str) -> str:
+    """`.GIT`, `.git.` and `.g<zero width>it` are `.git` on one file system or another."""
+    visible = "".join(letter for letter in normalize("NFKC", path) if category(letter) != "Cf").casefold()
+    return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
+
+
+def _below(path: str, folder: str) -> str | None:
+    """`path` relative to `folder`, None when it is somewhere else."""
+    if path == folder:
+        return ""
+    start = folder.rstrip("/") + "/"
+    return path[len(start) :] if path.startswith(start) else None
+
+
+def check_glob(glob: str) -> None:
+    """Raises: ValueError for a glob that could not be held to what it says."""
+    if ".." in glob.split("/"):
+        raise ValueError("has `..` in its path; write the path from the project or from / without it")
+    if glob.startswith("~") and not glob.startswith("~/"):
+        raise ValueError("names another user's home; write the absolute path")
+    if any("**" in part and part != "**" for part in glob.split("/")):
+        raise ValueError("has `**` beside other letters; it stands alone between slashes, as in src/**")
+
+
+def matches_glob(glob: str, path: str, root: str, home: str, *, ignore_case: bool = False) -> bool:
+    """Whether the glob covers the path. `*` and `?` stay within one name, `**` crosses folders, `x/` is `x/**`."""
+    anchored = normalise(glob, root, home) + ("/**" if glob.endswith("/") else "")
+    return _compiled(anchored, ignore_case).fullmatch(normalise(path, root, home)) is not None
+
+
+@lru_cache(maxsize=1024)
+def _compiled(glob: str, ignore_case: bool) -> re.Pattern[str]:
+    parts: list[str] = []
+    names = glob.strip("/").split("/")
+    for number, name in enumerate(names):
+        if name == "**":
+            parts.append("(?:/[^/]+)+" if number == len(names) - 1 else "(?:/[^/]+)*")
+        else:
+            letters = {"*": "[^/]*", "?": "[^/]"}
+            parts.append("/" + "".join(letters.get(letter) or re.escape(letter) for letter in name))
+    return re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))

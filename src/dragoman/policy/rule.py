@@ -1,0 +1,159 @@
+"""What a rule says and what it is held against.
+
+A rule is one line of text, the same in flags, files, answers and documentation: `[AGENT@]KIND[:PATTERN]`. Owns that
+grammar and refuses what could never mean what it seems to say. Does not know how a pattern is matched.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.errors import ConfigError
+from dragoman.policy import commands, paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Action: TypeAlias = Literal["allow", "deny", "ask"]
+# pinned: the user, everywhere; project: the user, in one project; session: until the session ends; flag: typed for
+# this run; repository: shipped with the code, so it may restrict and never allow.
+Scope: TypeAlias = Literal["pinned", "project", "session", "flag", "repository"]
+
+ACTIONS: Final = ("allow", "deny", "ask")
+PATH_KINDS: Final = frozenset({"read", "edit", "delete", "move", "search"})
+KINDS: Final = (
+    "read",
+    "edit",
+    "delete",
+    "move",
+    "search",
+    "execute",
+    "think",
+    "fetch",
+    "switch_mode",
+    "other",
+    "mcp",
+)
+_SHAPE: Final = re.compile(r"(?:(?P<agent>[^@:]+)@)?(?P<kind>\*|[a-z_]+)(?::(?P<pattern>.*))?", re.DOTALL)
+_HOST: Final = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\]")
+
+
+class Rule(Struct, frozen=True):
+    """One line of policy and where it was written; `source` is shown to people."""
+
+    action: Action
+    text: str
+    scope: Scope
+    source: str = ""
+
+
+class Request(Struct, frozen=True):
+    """What an agent wants to do, as far as it could be read. None or empty is "not known": no pattern matches it."""
+
+    agent: str
+    kind: str
+    title: str = ""
+    paths: tuple[str, ...] = ()
+    command: tuple[str, ...] | None = None  # an argv
+    shell: str | None = None  # a line for a shell, as given
+    cwd: str = ""  # where the command runs; the project, if nothing is said
+    host: str | None = None
+    mcp: tuple[str, str] | None = None  # server, tool
+    root: str = "/"  # the project; relative paths start here
+    home: str = ""
+    caution: str = ""  # why this must be asked whatever is allowed, seen by whoever makes the request
+
+
+class Verdict(Struct, frozen=True):
+    """What the rules say, the rule that decided, and a sentence for people."""
+
+    action: Action
+    rule: Rule | None
+    why: str
+
+
+class Pattern(Struct, frozen=True):
+    """A rule's text taken apart."""
+
+    agent: str | None
+    kind: str
+    pattern: str | None
+    command: commands.CommandPattern | None = None
+    mcp: tuple[str, str] | None = None
+
+
+def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
+    """The rule written as `text`.
+
+    Raises: ConfigError, which says what is wrong, where it was written and what to write instead.
+    """
+    where = f" ({source})" if source else ""
+    if action not in ACTIONS:
+        raise ConfigError(f"{action!r} is no action of a rule{where}; write allow, deny or ask")
+    try:
+        pattern = read_pattern(text)
+        if action == "allow":
+            _refuse_careless(pattern, scope)
+    except ValueError as error:
+        raise ConfigError(f"the rule {text!r}{where} {error}") from None
+    return Rule(action, text, scope, source)  # type: ignore[arg-type]  # one of ACTIONS
+
+
+def ignored_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules that never decide anything: what a repository ships may restrict, but not allow."""
+    return tuple(rule for rule in rules if is_ignored(rule))
+
+
+def is_ignored(rule: Rule) -> bool:
+    return rule.action == "allow" and rule.scope == "repository"
+
+
+@lru_cache(maxsize=1024)
+def read_pattern(text: str) -> Pattern:
+    """Raises: ValueError with the rest of a sentence that starts with the rule."""
+    shape = _SHAPE.fullmatch(text)
+    if shape is None or not text.isprintable():
+        raise ValueError("is not of the form [AGENT@]KIND[:PATTERN]; write it like edit:src/** or execute:npm test")
+    agent, kind, pattern = shape["agent"], shape["kind"], shape["pattern"]
+    if kind == "*":
+        if pattern is not None:
+            raise ValueError("has a pattern after `*`; name the kind, as in edit:src/**")
+        return Pattern(agent, kind, None)
+    if kind not in KINDS:
+        raise ValueError(f"is of no known kind; the kinds are {', '.join(KINDS)}")
+    if pattern is None:
+        return Pattern(agent, kind, None)
+    if not pattern.strip():
+        raise ValueError(f"has nothing after the colon; write {kind} alone for every request of that kind")
+    return _read_pattern_of(agent, kind, pattern)
+
+
+def _read_pattern_of(agent: str | None, kind: str, pattern: str) -> Pattern:
+    if kind in PATH_KINDS:
+        paths.check_glob(pattern)
+        return Pattern(agent, kind, pattern)
+    if kind == "execute":
+        return Pattern(agent, kind, pattern, command=commands.read_command_pattern(pattern))
+    if kind == "mcp":
+        server, _, tool = pattern.partition(":")
+        if not server or pattern.endswith(":"):
+            raise ValueError("names no server or tool; write mcp:SERVER or mcp:SERVER:TOOL")
+        return Pattern(agent, kind, pattern, mcp=(server, tool or "*"))
+    if kind == "fetch":
+        if _HOST.fullmatch(pattern) is None:
+            raise ValueError("names no host; write it like fetch:example.org or fetch:*.example.org")
+        return Pattern(agent, kind, pattern.lower())
+    raise ValueError(f"has a pattern, but requests of kind {kind} have nothing to compare it with; write {kind} alone")
+
+
+def _refuse_careless(pattern: Pattern, scope: Scope) -> None:
+    """An allow that is too wide to be kept, or that could never be held to what it says."""
+    is_everything = pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything)
+    if is_everything and scope != "flag":
+        raise ValueError("allows everything; that is only taken when typed as a flag, each time")
+    if pattern.command is not None:
+        commands.check_allow(pattern.command)
