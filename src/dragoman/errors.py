@@ -6,8 +6,11 @@ DragomanError
 │   │   └── CapabilityError     ...by using what the peer did not advertise
 │   └── RemoteProtocolError     the peer broke the rules
 ├── RequestError                the peer answered with an error; raise it in a handler to answer with one
+│   └── AuthRequired            ...because the user has to log in first
 ├── ConnectionClosed
-│   └── AgentExited
+│   ├── AgentExited
+│   └── CrashLoop               the agent ends again and again; it is not started any more
+├── LoginFailed
 ├── SlowConsumer
 ├── StoreError
 └── ConfigError
@@ -15,7 +18,10 @@ DragomanError
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -104,6 +110,23 @@ class RequestError(DragomanError):
         return cls(NOT_FOUND, message, data)
 
 
+class AuthRequired(RequestError):
+    """The agent wants a login first (-32000). `methods` are the ways to log in that it offered in `initialize`."""
+
+    def __init__(self, message: str = "Authentication required", data: Any = None, methods: Sequence[Any] = ()) -> None:
+        super().__init__(AUTH_REQUIRED, message, data)
+        self.methods = tuple(methods)
+
+
+class LoginFailed(DragomanError):
+    """A login was tried and did not succeed; `method_id` says which one."""
+
+    def __init__(self, message: str, *, method_id: str = "", returncode: int | None = None) -> None:
+        super().__init__(message)
+        self.method_id = method_id
+        self.returncode = returncode
+
+
 class ConnectionClosed(DragomanError):
     """The connection is over; `reason` says why in a sentence."""
 
@@ -126,6 +149,14 @@ class AgentExited(ConnectionClosed):
         super().__init__(f"the agent {how}" + (f"; its last words on stderr: {last_line}" if last_line else ""))
         self.returncode = returncode
         self.stderr_tail = stderr_tail
+
+
+class CrashLoop(ConnectionClosed):
+    """A supervised agent ended too often and stays down until it is started by hand; `last` is its last end."""
+
+    def __init__(self, reason: str, last: Exception) -> None:
+        super().__init__(reason)
+        self.last = last
 
 
 class SlowConsumer(DragomanError):

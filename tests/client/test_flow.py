@@ -201,4 +201,4 @@ async def test_updates_of_sessions_nobody_opens_are_bounded() -> None:
         assert session.state.messages[0].text == "boo"
         line.send(*[line.chunk("other", "x" * 900) for _ in range(100)])
         await _turns()
-        assert agent._connection._early._held_bytes <= 10_000
+        assert agent._connection.early._held_bytes <= 10_000

@@ -6,8 +6,17 @@ import pytest
 
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import UNSET
-from dragoman.schema.v1 import ContentBlock, ImageContent, Notice, TextContent, ToolCallUpdate, Usage
-from dragoman.state import SessionState
+from dragoman.schema.v1 import (
+    AgentMessageChunk,
+    ContentBlock,
+    ImageContent,
+    Notice,
+    TextContent,
+    ToolCall,
+    ToolCallUpdate,
+    Usage,
+)
+from dragoman.state import SessionState, fold
 from tests.state.make import agent, folded, in_turn, said, text, thought, tool, user
 
 USAGE = Usage(120, 100, 20)
@@ -224,3 +233,52 @@ def test_a_turn_that_ends_otherwise_leaves_its_tool_calls_as_they_are() -> None:
 
 def test_a_turn_says_what_it_is() -> None:
     assert repr(in_turn().turns[0]) == "TurnState(0, stop_reason=None, is_running=True)"
+
+
+def test_what_a_lost_agent_worked_on_has_failed() -> None:
+    state = SessionState()
+    state.begin_turn([text("go")])
+    fold(state, ToolCall("a", "A", status="in_progress"))
+    fold(state, ToolCall("b", "B", status="completed"))
+    state.lose_agent()
+    assert [call.status for call in state.tool_calls.values()] == ["failed", "completed"]
+    assert state.turns[0].is_lost
+    assert not state.is_running
+    state.begin_turn([text("again")])
+    state.end_turn("end_turn")
+    assert not state.turns[1].is_lost
+
+
+def test_a_lost_agent_takes_its_background_work_along_and_leaves_cancelled_calls_as_they_are() -> None:
+    state = SessionState()
+    state.begin_turn([text("go")])
+    fold(state, ToolCall("cancelled", "C", status="in_progress"))
+    state.cancel_turn()
+    state.end_turn("cancelled")
+    state.begin_turn([text("go")])
+    fold(state, ToolCall("background", "B", status="in_progress"))
+    state.end_turn("end_turn")
+    state.lose_agent()
+    assert state.tool_calls["background"].status == "failed"
+    assert state.tool_calls["cancelled"].is_cancelled
+    assert state.tool_calls["cancelled"].status == "in_progress"
+    assert not any(turn.is_lost for turn in state.turns)
+
+
+def test_what_comes_after_a_cancel_belongs_to_the_cancelled_turn_until_the_next_begins() -> None:
+    state = SessionState()
+    state.begin_turn([text("go")])
+    fold(state, AgentMessageChunk(text("half a ")))
+    state.end_turn("cancelled")
+    assert state.is_after_cancel
+    fold(state, AgentMessageChunk(text("word")))
+    fold(state, ToolCall("late", "L"))
+    assert state.turns[0].text == "half a word"
+    assert state.tool_calls["late"].turn == 0
+    assert not state.tool_calls["late"].is_running
+    state.begin_turn([text("go")])
+    fold(state, AgentMessageChunk(text("new")))
+    assert state.turns[0].text == "half a word"
+    assert state.text == "new"
+    state.end_turn("end_turn")
+    assert state.is_after_cancel is False

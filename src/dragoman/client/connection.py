@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from dragoman.client.early import EarlyUpdates
+from dragoman.client.early import EarlyArrivals
 from dragoman.client.serve import ServiceDesk
-from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError, ProtocolError, RequestError
+from dragoman.errors import (
+    AUTH_REQUIRED,
+    AuthRequired,
+    CapabilityError,
+    ConnectionClosed,
+    LocalProtocolError,
+    ProtocolError,
+    RequestError,
+)
 from dragoman.rpc import DEFAULT_LIMITS, Call, Limits, Observer, Peer
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, UNSET, UNSTABLE_MEMBERS, decode, decoder, v1
 from dragoman.schema.gates import is_advertised
@@ -29,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.schema import Loss, Method
 
 _log = logging.getLogger("dragoman.client")
+E = TypeVar("E", bound=Exception | None)
 
 
 class Connection:
@@ -49,10 +58,14 @@ class Connection:
         self.is_unstable = is_unstable
         self.sessions: dict[str, Session] = {}
         self.capabilities = v1.AgentCapabilities()
-        self._desk = ServiceDesk(services, self.sessions, is_unstable=is_unstable)
-        self._early = EarlyUpdates(limits)
+        self.auth_methods: Sequence[v1.AuthMethod] = ()
+        # Told when the connection is over, with the sessions that were open.
+        self.when_lost: Callable[[ConnectionClosed, list[Session]], None] | None = None
+        self.early = EarlyArrivals(limits)
+        self._desk = ServiceDesk(services, self.sessions, self.early, is_unstable=is_unstable)
         self._tasks: set[asyncio.Task[None]] = set()
-        self.peer = Peer(transport, self, limits=limits, observers=observers)
+        self._endings: set[asyncio.Task[None]] = set()
+        self.peer = Peer(transport, self, limits=limits, observers=observers, noise_limit=limits.noise_lines)
 
     @property
     def client_capabilities(self) -> v1.ClientCapabilities:
@@ -63,17 +76,28 @@ class Connection:
         """Calls an agent method; `on_result` sees the answer before any later frame is handled.
 
         Raises: LocalProtocolError for an unknown or unstable method, CapabilityError for one the agent did not
-        advertise, RequestError when the agent answers with an error.
+        advertise, RequestError when the agent answers with an error, AuthRequired if that says to log in.
         """
         known = self._check(method, params)
-        return await self.peer.request(method, params, known.result, on_result=on_result)
+        try:
+            return await self.peer.request(method, params, known.result, on_result=on_result)
+        except RequestError as error:
+            raise self.explain(error) from None
 
     def ask(
         self, method: str, params: object, settle: Callable[[Any, Exception | None], None], *, lane: object
     ) -> None:
         """Like `call`, but tells `settle` in arrival order instead of a waiting task."""
         known = self._check(method, params)
-        self.peer.ask(method, params, known.result, settle, lane=lane)
+        self.peer.ask(
+            method, params, known.result, lambda result, error: settle(result, self.explain(error)), lane=lane
+        )
+
+    def explain(self, error: E) -> E | AuthRequired:
+        """The same error; one that asks for a login comes with the ways to log in."""
+        if isinstance(error, RequestError) and error.code == AUTH_REQUIRED and not isinstance(error, AuthRequired):
+            return AuthRequired(error.message, error.data, self.auth_methods)
+        return error
 
     async def close_session(self, session_id: str) -> None:
         """Ends a session at the agent; one it does not know any more counts as closed (rule 121)."""
@@ -81,7 +105,7 @@ class Connection:
         def forget(_: object) -> None:
             session = self.sessions.pop(session_id, None)
             if session is not None:
-                session._end(None)
+                self.end(session, None)
 
         try:
             await self.call("session/close", v1.CloseSessionRequest(session_id), on_result=forget)
@@ -90,11 +114,26 @@ class Connection:
                 raise
             forget(None)
 
+    async def close(self, reason: str) -> None:
+        """Ends the connection; returns when the services have let go of its sessions."""
+        await self.peer.close(reason)
+        if self._endings:
+            await asyncio.wait(self._endings)
+
     def adopt(self, session: Session) -> None:
         """From now on updates of this session are its own; those that came too early are delivered first."""
         self.sessions[session.id] = session
-        for updates, share_bytes in self._early.take(session.id):
+        for updates, share_bytes in self.early.take(session.id):
             session._deliver(updates, share_bytes)
+        self.early.tell(session.id)
+
+    def end(self, session: Session, reason: ConnectionClosed | None) -> None:
+        """This session is over, for its readers and for the services."""
+        session._end(reason)
+        for work in self._desk.end(session):
+            task = asyncio.get_running_loop().create_task(self._run("the end of a session", work))
+            self._endings.add(task)
+            task.add_done_callback(self._endings.discard)
 
     def _check(self, method: str, params: Any) -> Method:
         known = AGENT_METHODS.get(method)
@@ -142,9 +181,12 @@ class Connection:
     def on_close(self, reason: ConnectionClosed) -> None:
         for task in self._tasks:
             task.cancel()
-        for session in self.sessions.values():
-            session._end(reason)
+        sessions = list(self.sessions.values())
+        for session in sessions:
+            self.end(session, reason)
         self.sessions.clear()
+        if self.when_lost is not None:
+            self.when_lost(reason, sessions)
 
     def _read_forgiving(self, params: Raw) -> None:
         """An update the strict pass refused: an unknown variant or a bad optional member is no reason to lose it."""
@@ -156,7 +198,7 @@ class Connection:
         if session is not None:
             session._deliver(updates, share_bytes)
         else:
-            self._early.keep(session_id, updates, share_bytes)
+            self.early.keep(session_id, updates, share_bytes)
 
     def _reporter(self, method: str) -> Callable[[Loss], None]:
         return lambda loss: self.peer.observers.lost(method, loss)

@@ -1,29 +1,38 @@
-"""Updates that arrive before the answer which names their session.
+"""What arrives before the answer which names its session.
 
 Real agents do this: available commands and usage come before the answer to `session/new`, a fork replays its whole
-history first (rule 103). Owns that buffer and its bound.
+history first (rule 103). Owns the buffer of such updates, the wait of such requests, and the bounds of both.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dragoman.rpc import Limits
     from dragoman.schema import v1
 
 _log = logging.getLogger("dragoman.client")
 
+# An agent that answers session/new only after its own request was answered would wait for ever, and so would we.
+EARLY_REQUEST_SECONDS: Final = 10.0
 
-class EarlyUpdates:
-    """Keeps early updates by session id; the oldest session makes room for the newest."""
+
+class EarlyArrivals:
+    """Keeps early updates by session id, and lets early requests wait; the oldest session makes room for the newest."""
 
     def __init__(self, limits: Limits) -> None:
         self._max_sessions = limits.unknown_sessions
         self._max_bytes = limits.unknown_bytes
         self._held_bytes = 0
         self._by_session: dict[str, list[tuple[list[v1.SessionUpdate], int]]] = {}
+        self._openings = 0
+        self._waiters: dict[str, list[asyncio.Future[None]]] = {}
 
     def keep(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
         """Keeps updates of `share_bytes` each until their session is opened, or until there are too many."""
@@ -39,3 +48,36 @@ class EarlyUpdates:
         kept = self._by_session.pop(session_id, [])
         self._held_bytes -= sum(len(updates) * share_bytes for updates, share_bytes in kept)
         return kept
+
+    @property
+    def is_opening(self) -> bool:
+        """A session is being opened whose id is not known yet."""
+        return self._openings > 0
+
+    @contextmanager
+    def opening(self) -> Iterator[None]:
+        """While the agent is asked for a session that it will name."""
+        self._openings += 1
+        try:
+            yield
+        finally:
+            self._openings -= 1
+            if not self._openings:
+                for session_id in list(self._waiters):
+                    self.tell(session_id)
+
+    async def named(self, session_id: str) -> None:
+        """Returns when this session has been named, or when there is nothing left to wait for."""
+        named = asyncio.get_running_loop().create_future()
+        self._waiters.setdefault(session_id, []).append(named)
+        try:
+            async with asyncio.timeout(EARLY_REQUEST_SECONDS):
+                await named
+        except TimeoutError:
+            _log.warning("a request for session %r was given up: no answer named that session", session_id)
+
+    def tell(self, session_id: str) -> None:
+        """This session is known now, or never will be."""
+        for named in self._waiters.pop(session_id, ()):
+            if not named.done():
+                named.set_result(None)

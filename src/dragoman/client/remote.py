@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Sequence
 
     from dragoman.client.connection import Connection
+    from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
 
 _Path = str | os.PathLike[str]
@@ -29,8 +30,8 @@ class Loading:
     It is sent at the first of these. `session` can be looked at all the while; its state is complete when this ends.
     """
 
-    def __init__(self, connection: Connection, method: str, params: Any) -> None:
-        self.session = Session(connection, params.session_id, params.cwd)
+    def __init__(self, connection: Connection, method: str, params: Any, session: Session | None = None) -> None:
+        self.session = session or _session(connection, params.session_id, params)
         self._connection = connection
         self._method = method
         self._params = params
@@ -75,7 +76,7 @@ class Loading:
             else:
                 self._error = error
                 connection.sessions.pop(session.id, None)
-                session._end(None)
+                connection.end(session, None)
             if self._inbox is not None:
                 self._inbox.end(error)
             if not done.done():
@@ -122,6 +123,16 @@ class RemoteAgent:
     def is_open(self) -> bool:
         return self._connection.peer.is_open
 
+    @property
+    def closed_by(self) -> ConnectionClosed | None:
+        """Why the connection is over; None while it is open."""
+        return self._connection.peer.closed_by
+
+    @property
+    def noise_lines(self) -> int:
+        """How many lines the agent wrote that were no messages; they were skipped."""
+        return self._connection.peer.noise_lines
+
     # Sessions
 
     async def new_session(
@@ -133,8 +144,8 @@ class RemoteAgent:
     ) -> Session:
         """Starts a session in `cwd`, which is made absolute.
 
-        Raises: CapabilityError for MCP servers or directories the agent did not say it takes; RequestError, with
-        code -32000 when the user has to log in first.
+        Raises: CapabilityError for MCP servers or directories the agent did not say it takes; RequestError when it
+        refuses, AuthRequired when the user has to log in first.
         """
         params = v1.NewSessionRequest(
             _absolute(cwd),
@@ -267,11 +278,12 @@ class RemoteAgent:
         connection = self._connection
 
         def adopt(result: Any) -> None:
-            session = Session(connection, result.session_id, params.cwd)
+            session = _session(connection, result.session_id, params)
             session.state.open(result.modes, result.config_options)
             connection.adopt(session)
 
-        result = await connection.call(method, params, on_result=adopt)
+        with connection.early.opening():
+            result = await connection.call(method, params, on_result=adopt)
         session: Session = connection.sessions[result.session_id]
         return session
 
@@ -294,6 +306,16 @@ class RemoteAgent:
             return UNSET
         self._require("additional directories", "sessionCapabilities.additionalDirectories")
         return [_absolute(directory) for directory in directories]
+
+
+def _session(connection: Connection, session_id: str, params: Any) -> Session:
+    return Session(
+        connection,
+        session_id,
+        params.cwd,
+        additional_directories=params.additional_directories or (),
+        mcp_servers=params.mcp_servers or (),
+    )
 
 
 def _absolute(path: _Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os.path
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import RequestError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
+    from dragoman.client.early import EarlyArrivals
     from dragoman.client.services import Services
     from dragoman.client.session import Session
     from dragoman.rpc import Call
@@ -37,9 +39,12 @@ _QUESTIONS: dict[str, object] = {
 class ServiceDesk:
     """Dispatches the requests of one agent."""
 
-    def __init__(self, services: Services, sessions: dict[str, Session], *, is_unstable: bool) -> None:
+    def __init__(
+        self, services: Services, sessions: dict[str, Session], early: EarlyArrivals, *, is_unstable: bool
+    ) -> None:
         self._services = services
         self._sessions = sessions
+        self._early = early
         self._is_unstable = is_unstable
         self._open_urls: set[str] = set()
         self._handlers: dict[str, Callable[[Any, Any], Awaitable[object]]] = {
@@ -81,6 +86,9 @@ class ServiceDesk:
                 url=v1.ElicitationUrlCapabilities() if hasattr(elicitation, "url") else UNSET,
             ),
             plan=v1.PlanCapabilities() if self._is_unstable else UNSET,
+            # The second form is what agents looked for before the first was in the protocol.
+            auth=v1.AuthCapabilities(terminal=True) if self._services.terminal_login else UNSET,
+            meta={"terminal-auth": True} if self._services.terminal_login else UNSET,
         )
 
     def serve(self, call: Call, report: Callable[[Loss], None]) -> Coroutine[Any, Any, object]:
@@ -97,7 +105,17 @@ class ServiceDesk:
         if handler is None or method.kind != "request":
             raise RequestError.method_not_found(call.method)
         params = decode(method.params, call.params or _NO_PARAMS, report)
-        session = self._session_of(params)
+        session_id = getattr(params, "session_id", UNSET)
+        if call.method in _QUESTIONS:
+            call.cancelled_result = lambda: _QUESTIONS[call.method]
+        if session_id is UNSET or session_id is None:
+            session = None
+        elif session_id in self._sessions:
+            session = self._sessions[session_id]
+        elif self._early.is_opening:
+            return self._answer_later(call, handler, params)
+        else:
+            raise _no_session(session_id)
         if call.method in _QUESTIONS:
             self._open_question(call, session)
         return _answer(handler, params, session)
@@ -115,19 +133,25 @@ class ServiceDesk:
         extension = self._services.extensions.get(method)
         return None if extension is None else _extend(extension, decode(Any, params or _NO_PARAMS))
 
-    def _session_of(self, params: Any) -> Session | None:
-        session_id = getattr(params, "session_id", UNSET)
-        if session_id is UNSET or session_id is None:
-            return None
-        session = self._sessions.get(session_id)
+    def end(self, session: Session) -> list[Coroutine[Any, Any, object]]:
+        """What the services have to do now that a session is over."""
+        services = (self._services.files, self._services.terminals, self._services.elicitation)
+        found = (getattr(service, "end_session", None) for service in services)
+        return [end_session(session) for end_session in found if end_session is not None]
+
+    async def _answer_later(self, call: Call, handler: Callable[[Any, Any], Awaitable[object]], params: Any) -> object:
+        """Serves a request about a session which the answer on its way will name."""
+        await self._early.named(params.session_id)
+        session = self._sessions.get(params.session_id)
         if session is None:
-            raise RequestError.not_found("No such session on this connection", {"sessionId": session_id})
-        return session
+            raise _no_session(params.session_id)
+        if call.method in _QUESTIONS:
+            self._open_question(call, session)
+        return await _answer(handler, params, session)
 
     @staticmethod
     def _open_question(call: Call, session: Session | None) -> None:
         """A question for a person stays open until answered, or until the turn it belongs to is cancelled."""
-        call.cancelled_result = lambda: _QUESTIONS[call.method]
         if session is not None:
             session._questions.add(call)
             call.after_response(lambda: session._questions.discard(call))
@@ -194,11 +218,22 @@ class ServiceDesk:
 
 
 async def _answer(handler: Callable[[Any, Any], Awaitable[object]], params: Any, session: Session | None) -> object:
-    return await handler(params, session)
+    if session is None:
+        return await handler(params, None)
+    session._serving += 1
+    try:
+        return await handler(params, session)
+    finally:
+        session._serving -= 1
+        session._heard_at = monotonic()
 
 
 async def _extend(extension: Callable[[Any], Awaitable[Any]], params: Any) -> object:
     return await extension(params)
+
+
+def _no_session(session_id: str) -> RequestError:
+    return RequestError.not_found("No such session on this connection", {"sessionId": session_id})
 
 
 def _require_absolute(path: str, where: str = "$.path") -> None:

@@ -2,6 +2,8 @@
 
 Owns the shape of the services, not their insides: a face, a script or `dragoman.testing` brings those. Every method
 takes the request as it arrived and the session it belongs to, and may raise RequestError to answer with an error.
+A service may also have `async def end_session(session)`, run when a session or its connection is over; a connection
+has not ended before that has.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ class OpensUrls(Protocol):
 class Services:
     """The services of one connection; a missing one is a missing capability."""
 
-    __slots__ = ("elicitation", "extensions", "files", "permission", "terminals")
+    __slots__ = ("elicitation", "extensions", "files", "permission", "terminal_login", "terminals")
 
     def __init__(
         self,
@@ -83,9 +85,11 @@ class Services:
         terminals: Terminals | None = None,
         elicitation: AnswersForms | OpensUrls | None = None,
         extensions: ExtensionHandlers | None = None,
+        terminal_login: bool = False,
     ) -> None:
         self.permission = permission
         self.files = files
         self.terminals = terminals
         self.elicitation = elicitation
         self.extensions: ExtensionHandlers = extensions or {}
+        self.terminal_login = terminal_login

@@ -6,11 +6,14 @@ time, a cancel answers what is pending. Does not know how an agent is reached, n
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from dragoman.client.turn import PromptTurn, RunningTurn
+from dragoman.client.turn import CANCEL_GRACE_SECONDS, PromptTurn, RunningTurn
 from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold, fold_all
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from dragoman.client.connection import Connection
     from dragoman.rpc import Call, Inbox
 
+_log = logging.getLogger("dragoman.client")
+
 Replayed: TypeAlias = Literal["no", "yes", "maybe"]
 
 # Prompt blocks that need the agent's word first (rule 177); text and resource links are always welcome.
@@ -32,15 +37,38 @@ _GATED_BLOCKS: Final[dict[type, tuple[str, str]]] = {
 }
 
 
+# What a replay repeats; the rest of it (commands, modes, usage, title) tells how things are now.
+_HISTORY: Final = frozenset(
+    {
+        v1.UserMessageChunk,
+        v1.AgentMessageChunk,
+        v1.AgentThoughtChunk,
+        v1.ToolCall,
+        v1.ToolCallUpdate,
+        v1.Plan,
+        v1.PlanUpdate,
+        v1.PlanRemoved,
+        v1.Notice,
+        v1.CompactionUpdate,
+        v1.CompactionSummaryChunk,
+        v1.SubagentUpdate,
+        v1.SessionMessage,
+        v1.SessionMessageChunk,
+    }
+)
+
+
 class Received(Struct, frozen=True):
     """An update and whether it repeats history.
 
     `maybe` stands for updates after a load was answered and before the next prompt: one real agent answers first
-    and replays afterwards.
+    and replays afterwards. `is_late` marks what comes after a turn was cancelled and before the next one begins: it
+    is the rest of that turn, not something new.
     """
 
     update: v1.SessionUpdate
     replayed: Replayed
+    is_late: bool = False
 
 
 class Updates:
@@ -66,9 +94,19 @@ class Updates:
 class Session:
     """One session of an agent. `state` is the folded truth; everything else asks the agent."""
 
-    def __init__(self, connection: Connection, session_id: str, cwd: str) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: str,
+        cwd: str,
+        *,
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[v1.McpServer] = (),
+    ) -> None:
         self.id: Final = session_id
         self.cwd: Final = cwd
+        self.additional_directories: Final = tuple(additional_directories)
+        self.mcp_servers: Final = tuple(mcp_servers)
         self.state = SessionState()
         self._connection = connection
         self._replaying: Replayed = "no"
@@ -76,7 +114,26 @@ class Session:
         self._loading: Inbox[v1.SessionUpdate] | None = None
         self._subscribers: list[Inbox[Received]] = []
         self._questions: set[Call] = set()
+        self._on_cancel: set[Callable[[], object]] = set()  # whoever asks a person for this session's turn
         self._is_closed = False
+        self._lost_by: ConnectionClosed | None = None
+        self._skips_replay = False
+        self._serving = 0  # requests of the agent that this side works on
+        self._heard_at = monotonic()
+
+    @property
+    def lost_by(self) -> ConnectionClosed | None:
+        """Why the agent is gone while this session was open: it can be resumed or loaded on another connection."""
+        return self._lost_by
+
+    @property
+    def idle_since(self) -> float | None:
+        """When the agent was last heard of in the running turn, as `time.monotonic` tells it.
+
+        None while no turn runs, and while the agent waits for this side: a permission, a file, a terminal. There is
+        no limit to silence, because a tool may take hours; use `asyncio.timeout` to set one.
+        """
+        return None if self._turn is None or self._serving else self._heard_at
 
     def prompt(self, prompt: str | v1.ContentBlock | Sequence[v1.ContentBlock]) -> PromptTurn:
         """A turn with this prompt, sent when it is first awaited, iterated or entered.
@@ -116,6 +173,8 @@ class Session:
             self.state.cancel_turn()
         for call in list(self._questions):
             call.cancel()
+        for stop in list(self._on_cancel):
+            stop()
         if not self._is_closed:
             await self._connection.peer.notify("session/cancel", v1.CancelNotification(self.id))
 
@@ -166,20 +225,28 @@ class Session:
 
     def _deliver(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> None:
         """Takes updates that arrived one after another: when this returns they are folded and in every queue."""
+        if self._skips_replay:
+            updates = [update for update in updates if type(update) not in _HISTORY]
+            if not updates:
+                return
         fold_all(self.state, updates)
+        self._heard_at = monotonic()
         turn = self._turn
-        if turn is not None and turn.inbox is not None:
-            turn.inbox.put(updates, share_bytes)
+        if turn is not None:
+            if turn.inbox is not None:
+                turn.inbox.put(updates, share_bytes)
         elif self._loading is not None:
             self._loading.put(updates, share_bytes)
+        elif self.state.is_after_cancel:
+            _log.debug("session %s: %d updates came after turn %d", self.id, len(updates), len(self.state.turns) - 1)
         if self._subscribers:
-            received = [Received(update, self._replaying) for update in updates]
+            is_late = turn is None and self.state.is_after_cancel
+            received = [Received(update, self._replaying, is_late) for update in updates]
             for inbox in self._subscribers:
                 inbox.put(received, share_bytes)
 
     def _start_turn(self, prompt: Sequence[v1.ContentBlock], *, has_reader: bool) -> RunningTurn:
-        if self._is_closed:
-            raise LocalProtocolError(f"session {self.id} is closed")
+        self._require_open()
         if self._turn is not None:
             raise LocalProtocolError(
                 f"a prompt already runs in session {self.id}; wait for it or cancel it before the next (rule 187)"
@@ -190,14 +257,18 @@ class Session:
             self._turn = None
             if response is not None:
                 self.state.end_turn(response.stop_reason, response.usage)
+            elif isinstance(error, ConnectionClosed):
+                self.state.lose_agent()
             else:
                 self.state.end_turn(None, UNSET)
-            turn.settle(response, error)
+            turn.settle(response, self._connection.explain(error))
 
         self._connection.peer.ask(
             "session/prompt", v1.PromptRequest(self.id, list(prompt)), v1.PromptResponse, settle, lane=self.id
         )
         self._replaying = "no"
+        self._skips_replay = False
+        self._heard_at = monotonic()
         self._turn = turn
         self.state.begin_turn(prompt)
         if has_reader:
@@ -215,13 +286,46 @@ class Session:
     def _end(self, reason: ConnectionClosed | None) -> None:
         """The session or its connection is over: readers take what is left, then stop."""
         self._is_closed = True
+        if reason is not None:
+            self._lost_by = reason
+            self.state.lose_agent()
         for inbox in self._subscribers:
             inbox.end(reason)
         self._subscribers.clear()
 
-    async def _call(self, method: str, params: object, confirm: Callable[[Any], None]) -> None:
+    def _rejoin(self, connection: Connection, *, skips_replay: bool) -> None:
+        """Goes on with another connection to the agent; with `skips_replay` what is known already is not told again."""
+        self._connection = connection
+        self._skips_replay = skips_replay
+
+    def _reopened(self) -> None:
+        self._is_closed = False
+        self._lost_by = None
+
+    async def _settled(self) -> None:
+        """Returns when a turn that was cancelled is over; what follows it must not mix with its end.
+
+        Raises: LocalProtocolError when the agent does not come to that end.
+        """
+        turn = self._turn
+        if turn is None or not turn.is_cancelling:
+            return
+        try:
+            async with asyncio.timeout(CANCEL_GRACE_SECONDS):
+                await turn.wait()
+        except TimeoutError:
+            raise LocalProtocolError(
+                f"the agent has not ended the cancelled turn of session {self.id}; wait for it, or close the connection"
+            ) from None
+
+    def _require_open(self) -> None:
+        if self._lost_by is not None:
+            raise self._lost_by
         if self._is_closed:
             raise LocalProtocolError(f"session {self.id} is closed")
+
+    async def _call(self, method: str, params: object, confirm: Callable[[Any], None]) -> None:
+        self._require_open()
         await self._connection.call(method, params, on_result=confirm)
 
 

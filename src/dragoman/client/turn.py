@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dragoman.errors import LocalProtocolError
+from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Sequence
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from dragoman.client.session import Session
     from dragoman.rpc import Inbox
-    from dragoman.schema import v1
 
 # A cancelled agent is given this long to answer before the caller goes on without it. Real agents need up to a
 # second; one that ignores cancel would otherwise hold its client for as long as the turn lasts.
@@ -60,10 +60,10 @@ class RunningTurn:
 class PromptTurn:
     """A prompt: iterate it for its updates, await it for its result, or use it as a context manager.
 
-    It is sent at the first of these. The iteration ends exactly after the turn's last update and raises what the
-    prompt failed with. Leaving the context manager, or being cancelled while awaiting, before the turn has ended
-    cancels it and waits for the agent's answer, bounded. A turn nobody holds any more goes on and only folds into
-    `session.state`.
+    It is sent at the first of these, once a cancelled turn before it is over. The iteration ends exactly after the
+    turn's last update and raises what the prompt failed with. Leaving the context manager, or being cancelled while
+    awaiting, before the turn has ended cancels it and waits for the agent's answer, bounded. A turn nobody holds any
+    more goes on and only folds into `session.state`.
     """
 
     def __init__(self, session: Session, prompt: Sequence[v1.ContentBlock]) -> None:
@@ -86,8 +86,14 @@ class PromptTurn:
         return running.response
 
     async def cancel(self) -> None:
-        """Asks the agent to stop; the turn then ends with the stop reason `cancelled`."""
-        if self._running is not None and not self._running.is_done:
+        """Asks the agent to stop; the turn then ends with the stop reason `cancelled`.
+
+        A prompt that was not sent yet never is, and one whose answer is already here keeps it.
+        """
+        if self._running is None:
+            self._running = RunningTurn()
+            self._running.settle(v1.PromptResponse("cancelled"), None)
+        elif not self._running.is_done:
             await self._session.cancel()
 
     def __await__(self) -> Generator[object, None, v1.PromptResponse]:
@@ -97,7 +103,11 @@ class PromptTurn:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, v1.SessionUpdate]:
-        running = self._running or self._start()
+        running = self._running
+        if running is None:
+            if self._session._turn is not None:
+                return self._first()
+            running = self._start()
         inbox = running.inbox
         if inbox is None:
             # It was awaited first and is iterated now: from here on it has a reader, or nothing more to read.
@@ -107,8 +117,7 @@ class PromptTurn:
         return inbox.__anext__()
 
     async def __aenter__(self) -> PromptTurn:
-        if self._running is None:
-            self._start()
+        await self._begin()
         return self
 
     async def __aexit__(
@@ -126,8 +135,17 @@ class PromptTurn:
         self._running = running = self._session._start_turn(self._prompt, has_reader=has_reader)
         return running
 
+    async def _begin(self, *, has_reader: bool = True) -> RunningTurn:
+        if self._running is None:
+            await self._session._settled()
+        return self._running or self._start(has_reader=has_reader)
+
+    async def _first(self) -> v1.SessionUpdate:
+        await self._begin()
+        return await self.__anext__()
+
     async def _finish(self) -> v1.PromptResponse:
-        running = self._running or self._start(has_reader=False)
+        running = await self._begin(has_reader=False)
         try:
             await running.wait()
         except asyncio.CancelledError:

@@ -1,8 +1,8 @@
 """What remains to be killed when this program ends without tidying up.
 
 Owns the list of living process groups, the exit hook, and one small shell beside this program that reads a pipe: when
-this program dies, even by `kill -9`, the pipe ends and the shell kills every group still on its list. It reaches
-grandchildren, which PDEATHSIG does not; it works wherever `/bin/sh` does; and nothing depends on which thread forked.
+this program dies, even by `kill -9`, the pipe ends and the shell kills every group still on its list, then what left
+its group but carries its marker. It reaches grandchildren, which PDEATHSIG does not; it works wherever `/bin/sh` does.
 The shell lives only while a child does. Knows nothing of event loops.
 """
 
@@ -22,18 +22,30 @@ from dragoman.process.sweep import Spare, sweep
 
 _log = logging.getLogger("dragoman.process")
 
-# Builtins only, so that nothing has to be found or started in the last moment. Signals a terminal or a supervisor sends
-# to everything must not remove the guard before it has done its work.
+# Groups are killed with builtins only, so that nothing has to be found or started in the last moment. Daemons need
+# `grep` and `/proc`, and a second look, because one that was just forking is missed by the first. Signals a terminal or
+# a supervisor sends to everything must not remove the guard before it has done its work.
 _SCRIPT: Final = """
 trap '' HUP INT QUIT TERM
-groups=
-while read -r verb group; do
+members=
+while read -r verb member; do
     kept=
-    for each in $groups; do [ "$each" = "$group" ] || kept="$kept $each"; done
-    [ "$verb" = + ] && kept="$kept $group"
-    groups=$kept
+    for each in $members; do [ "${each%%:*}" = "${member%%:*}" ] || kept="$kept $each"; done
+    [ "$verb" = + ] && kept="$kept $member"
+    members=$kept
 done
-for each in $groups; do kill -KILL "-$each"; done
+markers=
+for each in $members; do
+    kill -KILL "-${each%%:*}"
+    [ -n "${each#*:}" ] && markers="$markers -e ${each#*:}"
+done
+[ -n "$markers" ] || exit 0
+for look in 1 2; do
+    for place in $(grep -l -a -F $markers /proc/[0-9]*/environ); do
+        place=${place#/proc/}
+        kill -KILL "${place%/environ}"
+    done
+done
 """
 _DISMISS_SECONDS: Final = 2.0
 _REAP_SECONDS: Final = 2.0  # a process inside a dead device or network file system may never end
@@ -61,14 +73,14 @@ class Guard:
             self._members[group] = (marker, spare)
             if self._shell is None:
                 self._start()
-            self._tell(f"+ {group}\n")
+            self._tell(self._line(group))
 
     def forget(self, group: int) -> None:
         """`group` is gone. The last one takes the shell with it, so that no process and no descriptor stays."""
         with self._lock:
             if self._members.pop(group, None) is None:
                 return
-            self._tell(f"- {group}\n")
+            self._tell(f"- {group}:\n")
             if self._members:
                 return
             shell, pipe = self._shell, self._pipe
@@ -101,9 +113,14 @@ class Guard:
             _dismiss(shell, pipe)
             if self._members and not is_retry:
                 self._start()
-                self._tell("".join(f"+ {group}\n" for group in self._members), is_retry=True)
+                self._tell("".join(map(self._line, self._members)), is_retry=True)
         except BlockingIOError:
             _log.warning("the guard shell does not read; children may outlive this program if it is killed")
+
+    def _line(self, group: int) -> str:
+        """What the shell has to know. Which daemons are spared it could not judge, so there it looks for none."""
+        marker, spare = self._members[group]
+        return f"+ {group}:{'' if spare else marker}\n"
 
     def _start(self) -> None:
         read_end = write_end = -1

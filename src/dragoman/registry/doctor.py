@@ -140,6 +140,7 @@ class _Examination:
             what = [f"withholds {name}" for name in sorted(quirks.withhold)]
             what += [f"spares {word!r}" for word in quirks.spare]
             what += ["a missing file reads as empty"] if quirks.missing_file == "empty" else []
+            what += ["replays late"] if quirks.replays_late else []
             self._add("quirks", "note", f"{', '.join(what) or 'none'} ({quirks.evidence})")
         return self._found
 

@@ -1,7 +1,7 @@
 """What well-known agents need to run: where their program comes from, and what they want to know from the environment.
 
 Owns the table; `doctor.py` holds a machine against it. An agent that is not here is examined all the same, with less
-advice. Every row was run as the table says; the variables are those that made it work without a login.
+advice. The variables are advice too: an agent may know more of them, or be logged in.
 """
 
 from __future__ import annotations

@@ -23,6 +23,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """Words in the command line of daemons that other programs share, and that are left alone at the end."""
     missing_file: Literal["error", "empty"] = "error"
     """What reading a file that does not exist answers."""
+    replays_late: bool = False
+    """It answers `session/load` before it has replayed the history; its list of commands marks the end of that."""
     evidence: str = ""
     """The recording that shows the need, or the setting that asked for it."""
 
@@ -42,9 +44,10 @@ CAPABILITIES: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "termina
 KNOWN: Final = (
     Known(
         frozenset({"gemini", "gemini-cli", "@google/gemini-cli"}),
-        Quirks(withhold=frozenset({"fs.readTextFile"}), evidence="transcripts/gemini.jsonl"),
+        Quirks(withhold=frozenset({"fs.readTextFile"}), replays_late=True, evidence="transcripts/gemini.jsonl"),
         "it reads a file before it creates it and takes the answer that there is none for a failure, so it cannot "
-        "create files; without reading it uses its own, and writes through the client all the same",
+        "create files; without reading it uses its own, and writes through the client all the same; "
+        "a prompt sent right after session/load was answered would be mixed up with the history that still comes",
     ),
     Known(
         frozenset({"cline"}),

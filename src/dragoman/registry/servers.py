@@ -22,7 +22,7 @@ LONGEST_NAME: Final = 100
 _MEMBERS: Final = ("type", "command", "args", "env", "quirks", "id")
 # Members of editors that say nothing about how an agent is started.
 _FOREIGN: Final = ("default_mode", "default_model", "default_config_options", "favorite_models", "use_idea_mcp")
-_QUIRKS: Final = ("withhold", "spare", "missing_file")
+_QUIRKS: Final = ("withhold", "spare", "missing_file", "replays_late")
 EXAMPLE: Final = '{"command": "gemini", "args": ["--acp"]}'
 
 
@@ -137,6 +137,10 @@ def _quirks(document: Document, keys: tuple[Key, ...], value: Any) -> dict[str, 
             case "missing_file":
                 if part not in ("error", "empty"):
                     raise document.error('missing_file is "error" or "empty"', *keys, name)
+                given[name] = part
+            case "replays_late":
+                if not isinstance(part, bool):
+                    raise document.error("replays_late is true or false", *keys, name)
                 given[name] = part
             case _:
                 raise document.error(f"{name!r} is no quirk; known are {', '.join(_QUIRKS)}", *keys, name)

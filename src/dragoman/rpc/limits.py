@@ -40,6 +40,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     unknown_sessions: int = 64
     unknown_bytes: int = 1 * MIB
 
+    # Lines in a row that are no messages, after which a client gives its agent up: banners and warnings on stdout
+    # are a dozen lines, a program that is no agent writes without end.
+    noise_lines: int = 100
+
     # A sender gives the loop a turn after this many messages or this much time, whichever comes first: one turn
     # per message costs four times the throughput, none at all would leave a cancel unread.
     quantum: int = 32

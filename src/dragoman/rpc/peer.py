@@ -52,6 +52,8 @@ CANCEL_REQUEST = "$/cancel_request"
 # Every known writer puts the method into the first bytes of a line; where it stands later nothing is lost but speed.
 _MARK_BYTES = 128
 
+_NOISE_BYTES = 200  # of a line that is no message, for people to recognise it by
+
 
 class _CancelRequest(Struct, rename="camel"):
     request_id: int | str | None
@@ -88,8 +90,12 @@ class Peer:
         *,
         limits: Limits = DEFAULT_LIMITS,
         observers: Sequence[Observer] = (),
+        noise_limit: int | None = None,
     ) -> None:
         self.limits = limits
+        self.noise_lines = 0
+        self._noise_limit = noise_limit
+        self._noise_run = 0
         self.observers = Observers(observers)
         self._is_observed = bool(observers)
         self.flow = Flow(limits, transport.pause_reading, transport.resume_reading)
@@ -97,6 +103,7 @@ class Peer:
         self.post = self.outbox.post
         self.breathe = self.outbox.breathe
         self.closed_by: ConnectionClosed | None = None
+        self.is_closed_here = False
         self._transport = transport
         self._role = role
         self._framer = Framer(limits.message_bytes)
@@ -126,6 +133,7 @@ class Peer:
 
     async def close(self, reason: str = "this side closed the connection") -> None:
         """Ends the connection: what was sent still leaves, what runs is cancelled, who waits is told."""
+        self.is_closed_here = self.is_closed_here or self.closed_by is None
         self._finish(ConnectionClosed(reason))
         await self.wait_closed()
 
@@ -250,6 +258,7 @@ class Peer:
             if self._is_observed:
                 for line in lines:
                     self.observers.received(line)
+            self._noise_run = 0
             self._role.on_hot(run, sum(map(len, lines)))
         return len(run)
 
@@ -258,14 +267,16 @@ class Peer:
         message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
         if self._is_observed:
             self.observers.received(frame if isinstance(frame, bytes) else frame.head)
+        if isinstance(message, Malformed):
+            self._complain(message, is_whole=isinstance(frame, bytes))
+            return 1
+        self._noise_run = 0
         if isinstance(message, Response):
             self._settle(message)
         elif isinstance(message, Request):
             self._serve(message)
-        elif isinstance(message, Notification):
-            self._notified(message)
         else:
-            self._complain(message)
+            self._notified(message)
         return 1
 
     def _settle(self, message: Response) -> None:
@@ -333,9 +344,12 @@ class Peer:
         if call is not None and not call.is_cancelled:
             call.cancel()
 
-    def _complain(self, malformed: Malformed) -> None:
+    def _complain(self, malformed: Malformed, *, is_whole: bool) -> None:
         """Answers what cannot be read, if anybody can use the answer; the connection lives."""
-        _log.warning("skipped a malformed line: %s", malformed.why)
+        if is_whole and malformed.kind == "unknown":
+            self._count_noise(malformed)
+        else:
+            _log.warning("skipped a malformed line: %s", malformed.why)
         if malformed.kind == "response":
             pending = self._pending.pop(malformed.id, None) if type(malformed.id) is int else None
             if pending is not None and not pending.is_abandoned:
@@ -349,6 +363,23 @@ class Peer:
             if now - self._complained_at >= 1.0 and not self.outbox.is_full:
                 self._complained_at = now
                 self.outbox.send(write_error(None, malformed.code, malformed.why))
+
+    def _count_noise(self, malformed: Malformed) -> None:
+        """Banners and warnings on stdout: worth one line in the log, and no more than a few of them in a row."""
+        self.noise_lines += 1
+        self._noise_run += 1
+        text = repr(malformed.raw[:_NOISE_BYTES].decode(errors="backslashreplace"))[1:-1][:_NOISE_BYTES]
+        _log.log(
+            logging.WARNING if self.noise_lines == 1 else logging.DEBUG,
+            "skipped a line that is no message, further ones are only counted (%s): %s",
+            malformed.why,
+            text,
+        )
+        if self._noise_limit is not None and self._noise_run == self._noise_limit + 1:
+            self._give_up(
+                f"the peer does not speak the protocol: {self._noise_run} lines in a row are no messages, "
+                f"the last one is: {text}"
+            )
 
     def _reporter(self, method: str) -> Callable[[Loss], None]:
         return lambda loss: self.observers.lost(method, loss)

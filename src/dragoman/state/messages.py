@@ -142,8 +142,8 @@ def _begin(state: SessionState, kind: type[Chunk], message_id: str | None) -> Me
 
 
 def _enter_turn(state: SessionState, message: Message) -> None:
-    """Its text counts for the running turn, or, late, for the turn that already has it."""
+    """Its text counts for the running turn, or, late, for the turn that was cancelled or already has it."""
     span = message._span
-    turn = state._running or (span._turn if span is not None else None)
+    turn = state._running or state._late or (span._turn if span is not None else None)
     if turn is not None:
         turn._enter(message)

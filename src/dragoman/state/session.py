@@ -46,6 +46,7 @@ class SessionState:
         "_compactions",
         "_config_options",
         "_cost",
+        "_late",
         "_messages",
         "_meta",
         "_mode",
@@ -98,6 +99,7 @@ class SessionState:
         self._meta: dict[str, Any] | None = None
         self._turns: list[TurnState] = []
         self._running: TurnState | None = None
+        self._late: TurnState | None = None  # a cancelled turn, until the next one begins
 
     @property
     def revision(self) -> int:
@@ -138,6 +140,11 @@ class SessionState:
     def is_running(self) -> bool:
         """A turn has begun and not ended."""
         return self._running is not None
+
+    @property
+    def is_after_cancel(self) -> bool:
+        """The last turn was cancelled and no other has begun: what an agent says now, it says too late."""
+        return self._late is not None
 
     @property
     def tool_calls(self) -> Mapping[str, ToolCallState]:
@@ -245,6 +252,7 @@ class SessionState:
         if self._running is not None:
             raise LocalProtocolError("a turn of this session is running: end it before the next one begins")
         messages.close_open(self)
+        self._late = None
         turn = TurnState(len(self._turns), tuple(prompt), len(self._timeline))
         self._turns.append(turn)
         self._running = turn
@@ -259,7 +267,7 @@ class SessionState:
             self._revision += 1
 
     def end_turn(self, stop_reason: v1.StopReason | None, usage: v1.Usage | UnsetType | None = None) -> TurnState:
-        """Mark the prompt's answer; None for a turn that broke off without one (an error, a lost agent).
+        """Mark the prompt's answer; None for a turn that broke off without one.
 
         Raises: LocalProtocolError when no turn runs.
         """
@@ -270,7 +278,12 @@ class SessionState:
             # Nothing will finish these any more; left alone they would look busy for ever. After any other reason an
             # unfinished call is one that goes on in the background.
             tools.cancel_unfinished(self, turn._start)
-        messages.close_open(self)
+        if stop_reason == "cancelled":
+            # What is still on its way belongs to this turn, and continues the message it was part of.
+            self._open._absorb()
+            self._late = turn
+        else:
+            messages.close_open(self)
         turn._end = len(self._timeline)
         turn._is_running = False
         turn._stop_reason = stop_reason
@@ -278,6 +291,14 @@ class SessionState:
         self._running = None
         self._revision += 1
         return turn
+
+    def lose_agent(self) -> None:
+        """Mark that the agent is gone: the running turn breaks off, and what it worked on has failed."""
+        tools.fail_unfinished(self)
+        if self._running is not None:
+            self._running._is_lost = True
+            self.end_turn(None)
+        self._revision += 1
 
     def note_permission(self, tool_call: v1.ToolCallPatch) -> ToolCallState:
         """Take what a permission request says of its tool call: some agents announce it nowhere else."""
@@ -290,7 +311,8 @@ class SessionState:
 
     @property
     def _turn_index(self) -> int | None:
-        return None if self._running is None else self._running._index
+        turn = self._running or self._late
+        return None if turn is None else turn._index
 
 
 def fold(state: SessionState, update: v1.SessionUpdate) -> SessionState:

@@ -65,6 +65,8 @@ def upsert(state: SessionState, call: ToolCall | ToolCallPatch) -> ToolCallState
         known = ToolCallState(call.tool_call_id, len(state._timeline), state._turn_index)
         state._timeline.append(known)
         changes = _changes(call)
+        if state._late is not None and changes.get("status") not in FINISHED:
+            changes["is_cancelled"] = True  # begun by a turn that is over
     else:
         changes = _changes(call)
         changes["revision"] = known.revision + 1
@@ -79,6 +81,13 @@ def cancel_unfinished(state: SessionState, start: int) -> None:
     for item in state._timeline[start:]:
         if type(item) is ToolCallState and item.is_running:
             _put(state, replace(item, is_cancelled=True, revision=item.revision + 1))
+
+
+def fail_unfinished(state: SessionState) -> None:
+    """The agent is lost, and with it everything it worked on, in the background too."""
+    for call in list(state._tools.values()):
+        if call.is_running:
+            _put(state, replace(call, status="failed", revision=call.revision + 1))
 
 
 def _put(state: SessionState, call: ToolCallState) -> ToolCallState:

@@ -34,6 +34,7 @@ class TurnState:
         "_echoed",
         "_end",
         "_index",
+        "_is_lost",
         "_is_running",
         "_is_stale",
         "_prompt",
@@ -54,6 +55,7 @@ class TurnState:
         self._start = start
         self._end: int | None = None
         self._is_running = True
+        self._is_lost = False
         self._stop_reason: StopReason | None = None
         self._usage: Usage | None = None
         self._spans: list[Span] = []
@@ -84,6 +86,11 @@ class TurnState:
         return self._stop_reason
 
     @property
+    def is_lost(self) -> bool:
+        """True if the agent was lost in the middle of it: it may have done anything, or nothing."""
+        return self._is_lost
+
+    @property
     def usage(self) -> Usage | None:
         """The tokens reported with the answer."""
         return self._usage
@@ -107,6 +114,11 @@ class TurnState:
     def messages(self) -> tuple[Message, ...]:
         """The agent's messages that spoke in this turn."""
         return tuple(span._message for span in self._spans)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What each of `messages` said in this turn."""
+        return tuple(span._message.text[span._start : span._end] for span in self._spans)
 
     @property
     def text(self) -> str:

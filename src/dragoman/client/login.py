@@ -1,0 +1,193 @@
+"""Logging in: what the ways are, how one is taken, and how work that was refused goes on afterwards.
+
+Owns the three kinds of login method and the rule that a refused call is tried once more after one login. Does not ask
+anybody: `choose` does. The terminal is handed over by `dragoman.process`; the protocol's own call is `authenticate`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from msgspec import Struct
+
+from dragoman.errors import AuthRequired, ConfigError, DragomanError, LoginFailed, RequestError
+from dragoman.schema import Unknown, v1
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from typing import TypeAlias
+
+    from dragoman.client.remote import RemoteAgent
+
+    ChooseLogin: TypeAlias = Callable[[Sequence["LoginMethod"], AuthRequired], Awaitable["LoginMethod | None"]]
+    RunInTerminal: TypeAlias = Callable[..., Awaitable[int]]
+
+T = TypeVar("T")
+
+# Where agents put a terminal login before the protocol had a type for it (copilot, kimi-cli, and others still do).
+_LEGACY = "terminal-auth"
+
+
+class LoginMethod(Struct, frozen=True):
+    """One way to log in, as a person can be shown it.
+
+    `agent`: the agent does it, when told `authenticate`. `terminal`: `argv` is run on the user's terminal, with `env`
+    added; show it first, some agents name a program of their own. `environment`: `variables` have to be set for the
+    agent before it is started. `unknown`: a kind this version does not know.
+    """
+
+    id: str
+    name: str
+    kind: Literal["agent", "terminal", "environment", "unknown"]
+    description: str = ""
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    variables: tuple[str, ...] = ()
+
+
+def login_methods(
+    offered: Sequence[v1.AuthMethod], command: Sequence[str | os.PathLike[str]] = ()
+) -> tuple[LoginMethod, ...]:
+    """What the agent offers, for an agent that was started by `command`.
+
+    A terminal login is that same command with the method's arguments appended (rule 71); without a command, as for
+    an agent on another machine, there is nothing to run.
+    """
+    return tuple(_read(method, tuple(map(str, command))) for method in offered)
+
+
+def _read(method: v1.AuthMethod, command: tuple[str, ...]) -> LoginMethod:
+    if isinstance(method, Unknown):
+        return _read_unknown(method.raw)
+    description = method.description or ""
+    if isinstance(method, v1.AuthMethodTerminal):
+        argv = (*command, *method.args_or_default) if command else ()
+        return LoginMethod(method.id, method.name, "terminal", description, argv, dict(method.env_or_default))
+    # An agent that was not started here has no say in what is.
+    legacy = _read_legacy(method.meta) if command else None
+    if legacy is not None:
+        argv, env = legacy
+        return LoginMethod(method.id, method.name, "terminal", description, argv, env)
+    return LoginMethod(method.id, method.name, "agent", description)
+
+
+def _read_legacy(meta: Any) -> tuple[tuple[str, ...], dict[str, str]] | None:
+    """`{"command": "/path/kimi", "args": ["login"], "env": {}, "label": "...", "type": "terminal"}` in recordings."""
+    form = meta.get(_LEGACY) if isinstance(meta, dict) else None
+    if not isinstance(form, dict) or not isinstance(form.get("command"), str) or not form["command"]:
+        return None
+    args, env = form.get("args") or [], form.get("env") or {}
+    if not isinstance(args, list) or not isinstance(env, dict):
+        return None
+    if not all(isinstance(part, str) for part in (*args, *env, *env.values())):
+        return None
+    return (form["command"], *args), env
+
+
+def _read_unknown(raw: Mapping[str, Any]) -> LoginMethod:
+    def text(name: str) -> str:
+        value = raw.get(name)
+        return value if isinstance(value, str) else ""
+
+    variables: tuple[str, ...] = ()
+    if text("type") == "env_var" and isinstance(raw.get("vars"), list):
+        names = [each.get("name") for each in raw["vars"] if isinstance(each, dict)]
+        variables = tuple(name for name in names if isinstance(name, str))
+    kind: Literal["environment", "unknown"] = "environment" if variables else "unknown"
+    return LoginMethod(text("id"), text("name") or text("id"), kind, text("description"), variables=variables)
+
+
+async def terminal_login(
+    command: Sequence[str | os.PathLike[str]],
+    method: v1.AuthMethod | LoginMethod,
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    run: RunInTerminal | None = None,
+) -> None:
+    """Runs a terminal login of the agent that `command` starts, on the user's terminal, until it exits.
+
+    `env` is what the agent itself is started with; the method's own variables are laid over it (rule 71). Connect
+    again afterwards (rule 73). `run(argv, cwd=..., env=...)` replaces the terminal.
+
+    Raises: LoginFailed unless the program exits with 0 (rule 72), or when there is no terminal or no such program.
+    """
+    known = method if isinstance(method, LoginMethod) else _read(method, tuple(map(str, command)))
+    if known.kind != "terminal" or not known.argv:
+        raise LoginFailed(f"login method {known.id!r} cannot be run in a terminal here", method_id=known.id)
+    if run is None:
+        from dragoman.process.foreground import run_in_foreground
+
+        run = run_in_foreground
+    try:
+        returncode = await run(known.argv, cwd=cwd, env={**(env or {}), **known.env})
+    except DragomanError as error:
+        advice = "" if isinstance(error, ConfigError) else f"; run this in a terminal: {_line(known.argv)}"
+        raise LoginFailed(f"{error}{advice}", method_id=known.id) from error
+    if returncode != 0:
+        how = f"was ended by signal {-returncode}" if returncode < 0 else f"exited with code {returncode}"
+        raise LoginFailed(f"the login {_line(known.argv)} {how}", method_id=known.id, returncode=returncode)
+
+
+async def with_login(
+    connect: Callable[[], AbstractAsyncContextManager[RemoteAgent]],
+    work: Callable[[RemoteAgent], Awaitable[T]],
+    *,
+    choose: ChooseLogin,
+    command: Sequence[str | os.PathLike[str]] = (),
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    run: RunInTerminal | None = None,
+) -> T:
+    """Connects, does `work`, and if the agent wants a login for it (-32000, whenever that comes), logs in and does it
+    once more from the start; so `work` must be something that can be.
+
+    `choose` is given the methods and the refusal, and returns one or None. After a login by the agent itself the
+    same connection goes on; for one in a terminal the agent is ended first and connected to again (rule 73).
+    `command`, `cwd` and `env` are those the agent is started with.
+
+    Raises: AuthRequired when nobody chose; LoginFailed when the login did not succeed, or did and the agent wants
+    one still; what `connect` and `work` raise.
+    """
+    async with connect() as agent:
+        try:
+            return await work(agent)
+        except AuthRequired as refused:
+            method = await choose(login_methods(refused.methods, command), refused)
+            if method is None:
+                raise
+        if method.kind != "terminal":
+            await _authenticate(agent, method)
+            return await _again(agent, work, method)
+    await terminal_login(command, method, cwd=cwd, env=env, run=run)
+    async with connect() as agent:
+        return await _again(agent, work, method)
+
+
+async def _authenticate(agent: RemoteAgent, method: LoginMethod) -> None:
+    if method.kind == "environment":
+        names = ", ".join(method.variables)
+        raise LoginFailed(f"set {names} in the agent's environment and start it again", method_id=method.id)
+    if method.kind == "unknown":
+        raise LoginFailed(f"login method {method.id!r} is of a kind this version does not know", method_id=method.id)
+    try:
+        await agent.authenticate(method.id)
+    except RequestError as error:
+        raise LoginFailed(f"the login {method.name!r} failed: {error}", method_id=method.id) from error
+
+
+async def _again(agent: RemoteAgent, work: Callable[[RemoteAgent], Awaitable[T]], method: LoginMethod) -> T:
+    try:
+        return await work(agent)
+    except AuthRequired as error:
+        # One real agent says yes to every authenticate.
+        why = f"the login {method.name!r} seemed to succeed, but the agent wants one still: {error.message}"
+        raise LoginFailed(why, method_id=method.id) from error
+
+
+def _line(argv: Sequence[str]) -> str:
+    import shlex
+
+    return shlex.join(argv)

@@ -1,0 +1,400 @@
+"""Keeps an agent alive: starts it again when it ends, opens its sessions again, and knows when to stop.
+
+Owns when a restart happens and what users are told of it; how an agent is started and reached is `connect.py`. A prompt
+is never sent again by itself: nobody knows what the lost agent had done. A restart does not wait for the old process to
+end well: its tree is taken down beside it, within bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from msgspec import Struct
+
+from dragoman.client.connect import spawn
+from dragoman.client.remote import Loading
+from dragoman.errors import AuthRequired, ConfigError, ConnectionClosed, CrashLoop, DragomanError, ProtocolError
+from dragoman.schema import UNSET, v1
+from dragoman.schema.gates import is_advertised
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from typing import Unpack
+
+    from dragoman.client.connect import ClientOptions
+    from dragoman.client.remote import RemoteAgent
+    from dragoman.client.session import Session
+    from dragoman.process import Spare
+
+_log = logging.getLogger("dragoman.client")
+
+# A replay of a long history takes its time; an agent that does not answer at all must not keep the others waiting.
+REOPEN_SECONDS: Final = 60.0
+
+
+class RestartPolicy(Struct, frozen=True, kw_only=True):
+    """When a lost agent is started again; the numbers are those of editors and their language servers."""
+
+    # Doubled with each loss, and the first again once an agent has lived for `within_seconds`.
+    first_seconds: float = 1.0
+    most_seconds: float = 30.0
+    # So many losses in so much time are a loop, which is left to a person.
+    losses: int = 5
+    within_seconds: float = 180.0
+
+
+class Restarts:
+    """An agent's ends so far, and what follows from them for the next start. The caller has the clock."""
+
+    def __init__(self, policy: RestartPolicy) -> None:
+        self._policy = policy
+        self._lost_at: list[float] = []
+        self._next_seconds = policy.first_seconds
+
+    def lost(self, now: float, lived_seconds: float) -> float | None:
+        """How long to wait before the next start; None to give up."""
+        policy = self._policy
+        self._lost_at = [at for at in self._lost_at if now - at < policy.within_seconds]
+        self._lost_at.append(now)
+        if len(self._lost_at) >= policy.losses:
+            return None
+        if lived_seconds >= policy.within_seconds:
+            self._next_seconds = policy.first_seconds
+        seconds = self._next_seconds
+        self._next_seconds = min(2 * seconds, policy.most_seconds)
+        return seconds
+
+
+class Clock(Protocol):
+    """What a supervisor knows of time."""
+
+    def now(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class _RealClock:
+    def now(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RestartNote(Struct, frozen=True):
+    """What users should see: the agent was lost, is back, or stays down; a session is open again, or is not."""
+
+    kind: Literal["lost", "restarted", "reopened", "not_reopened", "stopped"]
+    text: str
+    session: Session | None = None
+    error: Exception | None = None
+
+
+@asynccontextmanager
+async def supervise(
+    *command: str | os.PathLike[str],
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    spare: Spare = (),
+    on_stderr: Callable[[bytes], None] | None = None,
+    policy: RestartPolicy | None = None,
+    clock: Clock | None = None,
+    on_note: Callable[[RestartNote], None] | None = None,
+    **options: Unpack[ClientOptions],
+) -> AsyncIterator[Supervised]:
+    """Starts an agent like `spawn` does, and starts it again whenever it ends by itself.
+
+    Sessions that were open are opened again, by resume where the agent has it, else by load: the same `Session`
+    objects go on, with the state they had; a replayed history is not told twice. Their running turns have failed and
+    stay so. `on_note` hears of every step.
+
+    Raises: what `spawn` does, for the first start; an agent that never ran is not tried again.
+    """
+
+    def start() -> AbstractAsyncContextManager[RemoteAgent]:
+        return spawn(*command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr, **options)
+
+    supervised = Supervised(start, policy or RestartPolicy(), clock or _RealClock(), on_note)
+    try:
+        await supervised.restart()
+        yield supervised
+    finally:
+        await supervised._close()
+
+
+class Supervised:
+    """An agent that is started again when it ends."""
+
+    def __init__(
+        self,
+        start: Callable[[], AbstractAsyncContextManager[RemoteAgent]],
+        policy: RestartPolicy,
+        clock: Clock,
+        on_note: Callable[[RestartNote], None] | None,
+    ) -> None:
+        self._start = start
+        self._policy = policy
+        self._clock = clock
+        self._on_note = on_note
+        self._restarts = Restarts(policy)
+        self._started_at = clock.now()
+        self._life: _Life | None = None
+        self._lives: set[_Life] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._lost: dict[str, Session] = {}
+        self._is_up = False
+        self._stopped_by: ConnectionClosed | None = None
+        self._decided = asyncio.Event()
+
+    @property
+    def is_up(self) -> bool:
+        """The agent runs and its sessions are open."""
+        return self._is_up
+
+    async def agent(self) -> RemoteAgent:
+        """The agent as it runs now, with its sessions open; waits while it is being started again.
+
+        Raises: CrashLoop when it was given up; ConnectionClosed when this program closed it.
+        """
+        while True:
+            await self._decided.wait()
+            agent = None if self._life is None else self._life.agent
+            if self._is_up and agent is not None and agent.is_open:
+                return agent
+            if self._stopped_by is not None:
+                raise self._stopped_by
+            await asyncio.sleep(0)  # it ended just now; the keeper is next
+
+    async def restart(self) -> RemoteAgent:
+        """Starts the agent at once, after a login or after it was given up; one that runs is ended for it.
+
+        Raises: what `spawn` does. It is then not tried again.
+        """
+        await self._dismiss_keeper()
+        self._restarts = Restarts(self._policy)
+        self._is_up = False
+        self._decided.clear()
+        if self._life is not None:
+            self._life.end()
+            self._take_sessions(await asyncio.shield(self._life.lost))
+        self._stopped_by = None
+        try:
+            agent = await self._bring_up()
+        except DragomanError as error:
+            self._stopped_by = ConnectionClosed(f"the agent did not start: {error}")
+            self._decided.set()
+            raise
+        self._keeper = asyncio.create_task(self._keep(), name="dragoman-supervisor")
+        return agent
+
+    async def _keep(self) -> None:
+        try:
+            await self._keep_alive()
+        except Exception as error:
+            _log.exception("the supervisor failed")
+            self._stop(CrashLoop(f"the agent is not started again: {error!r}", error))
+
+    async def _keep_alive(self) -> None:
+        while self._life is not None:
+            loss = await asyncio.shield(self._life.lost)
+            self._take_sessions(loss)
+            self._is_up = False
+            self._decided.clear()
+            if loss.is_ours:
+                self._stop(loss.reason)
+                return
+            if not await self._recover(loss.reason):
+                return
+
+    async def _recover(self, error: DragomanError) -> bool:
+        """Starts until one start succeeds; False when there is no use in more of it."""
+        while True:
+            now = self._clock.now()
+            seconds = self._restarts.lost(now, now - self._started_at)
+            if seconds is None:
+                times = f"{self._policy.losses} times within {self._policy.within_seconds:g} seconds"
+                self._stop(
+                    CrashLoop(f"the agent was lost {times} and is not started again; the last time: {error}", error)
+                )
+                return False
+            self._note("lost", f"{error}; it is started again in {seconds:g} s", error=error)
+            await self._clock.sleep(seconds)
+            try:
+                await self._bring_up()
+            except (ConfigError, ProtocolError) as final:  # the next start would end in the same way
+                self._stop(CrashLoop(f"the agent cannot be started again: {final}", final))
+                return False
+            except DragomanError as again:
+                error = again
+            else:
+                return True
+
+    async def _bring_up(self) -> RemoteAgent:
+        is_first = self._life is None
+        self._started_at = self._clock.now()
+        self._life = life = _Life(self._start)
+        self._lives.add(life)
+        life.task.add_done_callback(lambda _: self._lives.discard(life))
+        agent = await life.begin()
+        for session in list(self._lost.values()):
+            await self._reopen(agent, session)
+        if agent.closed_by is not None:
+            self._take_sessions(await asyncio.shield(life.lost))
+            raise agent.closed_by
+        if not is_first:
+            self._note("restarted", "the agent runs again")
+        self._is_up = True
+        self._decided.set()
+        return agent
+
+    async def _reopen(self, agent: RemoteAgent, session: Session) -> None:
+        error: Exception | None = None
+        for method in _ways_back(agent):
+            error = await _reopen_by(method, agent, session)
+            if error is None or isinstance(error, ConnectionClosed | AuthRequired):
+                break
+        else:
+            error = error or DragomanError("the agent can neither resume nor load a session")
+        if isinstance(error, ConnectionClosed):
+            return  # it comes again with the next agent
+        if not isinstance(error, AuthRequired):  # after a login it can be tried again
+            del self._lost[session.id]
+        if error is None:
+            self._note("reopened", f"session {session.id} is open again", session=session)
+        else:
+            self._note("not_reopened", f"session {session.id} is lost: {error}", session=session, error=error)
+
+    def _take_sessions(self, loss: _Loss) -> None:
+        self._lost.update({session.id: session for session in loss.sessions})
+
+    def _stop(self, why: ConnectionClosed) -> None:
+        self._stopped_by = why
+        self._decided.set()
+        self._note("stopped", why.reason, error=why)
+
+    def _note(
+        self,
+        kind: Literal["lost", "restarted", "reopened", "not_reopened", "stopped"],
+        text: str,
+        *,
+        session: Session | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        _log.log(logging.INFO if error is None else logging.WARNING, "%s", text)
+        if self._on_note is not None:
+            try:
+                self._on_note(RestartNote(kind, text, session, error))
+            except Exception:  # whoever listens must not be able to stop the supervisor
+                _log.exception("the listener for restarts failed")
+
+    async def _dismiss_keeper(self) -> None:
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+
+    async def _close(self) -> None:
+        await self._dismiss_keeper()
+        for life in self._lives:
+            life.end()
+        if self._lives:
+            await asyncio.wait([life.task for life in self._lives])
+
+
+class _Loss(Struct):
+    """The end of a life: why, what was open, and whether this program wanted it."""
+
+    reason: ConnectionClosed
+    sessions: list[Session]
+    is_ours: bool
+
+
+class _Life:
+    """One run of the agent, from its start until its whole tree is gone; a task of its own, so that nobody waits."""
+
+    def __init__(self, start: Callable[[], AbstractAsyncContextManager[RemoteAgent]]) -> None:
+        loop = asyncio.get_running_loop()
+        self.agent: RemoteAgent | None = None
+        self.lost: asyncio.Future[_Loss] = loop.create_future()
+        self._begun: asyncio.Future[None] = loop.create_future()
+        self._error: Exception | None = None
+        self._is_ended = asyncio.Event()
+        self.task = asyncio.create_task(self._run(start), name="dragoman-agent-life")
+
+    async def begin(self) -> RemoteAgent:
+        """The agent once it is initialized. Raises: why it is not."""
+        try:
+            await asyncio.shield(self._begun)
+        except asyncio.CancelledError:
+            self.end()
+            raise
+        if self.agent is None:
+            assert self._error is not None
+            raise self._error
+        return self.agent
+
+    def end(self) -> None:
+        """Close the connection and end the process; `lost` is told at once, `task` ends when everything is gone."""
+        self._is_ended.set()
+        if self.agent is None:
+            self.task.cancel()
+
+    async def _run(self, start: Callable[[], AbstractAsyncContextManager[RemoteAgent]]) -> None:
+        try:
+            async with start() as agent:
+                connection = agent._connection
+                connection.when_lost = self._on_lost
+                if connection.peer.closed_by is not None:
+                    raise connection.peer.closed_by
+                self.agent = agent
+                self._begun.set_result(None)
+                await self._is_ended.wait()
+        except Exception as error:
+            self._error = error
+            if self.agent is not None:
+                _log.exception("the end of an agent failed")
+        finally:
+            if not self._begun.done():
+                self._begun.set_result(None)
+            if not self.lost.done():
+                self.lost.set_result(_Loss(ConnectionClosed(str(self._error or "it was ended")), [], is_ours=True))
+
+    def _on_lost(self, reason: ConnectionClosed, sessions: list[Session]) -> None:
+        if not self.lost.done():
+            is_ours = self.agent is not None and self.agent._connection.peer.is_closed_here
+            self.lost.set_result(_Loss(reason, sessions, is_ours))
+        self._is_ended.set()
+
+
+def _ways_back(agent: RemoteAgent) -> list[str]:
+    """Resume first: it repeats nothing. Some agents advertise it and do not have it, so load may follow."""
+    gates = {"session/resume": "sessionCapabilities.resume", "session/load": "loadSession"}
+    return [method for method, gate in gates.items() if is_advertised(agent.capabilities, gate)]
+
+
+async def _reopen_by(method: str, agent: RemoteAgent, session: Session) -> Exception | None:
+    kind = v1.ResumeSessionRequest if method == "session/resume" else v1.LoadSessionRequest
+    params = kind(
+        session_id=session.id,
+        cwd=session.cwd,
+        mcp_servers=session.mcp_servers,
+        additional_directories=session.additional_directories or UNSET,
+    )
+    connection = agent._connection
+    session._rejoin(connection, skips_replay=method == "session/load")
+    try:
+        async with asyncio.timeout(REOPEN_SECONDS):
+            await Loading(connection, method, params, session)
+    except TimeoutError:
+        connection.sessions.pop(session.id, None)
+        return DragomanError(f"{method} was not answered within {REOPEN_SECONDS:g} seconds")
+    except DragomanError as error:
+        return error
+    session._reopened()
+    return None

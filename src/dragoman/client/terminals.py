@@ -1,0 +1,292 @@
+"""Runs an agent's commands on this machine: the service behind `terminal/*`.
+
+Owns who may use which terminal, how many there may be, and that none outlives its session. Whether a command may run
+at all is asked of `consent` before anything else happens; how it runs belongs to `dragoman.process`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
+
+from dragoman.errors import ConfigError, DragomanError, RequestError
+from dragoman.process.command import child_environment, resolve_command
+from dragoman.process.terminal import CEILING_BYTES, COLUMNS, ROWS, Terminal
+from dragoman.schema import v1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from typing import Any
+
+    from dragoman.client.connection import Connection
+    from dragoman.client.session import Session
+    from dragoman.policy import Request
+    from dragoman.process.sweep import Spare
+
+MOST_TERMINALS: Final = 64  # of one session: a descriptor and a process each, and no agent seen uses more than three
+_REMEMBERED: Final = 256  # released terminals that can still be looked at, each with the last
+_REMEMBERED_BYTES: Final = 64 << 10
+# Variables that say how output looks, never what runs; a command with others is judged with them in front of it.
+_HARMLESS: Final = re.compile(
+    r"(CI|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLORTERM|TERM|COLUMNS|LINES|TZ|LANG|LANGUAGE|LC_[A-Z]+"
+    r"|PYTHONUNBUFFERED|GIT_TERMINAL_PROMPT)=[\w.:+/@-]*|(GIT_|MAN)?PAGER=(cat)?|SHELL=/(usr/)?bin/(ba|da|z)?sh"
+)
+
+
+class AsksConsent(Protocol):
+    """Says whether something may be done: returns, or raises RequestError."""
+
+    async def check(self, request: Request, session: Session, /) -> None: ...
+
+
+class Look(Struct, frozen=True):
+    """What a terminal shows at one moment. `command` is the line as a person would have typed it."""
+
+    terminal_id: str
+    session_id: str
+    command: str
+    cwd: str
+    text: str
+    is_truncated: bool
+    is_running: bool
+    is_released: bool
+    exit_code: int | None
+    signal: str | None
+
+
+class _Owned:
+    """A terminal and whose it is."""
+
+    __slots__ = ("command", "connection", "cwd", "session_id", "terminal")
+
+    def __init__(self, terminal: Terminal, session: Session, command: str, cwd: str) -> None:
+        self.terminal = terminal
+        self.session_id = session.id
+        # A session's id means something on its connection only.
+        self.connection: Connection = session._connection
+        self.command = command
+        self.cwd = cwd
+
+    def belongs_to(self, session: Session) -> bool:
+        return self.session_id == session.id and self.connection is session._connection
+
+
+class LocalTerminals:
+    """Terminals on this machine, of any number of sessions.
+
+    `consent` is asked before a command runs; None means that every command an agent names is run. `on_output` sees raw
+    output as it comes. `kept_variables` names variables that commands may see besides the usual ones.
+    """
+
+    def __init__(
+        self,
+        *,
+        consent: AsksConsent | None,
+        pty: bool = True,
+        columns: int = COLUMNS,
+        rows: int = ROWS,
+        on_output: Callable[[str, Session, bytes], None] | None = None,
+        kept_variables: Collection[str] = (),
+        most_terminals: int = MOST_TERMINALS,
+        ceiling_bytes: int = CEILING_BYTES,
+        spare: Spare = (),
+    ) -> None:
+        self._consent = consent
+        self._pty = pty
+        self._columns = columns
+        self._rows = rows
+        self._on_output = on_output
+        self._kept_variables = kept_variables
+        self._most_terminals = most_terminals
+        self._ceiling_bytes = ceiling_bytes
+        self._spare = spare
+        self._owned: dict[str, _Owned] = {}
+        self._released: dict[str, Look] = {}
+
+    # What agents ask for
+
+    async def create(self, request: v1.CreateTerminalRequest, session: Session) -> str:
+        added = {variable.name: variable.value for variable in request.env_or_default}
+        env = child_environment(added, kept=self._kept_variables)
+        cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
+        argv, is_shell = resolve_command(request.command, request.args_or_default, env, cwd)
+        line = request.command if is_shell else shlex.join(argv)
+        if self._consent is not None:
+            await self._consent.check(_described(argv, line, is_shell, added, cwd, session), session)
+        # The session may have ended while somebody was asked.
+        if session._is_closed:
+            raise RequestError.not_found("The session has ended", {"sessionId": session.id})
+        if len(self._of(session)) >= self._most_terminals:
+            raise RequestError.internal_error(
+                f"This session has {self._most_terminals} terminals already; release one before the next"
+            )
+        terminal_id = f"term-{os.urandom(8).hex()}"
+        terminal = self._start(terminal_id, argv, cwd, env, request, session)
+        self._owned[terminal_id] = _Owned(terminal, session, line, cwd)
+        return terminal_id
+
+    async def output(self, request: v1.TerminalOutputRequest, session: Session) -> v1.TerminalOutputResponse:
+        terminal = self._find(request.terminal_id, session)
+        text, is_truncated = terminal.read()
+        if terminal.is_running:
+            return v1.TerminalOutputResponse(text, is_truncated)
+        status = v1.TerminalExitStatus(terminal.exit_code, terminal.signal)
+        return v1.TerminalOutputResponse(text, is_truncated, status)
+
+    async def wait_for_exit(
+        self, request: v1.WaitForTerminalExitRequest, session: Session
+    ) -> v1.WaitForTerminalExitResponse:
+        terminal = self._find(request.terminal_id, session)
+        await terminal.wait()
+        return v1.WaitForTerminalExitResponse(terminal.exit_code, terminal.signal)
+
+    async def kill(self, request: v1.KillTerminalRequest, session: Session) -> None:
+        await self._find(request.terminal_id, session).kill()
+
+    async def release(self, request: v1.ReleaseTerminalRequest, session: Session) -> None:
+        self._find(request.terminal_id, session)
+        await self._release({request.terminal_id: self._owned.pop(request.terminal_id)})
+
+    # What a face and a connection ask for
+
+    def look(self, terminal_id: str) -> Look | None:
+        """What a terminal shows now, or showed when it was released (rule 295); None for one that is not known."""
+        owned = self._owned.get(terminal_id)
+        return self._released.get(terminal_id) if owned is None else _look(terminal_id, owned)
+
+    def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
+        """Ends the session's terminals, whether or not what this returns is awaited; that returns when all are gone.
+
+        Agents forget them, on cancel for one, so nothing is left to their `terminal/release`.
+        """
+        ended = self._of(session)
+        for terminal_id, owned in ended.items():
+            del self._owned[terminal_id]
+            owned.terminal.begin_release()
+        return self._release(ended)
+
+    async def close(self) -> None:
+        """Ends every terminal of every session."""
+        ended, self._owned = self._owned, {}
+        await self._release(ended)
+
+    def _of(self, session: Session) -> dict[str, _Owned]:
+        return {terminal_id: owned for terminal_id, owned in self._owned.items() if owned.belongs_to(session)}
+
+    def _find(self, terminal_id: str, session: Session) -> Terminal:
+        owned = self._owned.get(terminal_id)
+        if owned is None or not owned.belongs_to(session):
+            raise RequestError.not_found("No such terminal in this session", {"terminalId": terminal_id})
+        return owned.terminal
+
+    def _start(
+        self,
+        terminal_id: str,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        request: v1.CreateTerminalRequest,
+        session: Session,
+    ) -> Terminal:
+        on_output = self._on_output
+        limit = request.output_byte_limit
+        try:
+            return Terminal.start(
+                argv,
+                cwd=cwd,
+                env=env,
+                pty=self._pty,
+                columns=self._columns,
+                rows=self._rows,
+                limit_bytes=limit if isinstance(limit, int) else None,
+                ceiling_bytes=self._ceiling_bytes,
+                on_output=None if on_output is None else lambda data: on_output(terminal_id, session, data),
+                spare=self._spare,
+            )
+        except ConfigError as error:
+            raise RequestError.invalid_params(str(error), path="$.command") from error
+        except DragomanError as error:
+            raise RequestError.internal_error(str(error)) from error
+
+    async def _release(self, ended: dict[str, _Owned]) -> None:
+        for owned in ended.values():
+            owned.terminal.begin_release()
+        try:
+            await asyncio.gather(*(owned.terminal.release() for owned in ended.values()))
+        finally:
+            for terminal_id, owned in ended.items():
+                self._remember(_look(terminal_id, owned, is_released=True))
+
+    def _remember(self, look: Look) -> None:
+        self._released[look.terminal_id] = look
+        while len(self._released) > _REMEMBERED:
+            del self._released[next(iter(self._released))]
+
+
+def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look:
+    terminal = owned.terminal
+    text, is_truncated = terminal.read()
+    if is_released and len(text) > _REMEMBERED_BYTES:
+        text, is_truncated = text[-_REMEMBERED_BYTES:], True
+    return Look(
+        terminal_id=terminal_id,
+        session_id=owned.session_id,
+        command=owned.command,
+        cwd=owned.cwd,
+        text=text,
+        is_truncated=is_truncated,
+        is_running=terminal.is_running,
+        is_released=is_released,
+        exit_code=terminal.exit_code,
+        signal=terminal.signal,
+    )
+
+
+def _described(
+    argv: Sequence[str], line: str, is_shell: bool, added: Mapping[str, str], cwd: str, session: Session
+) -> Request:
+    """The command as policy judges it.
+
+    `npm test` is another thing in another project or with another PATH. A command that is started elsewhere, or with
+    variables that may change what runs, is described by the shell line that would do the same: a rule for its first
+    words does not cover that, and a person reads what is really done.
+    """
+    from dragoman.policy import Request
+
+    words = list(argv)
+    if os.sep in words[0] and not os.path.isabs(words[0]) and cwd != session.cwd:
+        words[0] = os.path.normpath(os.path.join(cwd, words[0]))  # `./run` of another folder is another program
+    assignments = [f"{name}={value}" for name, value in added.items() if not _HARMLESS.fullmatch(f"{name}={value}")]
+    if assignments:
+        line = " ".join([*map(_quoted_assignment, assignments), shlex.join(words)])
+    is_elsewhere = not _is_below(cwd, (session.cwd, *session.additional_directories))
+    if is_elsewhere:
+        line = f"cd {shlex.quote(cwd)} && {line}"
+    is_line = is_shell or is_elsewhere or bool(assignments)
+    return Request(
+        agent="",  # whoever is asked knows whose requests these are
+        kind="execute",
+        title=line,
+        command=None if is_line else tuple(words),
+        shell=line if is_line else None,
+        root=session.cwd,
+        home=os.path.expanduser("~"),
+    )
+
+
+def _quoted_assignment(assignment: str) -> str:
+    name, _, value = assignment.partition("=")
+    return f"{name}={shlex.quote(value)}"
+
+
+def _is_below(path: str, roots: Sequence[str]) -> bool:
+    try:
+        real = os.path.realpath(path)
+        return any(os.path.commonpath([real, root]) == root for root in map(os.path.realpath, roots))
+    except ValueError:  # no path at all, with a NUL inside
+        return False
