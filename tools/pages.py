@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from dragoman.cli import command, exits, table
+from dragoman.cli.exec.events import Event
+from dragoman.cli.exec.result import Result, schema_of
 from dragoman.conformance.coverage import coverage_page
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -33,7 +37,26 @@ def _block(text: str) -> str:
     return f"```text\n{text.rstrip()}\n```"
 
 
-GENERATED: dict[str, Callable[[], str]] = {"cli.md": cli_page, "spec/coverage.md": coverage_page}
+def result_schema() -> str:
+    """docs/exec-result.schema.json: what `dragoman exec --output json` prints."""
+    return _schema(Result)
+
+
+def event_schema() -> str:
+    """docs/exec-event.schema.json: a line of `dragoman exec --output events`."""
+    return _schema(Event)
+
+
+def _schema(kind: Any) -> str:
+    return json.dumps(schema_of(kind), indent=2) + "\n"
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "exec-event.schema.json": event_schema,
+    "exec-result.schema.json": result_schema,
+    "spec/coverage.md": coverage_page,
+}
 
 
 def main() -> int:

@@ -36,6 +36,25 @@ def test_words_are_cut_at_the_first_double_dash(words: list[str], own: list[str]
     assert split_program(words) == (own, program)
 
 
+def test_an_option_has_a_short_form_and_may_be_repeated() -> None:
+    command = Command(
+        run,
+        "Sets things.",
+        arguments=(Argument("word", "what", is_optional=True),),
+        options=(
+            Option("--agent", "who", value="AGENT", short="-a"),
+            Option("--set", "a setting", value="KEY=VALUE", is_repeatable=True),
+            Option("--quiet", "says nothing", short="-q"),
+        ),
+    )
+    given = parse("set", command, ["-a", "x", "--set", "a=1", "word", "--set", "b=2", "-q"]).given
+    assert (given.agent, given.set, given.quiet, given.word) == ("x", ["a=1", "b=2"], True, "word")
+    assert parse("set", command, []).given.set == []
+    text = help_text("set", command)
+    assert text.startswith("usage: dragoman set [-a AGENT] [--set KEY=VALUE]... [-q] [word]\n")
+    assert "\n  -a, --agent AGENT  who\n" in text
+
+
 def test_program_after_the_double_dash_arrives_verbatim() -> None:
     call = parse("talk", RICH, ["--output", "json", "hello", "--", "agent", "--json", "--help"])
     assert (call.given.output, call.given.prompt, call.given.json) == ("json", "hello", False)

@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.peers import probe
+from benchmarks.peers.dragoman.coding import coding
+from benchmarks.peers.dragoman.once import once
 from benchmarks.peers.raw.agent import LINE
 from dragoman import Limits, RemoteAgent, Session, spawn
 from dragoman.schema import v1
@@ -168,6 +170,12 @@ class Bench:
 
 async def main() -> None:
     job = probe.read_job(sys.argv)
+    if job.case == "exec":
+        probe.report(once(job.params))
+        return
+    if job.case == "coding":
+        probe.report(await coding(job.params))
+        return
     files = Files()
     limits = Limits(message_bytes=128 * probe.MIB) if job.case == "big" else Limits()
     async with spawn(*job.agent_command, files=files, limits=limits) as agent:

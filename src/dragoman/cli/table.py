@@ -5,16 +5,26 @@ if TYPE_CHECKING:
     from dragoman.cli.command import Command
 
 COMMANDS = {
+    "agent": "be a coding agent: what an editor starts",
+    "agents": "list agents, get one, and find out why one does not run",
     "check": "judge an agent, a client or a recording by the rules of the protocol",
     "completion": "print a completion script for your shell",
+    "demo": "show a full turn of the scripted agent",
+    "exec": "send one prompt to an agent, for scripts: one result, one exit code",
     "inspect": "look at a recording: timeline, messages, sessions, broken rules",
+    "login": "log in to an agent",
+    "logout": "log out of an agent",
     "methods": "list the methods of the protocol",
     "record": "write down what an editor and an agent say to each other",
     "replay": "play a recording: as a fake agent, or as a fake client",
+    "rules": "list, explain and change what agents may do without asking",
+    "sessions": "list the sessions an agent remembers, or delete one",
     "version": "show the versions of everything that matters",
 }
 
 EXAMPLES = (
+    "dragoman demo",
+    "dragoman exec -a gemini 'What is this project?'",
     "dragoman methods --side agent",
     "dragoman version --json",
     'eval "$(dragoman completion bash)"',

@@ -192,6 +192,44 @@ async def _permission(turn: Turn, rest: str) -> None:
         await turn.say(f"{'allowed' if permission.allowed else 'not allowed'} ({permission.option_id})")
 
 
+@_shows(
+    "tour",
+    updates="agent_message_chunk agent_thought_chunk plan tool_call tool_call_update usage_update",
+    methods="session/request_permission fs/write_text_file terminal/create terminal/wait_for_exit terminal/release",
+)
+async def _tour(turn: Turn, rest: str) -> None:
+    """Plays a whole turn: a plan, a tool call, a change that is asked about and then made, a command that shows it."""
+    steps = ("Look at the greeting", "Make it friendlier", "See how it reads")
+    path, old, new = turn.session.path("greeting.txt"), "Hello.\n", "Hello, world!\nNice to meet you.\n"
+
+    async def plan(done: int) -> None:
+        states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
+        await turn.plan(zip(steps, states, strict=False))
+
+    await turn.think("A greeting that greets nobody. That can be mended.")
+    await turn.say("I will make the greeting friendlier.")
+    await plan(0)
+    async with turn.tool("Read greeting.txt", kind="read", locations=[path]) as call:
+        await call.text(old)
+    await plan(1)
+    async with turn.tool("Edit greeting.txt", kind="edit", locations=[path], start=False) as call:
+        await call.diff(path, old, new)
+        allowed = bool(await call.ask())
+        if allowed:
+            await turn.write_file(path, new)
+    await plan(2)
+    async with turn.tool("Run cat greeting.txt", kind="execute", raw_input={"command": "cat greeting.txt"}) as call:
+        try:
+            async with turn.terminal("cat", ["greeting.txt"], cwd=turn.session.cwd) as terminal:
+                await call.show(terminal)
+                await terminal.wait()
+        except RequestError as error:
+            await call.text(f"It was not run: {error.message}")
+    await plan(3)
+    await turn.usage(1_200, 200_000, (0.0125, "USD"))
+    await turn.say("The greeting is friendlier now." if allowed else "You did not want that, so nothing has changed.")
+
+
 @_shows("elicitation", updates="agent_message_chunk", methods="elicitation/create")
 async def _elicitation(turn: Turn, rest: str) -> None:
     """Asks for a name and a colour with a form."""

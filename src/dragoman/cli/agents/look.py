@@ -73,6 +73,7 @@ def document(entry: AgentEntry, agents: Agents) -> dict[str, Any]:
             "withhold": sorted(entry.quirks.withhold),
             "spare": list(entry.quirks.spare),
             "missing_file": entry.quirks.missing_file,
+            "replays_late": entry.quirks.replays_late,
             "evidence": entry.quirks.evidence or None,
         },
     }
@@ -102,6 +103,8 @@ def _entry_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
     lines += [("quirk", f"leaves {one_line(repr(word))} running") for word in quirks.spare]
     if quirks.missing_file == "empty":
         lines.append(("quirk", "a missing file reads as empty"))
+    if quirks.replays_late:
+        lines.append(("quirk", "replays a loaded session after it says that it is loaded"))
     if quirks.evidence:
         lines.append(("because of", shown_path(quirks.evidence)))
     if entry.sha256:

@@ -1,0 +1,95 @@
+"""Which agent a command line means: `-a NAME`, a command after `--`, or the default; and a short talk with it.
+
+Owns the way from words to an entry of the registry for every verb that talks to an agent, and the options they share.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.cli.command import Option
+from dragoman.cli.exits import AGENT_DIED, Failure
+from dragoman.cli.suggestions import agent_names
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from dragoman.client import RemoteAgent
+    from dragoman.registry.agents import AgentEntry, Agents
+
+
+AGENT: Final = Option(
+    "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
+)
+
+
+class Named(NamedTuple):
+    """An agent and the settings it was found in."""
+
+    entry: AgentEntry
+    agents: Agents
+
+
+def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str) -> Named:
+    """The agent meant.
+
+    Raises:
+        Failure: two are named, or none and there is no default.
+        ConfigError: there is no such agent, something has to be done before it can run, or a file is broken.
+    """
+    from dragoman.registry.agents import load_agents, resolve_command
+    from dragoman.registry.settings import find_project
+    from dragoman.store.places import cache_dir, config_dir, data_dir
+
+    if command is not None and name is not None:
+        raise Failure("-a and a command after -- both name an agent", hint="give one of them")
+    if command == ():
+        raise Failure("no command after --", hint=f"dragoman {verb} -- gemini --acp")
+    agents = load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path(cwd)))
+    if command is not None:
+        return Named(resolve_command(command), agents)
+    return Named(_default(verb, agents) if name is None else agents.find(name), agents)
+
+
+def _default(verb: str, agents: Agents) -> AgentEntry:
+    """The configured default agent."""
+    if agents.default is None:
+        raise Failure(
+            "no agent is named, and no default is configured",
+            hint=f"dragoman {verb} -a NAME (see dragoman agents list), or dragoman {verb} -- COMMAND; "
+            f'"default_agent": "NAME" in {agents.user.path} sets a default',
+        )
+    return agents.find(agents.default)
+
+
+@asynccontextmanager
+async def talk(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> AsyncIterator[RemoteAgent]:
+    """The agent for a few questions: no services, no session.
+
+    Raises:
+        Failure: its program cannot be started.
+    """
+    from dragoman.client import connect
+    from dragoman.errors import ConfigError
+    from dragoman.transports.process import ProcessTransport
+
+    try:
+        transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
+    except ConfigError as error:
+        raise Failure(str(error), hint="dragoman agents doctor says what is missing", exit_code=AGENT_DIED) from None
+    async with connect(transport, terminal_login=terminal_login) as agent:
+        yield agent
+
+
+def folder(flag: str, path: str) -> str:
+    """A folder that was named, made absolute.
+
+    Raises:
+        Failure: there is none.
+    """
+    if not os.path.isdir(path):
+        raise Failure(f"{flag} {path}: no such folder", hint="name a folder that exists")
+    return os.path.abspath(path)

@@ -1,0 +1,93 @@
+"""How a run ended, fact by fact, and the one exit code that follows.
+
+Several facts can be true of one run; their order here is the contract of `dragoman exec`. Knows no stream and no agent.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from msgspec import Struct
+
+from dragoman import errors
+from dragoman.cli import exits
+
+END_TURN: Final = "end_turn"
+
+
+class Facts(Struct):
+    """What was observed; nothing here is a verdict."""
+
+    signal: int = 0
+    """The signal that cancelled the run, 0 for none."""
+    is_timed_out: bool = False
+    is_wrong_usage: bool = False
+    is_agent_gone: bool = False
+    is_login_needed: bool = False
+    is_agent_error: bool = False
+    is_bug: bool = False
+    was_nobody_asked: bool = False
+    """At least one permission of this turn was cancelled because nobody could be asked."""
+    stop_reason: str | None = None
+
+
+_ORDER: Final[tuple[tuple[Callable[[Facts], object], int], ...]] = (
+    (lambda facts: facts.signal == signal.SIGTERM, exits.TERMINATED),
+    (lambda facts: facts.signal, exits.CANCELLED),
+    (lambda facts: facts.is_timed_out, exits.TIMED_OUT),
+    # After a bug no promise of the contract holds, so none of the codes below may be claimed.
+    (lambda facts: facts.is_bug, exits.BUG),
+    (lambda facts: facts.is_wrong_usage, exits.USAGE),
+    (lambda facts: facts.is_agent_gone, exits.AGENT_DIED),
+    (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
+    (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
+    (lambda facts: facts.was_nobody_asked, exits.NOBODY_TO_ASK),
+    (lambda facts: facts.stop_reason != END_TURN, exits.STOPPED_EARLY),
+)
+
+
+def exit_code_of(facts: Facts) -> int:
+    """The first code that applies."""
+    return next((code for applies, code in _ORDER if applies(facts)), exits.OK)
+
+
+KINDS: Final = {
+    exits.CANCELLED: "cancelled",
+    exits.TERMINATED: "terminated",
+    exits.TIMED_OUT: "timed_out",
+    exits.BUG: "bug",
+    exits.USAGE: "usage",
+    exits.AGENT_DIED: "agent_died",
+    exits.AUTH_REQUIRED: "auth_required",
+    exits.AGENT_ERROR: "agent_error",
+    exits.NOBODY_TO_ASK: "nobody_to_ask",
+    exits.STOPPED_EARLY: "stopped_early",
+}
+"""What `error.kind` of the result says, by exit code."""
+
+
+class StartFailed(errors.DragomanError):
+    """The agent's program could not be started at all."""
+
+
+def note_error(facts: Facts, error: BaseException) -> None:
+    """Marks the fact an exception stands for.
+
+    What was refused on this side before anything was sent (an option the agent does not have, a file that is not
+    there) is the user's to mend, so it counts as usage.
+    """
+    match error:
+        case exits.Failure():
+            facts.is_wrong_usage = True
+        case StartFailed() | errors.ConnectionClosed():
+            facts.is_agent_gone = True
+        case errors.RequestError(code=errors.AUTH_REQUIRED):
+            facts.is_login_needed = True
+        case errors.RequestError() | errors.RemoteProtocolError():
+            facts.is_agent_error = True
+        case errors.LocalProtocolError() | errors.ConfigError() | errors.StoreError() | OSError():
+            facts.is_wrong_usage = True
+        case _:
+            facts.is_bug = True

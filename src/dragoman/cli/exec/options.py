@@ -1,0 +1,112 @@
+"""What was asked on the command line, checked as far as it can be without an agent."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+
+from dragoman.cli.entry import folder
+from dragoman.cli.exits import Failure
+
+if TYPE_CHECKING:
+    from dragoman.cli.command import Call
+
+SEE_HELP = "see dragoman exec --help"
+Form = Literal["text", "json", "events", "raw"]
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """One run of `exec`."""
+
+    agent: str | None = None
+    command: tuple[str, ...] | None = None
+    prompt: str | None = None
+    prompt_file: str | None = None
+    images: tuple[str, ...] = ()
+    cwd: str
+    directories: tuple[str, ...] = ()
+    mode: str | None = None
+    model: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+    mcp_file: str | None = None
+    resume: str | None = None
+    timeout_seconds: float | None = None
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    policy_file: str | None = None
+    form: Form = "text"
+    recording: str | None = None
+    has_progress: bool = False
+    is_verbose: bool = False
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders the session is about."""
+        return (self.cwd, *self.directories)
+
+
+def read_options(call: Call) -> Options:
+    """The options of one run.
+
+    Raises:
+        Failure: they contradict each other, or name what is not there.
+    """
+    given = call.given
+    if given.quiet and given.verbose:
+        raise Failure("--quiet and --verbose contradict each other", hint=SEE_HELP)
+    return Options(
+        agent=_agent(call),
+        command=call.program,
+        prompt=given.prompt,
+        prompt_file=given.file,
+        images=tuple(given.image),
+        cwd=folder("--cwd", given.cwd or "."),
+        directories=tuple(folder("--add-dir", path) for path in given.add_dir),
+        mode=given.mode,
+        model=given.model,
+        settings=tuple(_setting(text) for text in given.set),
+        mcp_file=given.mcp_config,
+        resume=given.resume,
+        timeout_seconds=_seconds(given.timeout),
+        allow=tuple(given.allow),
+        deny=tuple(given.deny),
+        policy_file=given.policy,
+        form=given.output or "text",
+        recording=given.record,
+        has_progress=given.verbose or (not given.quiet and sys.stderr.isatty()),
+        is_verbose=given.verbose,
+    )
+
+
+def _agent(call: Call) -> str | None:
+    name: str | None = call.given.agent
+    if call.program is not None:
+        if name is not None:
+            raise Failure("-a and a command after -- both name an agent", hint="give one of them")
+        if not call.program:
+            raise Failure("no command after --", hint="dragoman exec 'What is this?' -- gemini --acp")
+    if name == "":
+        raise Failure("-a takes the name of an agent", hint="dragoman agents list")
+    return name
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise Failure(f"--set takes key=value, not {text!r}", hint="dragoman exec --set verbose=true ...")
+    return key, value
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise Failure(f"--timeout takes a number of seconds above 0, not {text!r}", hint=SEE_HELP)
+    return seconds

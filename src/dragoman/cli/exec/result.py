@@ -1,0 +1,252 @@
+"""The result of a run: one object, complete on every ending, with a schema scripts can rely on.
+
+The Structs *are* the schema (`dragoman exec --schema` prints it); docs/exec.md explains it. Members may be added within
+a version, never removed or given another meaning. Built from what was observed alone; knows no stream.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from dragoman.schema import UNSET, v1
+from dragoman.state.tools import FINISHED, ToolCallState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from dragoman.client.consent import Decision
+    from dragoman.state import SessionState
+    from dragoman.state.messages import Message
+    from dragoman.state.turns import TurnState
+    from dragoman.workspace import Change
+
+ErrorKind = Literal[
+    "cancelled",
+    "terminated",
+    "timed_out",
+    "bug",
+    "usage",
+    "agent_died",
+    "auth_required",
+    "agent_error",
+    "nobody_to_ask",
+    "stopped_early",
+]
+
+
+class Error(Struct, kw_only=True):
+    """Why the exit code is not 0."""
+
+    kind: ErrorKind
+    message: str
+    hint: str | None = None
+    code: int | None = None
+    """The JSON-RPC code of the agent's answer."""
+    data: Any = None
+    """The data of the agent's answer, whatever it is."""
+    returncode: int | None = None
+    """How the agent's process ended; negative for a signal."""
+    stderr_tail: str | None = None
+    login_methods: list[str] = []
+
+
+class Agent(Struct, kw_only=True):
+    """Whom the prompt was sent to."""
+
+    name: str | None
+    """As configured; null for a command after `--`."""
+    command: list[str]
+    title: str | None = None
+    """What the agent calls itself."""
+    version: str | None = None
+
+
+class Cost(Struct):
+    """What the session has cost so far, as the agent counts it."""
+
+    amount: float
+    currency: str
+
+
+class Usage(Struct, kw_only=True):
+    """What the agent reported; null is what it did not."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    thought_tokens: int | None = None
+    cached_read_tokens: int | None = None
+    cached_write_tokens: int | None = None
+    context_used: int | None = None
+    context_size: int | None = None
+    cost: Cost | None = None
+
+
+class Location(Struct):
+    """A place in a file."""
+
+    path: str
+    line: int | None = None
+
+
+class ToolCall(Struct, kw_only=True):
+    """A tool call of the turn, as last told."""
+
+    id: str
+    title: str
+    kind: str
+    status: str
+    is_open: bool
+    """Neither completed nor failed when the turn ended or broke off."""
+    locations: list[Location] = []
+
+
+class FileChange(Struct, kw_only=True):
+    """A file that is not as it was before the turn."""
+
+    path: str
+    change: Literal["created", "modified", "deleted"]
+    seen_by: list[Literal["workspace", "tool_call"]]
+    """`workspace`: dragoman wrote it for the agent. `tool_call`: the agent says so in a completed tool call."""
+
+
+class Permission(Struct, kw_only=True):
+    """A question of the agent, or a file or terminal request judged without one, and what became of it."""
+
+    title: str
+    kind: str
+    action: Literal["allow", "deny", "cancelled"]
+    decided_by: str
+    rule: str | None = None
+    tool_call_id: str | None = None
+    option_id: str | None = None
+    option_kind: str | None = None
+
+
+class Result(Struct, kw_only=True):
+    """What came of one run of `dragoman exec`."""
+
+    schema: Literal["dragoman.exec.result/1"] = "dragoman.exec.result/1"
+    exit_code: int
+    error: Error | None
+    text: str
+    """What the agent said after its last tool call, or before it if nothing came after."""
+    messages: list[str]
+    """Everything it said, message by message."""
+    stop_reason: str | None
+    """Why the agent ended the turn; null if it did not, or answered only after it was told to stop."""
+    session_id: str | None
+    agent: Agent | None
+    scripted: bool
+    """True if the scripted agent played: nothing in this result comes from a model."""
+    usage: Usage | None
+    tool_calls: list[ToolCall]
+    files_changed: list[FileChange]
+    permissions: list[Permission]
+    duration_ms: int
+
+
+def final_text(state: SessionState, turn: TurnState) -> str:
+    """The answer itself, without what was said on the way to it.
+
+    Pieces of one answer that only thoughts part belong together; messages with ids of their own are paragraphs.
+    """
+    said = dict(zip(map(id, turn.messages), turn.texts, strict=True))
+    items: list[object] = list(state.timeline[turn.start : turn.end])
+    here = set(map(id, items))
+    # A message may go on from the history: some agents number theirs anew in each process.
+    items = [message for message in turn.messages if id(message) not in here] + items
+    answer: list[tuple[Message, str]] = []
+    is_closed = False
+    for item in items:
+        if isinstance(item, ToolCallState):
+            is_closed = True
+        elif said.get(id(item), "").strip():
+            if is_closed:
+                answer, is_closed = [], False
+            answer.append((item, said[id(item)]))  # type: ignore[arg-type]  # only messages are in `said`
+    text = ""
+    for message, piece in answer:
+        text += f"{chr(10) * 2 if text and message.message_id else ''}{piece}"
+    return text
+
+
+def tool_call(call: ToolCallState, told: str | None = None) -> ToolCall:
+    """A tool call with the status the agent told; when it dies, the state calls failed what was open."""
+    status = told or call.status
+    return ToolCall(
+        id=call.id,
+        title=call.title,
+        kind=call.kind,
+        status=status,
+        is_open=status not in FINISHED,
+        locations=[Location(place.path, place.line or None) for place in call.locations],
+    )
+
+
+def tool_calls(state: SessionState, turn: TurnState, told: Mapping[str, str]) -> list[ToolCall]:
+    calls = [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]
+    return [tool_call(call, told.get(call.id)) for call in calls]
+
+
+def usage(state: SessionState, tokens: v1.Usage | None) -> Usage | None:
+    context, cost = state.usage, state.cost
+    if tokens is None and context is None and cost is None:
+        return None
+    found = Usage()
+    if tokens is not None:
+        for name in ("input", "output", "total", "thought", "cached_read", "cached_write"):
+            value = getattr(tokens, f"{name}_tokens")
+            setattr(found, f"{name}_tokens", None if value is UNSET else value)
+    if context is not None:
+        found.context_used, found.context_size = context.used, context.size
+    if cost is not None:
+        found.cost = Cost(cost.amount, cost.currency)
+    return found
+
+
+def files_changed(changes: Iterable[Change], state: SessionState, turn: TurnState | None) -> list[FileChange]:
+    """What dragoman wrote, and what completed tool calls show as a diff; sorted by path."""
+    found: dict[str, FileChange] = {}
+    for change in changes:
+        what: Any = "created" if change.before is None else "deleted" if change.after is None else "modified"
+        known = found.setdefault(change.path, FileChange(path=change.path, change=what, seen_by=["workspace"]))
+        if what == "deleted":  # one file may have several changes, if somebody else's came between
+            known.change = what
+    for path, is_new in _diffs(state, turn):
+        what = "created" if is_new else "modified"
+        known = found.setdefault(path, FileChange(path=path, change=what, seen_by=[]))
+        if "tool_call" not in known.seen_by:
+            known.seen_by.append("tool_call")
+    return [found[path] for path in sorted(found)]
+
+
+def _diffs(state: SessionState, turn: TurnState | None) -> Iterable[tuple[str, bool]]:
+    items: Sequence[object] = () if turn is None else state.timeline[turn.start : turn.end]
+    for item in items:
+        if isinstance(item, ToolCallState) and item.status == "completed":
+            for content in item.content:
+                if isinstance(content, v1.Diff) and content.old_text != content.new_text:
+                    yield content.path, content.old_text is UNSET or content.old_text is None
+
+
+def permission(decision: Decision) -> Permission:
+    return Permission(
+        title=decision.title,
+        kind=decision.kind,
+        action=decision.action,
+        decided_by=decision.decided_by,
+        rule=decision.rule,
+        tool_call_id=decision.tool_call_id,
+        option_id=decision.option_id,
+        option_kind=decision.option_kind,
+    )
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of a result or of an event."""
+    from msgspec import json
+
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | json.schema(kind)

@@ -1,0 +1,133 @@
+"""Runs `dragoman exec` from outside, as a script would, and sees to it that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+SECONDS = 30.0
+ODD_AGENT = Path(__file__).parent / "odd_agent.py"
+MARK = "DRAGOMAN_TEST_RUN"
+
+
+class Done(NamedTuple):
+    """A finished run."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """What `--output json` printed."""
+        found: dict[str, Any] = json.loads(self.out)
+        assert found["exit_code"] == self.code
+        assert (found["error"] is None) == (self.code == 0)
+        return found
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Place:
+    """A project folder and a user's home of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = folder / "project"
+        self.home = folder / "home"
+        self.temporary = folder / "tmp"
+        for each in (self.project, self.home, self.temporary):
+            each.mkdir()
+        self.mark = uuid.uuid4().hex
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("DRAGOMAN", "XDG"))},
+            "HOME": str(self.home),
+            "DRAGOMAN_HOME": str(self.home / "dragoman"),
+            "TMPDIR": str(self.temporary),
+            MARK: self.mark,
+        }
+
+    def words(self, *words: str, odd: str | None = None) -> list[str]:
+        agent = ["--", sys.executable, "-IS", str(ODD_AGENT), odd] if odd else []
+        return [sys.executable, "-m", "dragoman", *words, *agent]
+
+    def run(self, *words: str, odd: str | None = None, stdin: str | None = None, verb: str = "exec") -> Done:
+        """Runs it to its end. `odd` names the habit of an agent that stands behind `--`."""
+        done = subprocess.run(
+            self.words(verb, *words, odd=odd),
+            cwd=self.project,
+            env=self.environment,
+            input="" if stdin is None else stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+        assert "Traceback (most recent call last)" not in done.stderr, done.stderr
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def started(self, *words: str, odd: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        """Starts it; ends it if the test does not."""
+        with subprocess.Popen(
+            self.words("exec", *words, odd=odd),
+            cwd=self.project,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def leftovers(self) -> list[str]:
+        """Command lines of processes that carry this place's mark."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+            except OSError:  # somebody else's, or gone
+                continue
+        return found
+
+    def assert_clean(self) -> None:
+        """No process and no temporary file is left of what ran here."""
+        deadline = time.monotonic() + 2.0
+        while (left := self.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.01)  # one that was just killed raises no event here
+        assert left == []
+        assert list(self.temporary.iterdir()) == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """Where a run happens; fails the test if something is left behind."""
+    found = Place(tmp_path)
+    yield found
+    found.assert_clean()
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> str:
+    """What the process writes to stdout up to a line with these words."""
+    assert process.stdout is not None
+    seen = ""
+    while words not in seen:
+        line = process.stdout.readline()
+        assert line, f"it ended without {words!r}: {seen!r}"
+        seen += line
+    return seen

@@ -1,0 +1,290 @@
+"""An agent with one odd habit, named by its first argument: what `dragoman exec` has to cope with.
+
+Plain Python without the library, so that it starts fast and can break every rule.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+HABIT = sys.argv[1] if len(sys.argv) > 1 else "plain"
+NEXT_ID = 100
+RESUMED: list[str] = []
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def receive() -> dict[str, Any]:
+    line = sys.stdin.readline()
+    if not line:
+        while HABIT == "lingers":
+            signal.pause()
+        sys.exit(0)
+    message: dict[str, Any] = json.loads(line)
+    return message
+
+
+def update(variant: str, **members: Any) -> None:
+    send(
+        {
+            "method": "session/update",
+            "params": {"sessionId": RESUMED[0] if RESUMED else "s", "update": {"sessionUpdate": variant, **members}},
+        }
+    )
+
+
+def say(text: str, **members: Any) -> None:
+    update("agent_message_chunk", content={"type": "text", "text": text}, **members)
+
+
+def ask(method: str, **params: Any) -> dict[str, Any]:
+    global NEXT_ID
+    NEXT_ID += 1
+    send({"id": NEXT_ID, "method": method, "params": {"sessionId": "s", **params}})
+    while True:
+        message = receive()
+        if message.get("id") == NEXT_ID and "method" not in message:
+            return message
+
+
+def wait_for(method: str) -> None:
+    while receive().get("method") != method:
+        pass
+
+
+class Refused(Exception):
+    """The answer is an error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message, "data": data}
+
+
+def talk_while_working() -> None:
+    say("Let me look.")
+    update("tool_call", toolCallId="t1", title="Reading", kind="read", status="completed")
+    update("agent_thought_chunk", content={"type": "text", "text": "Aha."})
+    say("It is ")
+    update("agent_thought_chunk", content={"type": "text", "text": "Sure."})
+    say("done.")
+
+
+def listen_to_nothing() -> None:
+    say("working")
+    while True:
+        receive()
+
+
+def be_done_anyway() -> None:
+    say("working")
+    wait_for("session/cancel")
+    say(" done")
+
+
+def fail_when_cancelled() -> None:
+    say("working")
+    wait_for("session/cancel")
+    raise Refused(-32603, "'NoneType' object has no attribute 'startswith'")
+
+
+def leave_children() -> None:
+    subprocess.Popen(["sleep", "1000"])
+    subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    say("started")
+
+
+def show_diffs() -> None:
+    for number, (name, old, status) in enumerate(
+        [("a.txt", {"oldText": "a\n"}, "completed"), ("b.txt", {}, "completed"), ("c.txt", {}, "failed")]
+    ):
+        diff = {"type": "diff", "path": f"{os.getcwd()}/{name}", "newText": "b\n", **old}
+        update("tool_call", toolCallId=f"t{number}", title=name, kind="edit", status=status, content=[diff])
+
+
+def write_unasked() -> None:
+    answer = ask("fs/write_text_file", path=f"{os.getcwd()}/new.txt", content="made\n")
+    say(answer.get("error", {}).get("message", "written"))
+
+
+def ask_then_fail() -> None:
+    call = {"toolCallId": "t1", "title": "Edit x", "kind": "edit"}
+    ask("session/request_permission", toolCall=call, options=[{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    raise Refused(-32603, "gave up")
+
+
+def print_noise() -> None:
+    sys.stdout.write("Loading model weights...\n")
+    say("clean")
+
+
+def die_with_open_tools() -> None:
+    update("tool_call", toolCallId="t1", title="Compiling\x1b[31m", kind="execute", status="in_progress")
+    sys.stderr.write("Traceback: \x1b]0;owned\x07boom\nreally\n")
+    sys.stderr.flush()
+    os._exit(7)
+
+
+def refuse(code: int, message: str, data: Any = None) -> Callable[[], None]:
+    def habit() -> None:
+        raise Refused(code, message, data)
+
+    return habit
+
+
+HABITS: dict[str, Callable[[], None]] = {
+    "says-auth-later": refuse(-32000, "Token expired"),
+    "answers-with-http": refuse(400, "Bad Request", {"status": 400}),
+    "talks-while-working": talk_while_working,
+    "never-listens": listen_to_nothing,
+    "is-done-anyway": be_done_anyway,
+    "fails-when-cancelled": fail_when_cancelled,
+    "leaves-children": leave_children,
+    "shows-diffs": show_diffs,
+    "writes-unasked": write_unasked,
+    "asks-then-fails": ask_then_fail,
+    "prints-noise": print_noise,
+    "dies-with-open-tools": die_with_open_tools,
+    "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
+
+
+def work(prompt: list[dict[str, Any]]) -> dict[str, Any]:
+    """One turn."""
+    if HABIT in HABITS:
+        HABITS[HABIT]()
+    elif RESUMED:
+        say(f"resumed {RESUMED[0]}")
+    else:
+        say("".join(block.get("text", f"[{block['type']}]") for block in prompt))
+    reason = "_something_new" if HABIT == "stops-oddly" else "end_turn"
+    return {"stopReason": reason, "usage": {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}}
+
+
+def initialize() -> dict[str, Any]:
+    if HABIT == "dies-in-initialize":
+        sys.stderr.write("no API key\n")
+        sys.stderr.flush()
+        os._exit(9)
+    if HABIT == "never-initializes":
+        listen_to_nothing()
+    sessions: dict[str, Any] = {}
+    if HABIT == "remembers":
+        sessions = {"list": {}, "resume": {}, "delete": {}}
+    elif HABIT == "resumes-badly":
+        sessions = {"resume": {}}
+    capabilities = {
+        "loadSession": HABIT in ("resumes-badly", "only-loads", "replays-late"),
+        "sessionCapabilities": sessions,
+    }
+    login: list[dict[str, Any]] = [{"id": "key", "name": "API key"}, {"id": "web", "name": "Browser"}]
+    if HABIT == "logs-in-on-terminals":
+        login = [{"type": "terminal", "id": "tty", "name": "Here", "args": ["--login"], "env": {"WHO": "me"}}]
+    elif HABIT == "wants-a-variable":
+        login = [{"type": "env_var", "id": "env", "name": "API key", "vars": [{"name": "ODD_KEY"}]}]
+    elif HABIT == "has-no-login":
+        login = []
+    return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": login}
+
+
+def new_session() -> dict[str, Any]:
+    if HABIT == "wants-login":
+        raise Refused(-32000, "Authentication required")
+    if HABIT != "has-legacy-models":
+        return {"sessionId": "s"}
+    models = [{"modelId": "small", "name": "Small"}, {"modelId": "large-2", "name": "Large"}]
+    return {"sessionId": "s", "models": {"currentModelId": "small", "availableModels": models}}
+
+
+def listed() -> list[dict[str, Any]]:
+    """Everything, whatever folder is asked for, and not in the order of time."""
+    rows = [("old", "2024-01-01"), ("newest", "2026-01-01"), ("new", "2025-01-01")]
+    here = [{"sessionId": name, "cwd": os.getcwd(), "updatedAt": f"{day}T00:00:00Z"} for name, day in rows]
+    return [{"sessionId": "elsewhere", "cwd": "/", "updatedAt": "2027-01-01T00:00:00Z", "title": "Other"}, *here]
+
+
+def set_model(params: dict[str, Any]) -> dict[str, Any]:
+    say(f"model {params['modelId']}; ")
+    return {}
+
+
+def authenticate(params: dict[str, Any]) -> dict[str, Any]:
+    if params["methodId"] == "web":
+        raise Refused(-32603, "No browser")
+    return {}
+
+
+def load(params: dict[str, Any]) -> dict[str, Any]:
+    if HABIT != "replays-late":
+        say("old text")
+    return {}
+
+
+def replay_late() -> None:
+    """After the answer to session/load; in real life that takes a while."""
+    update("user_message_chunk", content={"type": "text", "text": "old prompt"})
+    time.sleep(0.2)
+    say("old text")
+    update("available_commands_update", availableCommands=[{"name": "help", "description": "Helps"}])
+
+
+def resume(params: dict[str, Any]) -> dict[str, Any]:
+    if HABIT == "resumes-badly":
+        raise Refused(-32601, "Method not found")
+    RESUMED.append(params["sessionId"])
+    return {}
+
+
+ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "initialize": lambda params: initialize(),
+    "authenticate": authenticate,
+    "session/new": lambda params: new_session(),
+    "session/set_model": set_model,
+    "session/load": load,
+    "session/resume": resume,
+    "session/list": lambda params: {"sessions": listed()},
+    "session/delete": lambda params: {},
+    "session/prompt": lambda params: work(params["prompt"]),
+}
+
+
+def answer(message: dict[str, Any]) -> dict[str, Any]:
+    if message["method"] not in ANSWERS:
+        raise Refused(-32601, "Method not found")
+    return ANSWERS[message["method"]](message["params"])
+
+
+def log_in() -> None:
+    name = input("who are you? ")
+    sys.exit(0 if name == os.environ["WHO"] else 3)
+
+
+def main() -> None:
+    if sys.argv[-1] == "--login":
+        log_in()
+    if HABIT == "dies-at-once":
+        sys.stderr.write("cannot find module 'x'\n")
+        sys.exit(1)
+    if HABIT == "lingers":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        message = receive()
+        if "id" not in message or "method" not in message:
+            continue
+        try:
+            send({"id": message["id"], "result": answer(message)})
+            if HABIT == "replays-late" and message["method"] == "session/load":
+                replay_late()
+        except Refused as refused:
+            send({"id": message["id"], "error": refused.error})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""A command on a real terminal, with a person in front of it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.cli.exec_kit import SECONDS, Place
+
+
+class Terminal:
+    """A program on a terminal of its own, which is the controlling one; stdout and stdin may be elsewhere."""
+
+    def __init__(self, pid: int, master: int) -> None:
+        self.pid = pid
+        self.master = master
+        self.text = ""
+        self.code: int | None = None
+
+    def read(self, deadline: float) -> bool:
+        """Takes what comes next; False at the end of everything."""
+        ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"nothing came any more: {self.text}"
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:  # nobody has the other end open any more
+            return False
+        self.text += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)
+
+    def until(self, words: str) -> None:
+        deadline = time.monotonic() + SECONDS
+        while words not in self.text:
+            assert self.read(deadline), f"it ended without {words!r}: {self.text}"
+
+    def until_more(self) -> None:
+        """Waits for anything."""
+        assert self.read(time.monotonic() + SECONDS), self.text
+
+    def type(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def wait(self) -> int:
+        deadline = time.monotonic() + SECONDS
+        while self.read(deadline):
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        self.code = os.waitstatus_to_exitcode(status)
+        return self.code
+
+    @property
+    def is_cooked(self) -> bool:
+        local = termios.tcgetattr(self.master)[3]
+        return bool(local & termios.ICANON) and bool(local & termios.ECHO)
+
+
+@contextmanager
+def at_terminal(
+    place: Place, verb: str, *words: str, odd: str | None = None, stdin: Path | None = None, stdout: Path | None = None
+) -> Iterator[Terminal]:
+    arguments = place.words(verb, *words, odd=odd)
+    pid, master = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(place.project)
+            if stdin is not None:
+                os.dup2(os.open(stdin, os.O_RDONLY), 0)
+            if stdout is not None:
+                os.dup2(os.open(stdout, os.O_WRONLY | os.O_CREAT), 1)
+            os.execve(arguments[0], arguments, {**place.environment, "TERM": "xterm"})
+        finally:
+            os._exit(127)
+    terminal = Terminal(pid, master)
+    try:
+        yield terminal
+    finally:
+        if terminal.code is None:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(master)

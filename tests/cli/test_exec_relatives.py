@@ -1,0 +1,175 @@
+"""The verbs beside `exec` that talk to an agent: demo, sessions, login, logout."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.exec_kit import Place, place
+from tests.cli.terminal_kit import at_terminal
+
+__all__ = ["place"]
+
+
+def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
+    done = place.run(verb="demo")
+    assert (done.code, done.out) == (0, "The greeting is friendlier now.\n")
+    for words in (
+        "the agent is scripted",
+        "--allow 'edit:greeting.txt'",
+        "I will make the greeting friendlier.",
+        "plan 1/3",
+        "Read greeting.txt",
+        "allowed edit: Edit greeting.txt (rule edit:greeting.txt (--allow))",
+        "-Hello.",
+        "+Hello, world!",
+        "allowed execute: cat greeting.txt",
+        "│ Nice to meet you.",
+        "end_turn",
+    ):
+        assert words in done.err, words
+
+
+def test_the_demo_asks_who_wants_to_be_asked(place: Place) -> None:
+    with at_terminal(place, "demo", "--ask") as terminal:
+        terminal.until(" > ")
+        assert "+Hello, world!" in terminal.text
+        terminal.type("y\n")
+        terminal.until("cat greeting.txt")
+        while terminal.text.count(" > ") < 2:
+            terminal.until_more()
+        terminal.type("n\n")
+        assert terminal.wait() == 0
+    assert "It was not run" in terminal.text
+
+
+def test_the_demo_with_nobody_to_ask_says_what_became_of_it(place: Place) -> None:
+    done = place.run("--ask", verb="demo")
+    assert done.code == 5
+    assert "cancelled edit: Edit greeting.txt (nobody)" in done.err
+    assert "nothing has changed" in done.out
+
+
+def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
+    done = place.run("list", verb="sessions", odd="remembers")
+    assert done.code == 0, done.err
+    header, first, *rest = done.out.splitlines()
+    assert header.split() == ["SESSION", "UPDATED", "FOLDER", "TITLE"]
+    assert first.split() == ["elsewhere", "2027-01-01T00:00:00Z", "/", "Other"]
+    assert len(rest) == 3
+    listed = json.loads(place.run("list", "--json", verb="sessions", odd="remembers").out)
+    assert [row["session_id"] for row in listed] == ["elsewhere", "old", "newest", "new"]
+    assert listed[0]["title"] == "Other"
+
+
+def test_sessions_of_one_folder_only(place: Place) -> None:
+    done = place.run("list", "--cwd", ".", "--json", verb="sessions", odd="remembers")
+    assert [row["session_id"] for row in json.loads(done.out)] == ["old", "newest", "new"]
+
+
+def test_no_sessions_is_an_empty_list(place: Place) -> None:
+    assert place.run("list", "-a", "scripted", "--json", verb="sessions").out == "[]\n"
+    done = place.run("list", "-a", "scripted", verb="sessions")
+    assert (done.code, done.out) == (0, "")
+
+
+def test_a_session_can_be_deleted(place: Place) -> None:
+    done = place.run("delete", "old", verb="sessions", odd="remembers")
+    assert (done.code, done.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("delete",), "sessions delete needs the id of a session"),
+        (("list", "x"), "sessions list takes no id"),
+        (("delete", "x", "--json"), "--json goes with list"),
+        (("list", "--cwd", "nowhere"), "--cwd nowhere: no such folder"),
+        (("list",), "the agent does not offer session/list"),
+        (("delete", "x"), "the agent does not offer session/delete"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_sessions_that_cannot_be_had_are_wrong_usage(words: tuple[str, ...], message: str, place: Place) -> None:
+    done = place.run(*words, verb="sessions", odd="plain")
+    assert done.code == 2
+    assert message in done.err
+
+
+@pytest.mark.parametrize("verb", ["sessions", "login", "logout"])
+def test_an_agent_has_to_be_named_and_to_run(verb: str, place: Place) -> None:
+    action = ("list",) if verb == "sessions" else ()
+    unnamed = place.run(*action, verb=verb)
+    assert unnamed.code == 2
+    assert f"dragoman {verb} -a NAME" in unnamed.err
+    assert place.run(*action, "--", "no-such-agent-anywhere", verb=verb).code == 4
+    assert place.run(*action, verb=verb, odd="dies-in-initialize").code == 4
+
+
+def test_login_uses_the_method_named(place: Place) -> None:
+    done = place.run("key", verb="login", odd="plain")
+    assert done.code == 0
+    assert "logged in" in done.err
+
+
+def test_a_login_that_fails_is_7(place: Place) -> None:
+    done = place.run("web", verb="login", odd="plain")
+    assert done.code == 7
+    assert "No browser" in done.err
+
+
+@pytest.mark.parametrize(
+    ("habit", "words", "message"),
+    [
+        ("plain", (), "offers several ways to log in"),
+        ("plain", ("other",), "has no login method 'other'"),
+        ("has-no-login", (), "offers no way to log in"),
+        ("wants-a-variable", (), "for API key set ODD_KEY"),
+        ("plain", ("key", "--list"), "--list takes no method"),
+        ("plain", ("key", "--json"), "--json goes with --list"),
+    ],
+)
+def test_a_login_that_is_not_clear_is_wrong_usage(
+    habit: str, words: tuple[str, ...], message: str, place: Place
+) -> None:
+    done = place.run(*words, verb="login", odd=habit)
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_ways_to_log_in_are_listed(place: Place) -> None:
+    done = place.run("--list", verb="login", odd="plain")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["METHOD", "key", "web"]
+    [method] = json.loads(place.run("--list", "--json", verb="login", odd="wants-a-variable").out)
+    assert (method["id"], method["kind"], method["variables"]) == ("env", "environment", ["ODD_KEY"])
+
+
+@pytest.mark.parametrize(("name", "code"), [("me", 0), ("you", 7)])
+def test_a_login_on_the_terminal_runs_the_agents_program_there(name: str, code: int, place: Place) -> None:
+    with at_terminal(place, "login", odd="logs-in-on-terminals") as terminal:
+        terminal.until("who are you?")
+        terminal.type(f"{name}\n")
+        assert terminal.wait() == code
+    assert ("logged in" in terminal.text) == (code == 0)
+
+
+def test_a_login_on_the_terminal_without_one_says_what_to_run(place: Place) -> None:
+    done = place.run(verb="login", odd="logs-in-on-terminals")
+    assert done.code == 7
+    assert "--login" in done.err
+
+
+def test_a_person_chooses_between_several_ways(place: Place) -> None:
+    with at_terminal(place, "login", odd="plain") as terminal:
+        terminal.until(" > ")
+        assert "API key" in terminal.text
+        terminal.type("1\n")
+        assert terminal.wait() == 0
+
+
+def test_logout_is_for_agents_that_can(place: Place) -> None:
+    assert place.run("-a", "scripted", verb="logout").code == 0
+    done = place.run(verb="logout", odd="plain")
+    assert done.code == 2
+    assert "auth.logout" in done.err
