@@ -20,19 +20,27 @@ from dragoman.client.turn import PromptTurn
 from dragoman.errors import AuthRequired, CrashLoop, LoginFailed
 
 if TYPE_CHECKING:
+    from dragoman.client.consent import Asker, Consent, Decision, Question
+    from dragoman.client.files import WorkspaceFiles
     from dragoman.client.login import LoginMethod, login_methods, terminal_login, with_login
     from dragoman.client.supervisor import RestartNote, RestartPolicy, Supervised, supervise
+    from dragoman.client.terminals import LocalTerminals
 
 __all__ = [
     "AnswersForms",
+    "Asker",
     "AuthRequired",
     "ClientOptions",
+    "Consent",
     "CrashLoop",
+    "Decision",
     "Loading",
+    "LocalTerminals",
     "LoginFailed",
     "LoginMethod",
     "OpensUrls",
     "PromptTurn",
+    "Question",
     "ReadsFiles",
     "Received",
     "RemoteAgent",
@@ -42,6 +50,7 @@ __all__ = [
     "Supervised",
     "Terminals",
     "Updates",
+    "WorkspaceFiles",
     "WritesFiles",
     "connect",
     "login_methods",
@@ -52,10 +61,16 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Asker": "consent",
+    "Consent": "consent",
+    "Decision": "consent",
+    "LocalTerminals": "terminals",
     "LoginMethod": "login",
+    "Question": "consent",
     "RestartNote": "supervisor",
     "RestartPolicy": "supervisor",
     "Supervised": "supervisor",
+    "WorkspaceFiles": "files",
     "login_methods": "login",
     "supervise": "supervisor",
     "terminal_login": "login",
