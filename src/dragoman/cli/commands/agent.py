@@ -1,0 +1,86 @@
+"""`dragoman agent`: the built-in coding agent on stdin and stdout, as an editor starts it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from dragoman.cli import exits
+from dragoman.cli.command import Call, Command, Option
+
+_LOG_BYTES = 4 * 1024 * 1024  # one log of this size, and the one before it, are kept
+_LEVELS = ("debug", "info", "warning", "error")
+MODEL_VARIABLE = "DRAGOMAN_MODEL"
+
+
+def run(call: Call) -> int:
+    from dragoman.harness.adapter import build_agent
+    from dragoman.harness.settings import Settings
+    from dragoman.store.places import config_dir, data_dir, state_dir
+
+    given = call.given
+    _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
+    settings = Settings(
+        model=given.model or os.environ.get(MODEL_VARIABLE) or None,
+        store=Path(given.store).absolute() if given.store else data_dir() / "sessions.db",
+        rules_file=config_dir() / "rules.json",
+        mode=given.mode or "ask",
+        uses_client_files=not given.no_client_fs,
+        uses_client_terminals=not given.no_client_terminal,
+    )
+    _say_if_scripted(settings.model)
+    build_agent(settings).run()
+    return exits.OK
+
+
+def _say_if_scripted(model: str | None) -> None:
+    import sys
+
+    if model is not None and model.partition(":")[0] in ("scripted", "cassette"):
+        sys.stderr.write(f"dragoman agent: the model is scripted ({model}): it plays a script and calls nobody\n")
+
+
+def _log_to(path: Path, level: str) -> None:
+    """What happens inside goes to a file: stdout is the protocol's, and editors show stderr to people."""
+    import logging
+
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_BYTES:
+            path.replace(path.with_name(path.name + ".1"))
+        handler: logging.Handler = logging.FileHandler(path, encoding="utf-8")
+    except OSError as error:
+        raise exits.Failure(
+            f"the log {path} cannot be written: {error.strerror}", hint="name another with --log"
+        ) from error
+    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+COMMAND = Command(
+    run=run,
+    description=(
+        "Serves the Agent Client Protocol on stdin and stdout until its editor leaves. Sessions are kept in a store\n"
+        "of the user's and can be opened again. What it may do without asking is decided by its mode and by the\n"
+        "user's rules (dragoman rules). docs/agent.md has the details."
+    ),
+    options=(
+        Option("--model", f"the model to use (default: ${MODEL_VARIABLE})", value="MODEL"),
+        Option(
+            "--mode",
+            "how much it may do by itself in new sessions (default: ask)",
+            value="MODE",
+            choices=("ask", "edit", "plan", "full"),
+        ),
+        Option("--store", "the file that keeps its sessions", value="FILE"),
+        Option("--no-client-fs", "use this machine's files, not those the editor offers"),
+        Option("--no-client-terminal", "run commands here, not in the editor's terminal"),
+        Option("--log", "the file to log to", value="FILE"),
+        Option("--log-level", "how much to log (default: warning)", value="LEVEL", choices=_LEVELS),
+    ),
+    examples=(
+        "dragoman agent --model scripted",
+        "dragoman exec 'say hello' -- dragoman agent --model scripted",
+        "dragoman agent --model scripted --mode plan --log-level debug --log agent.log",
+    ),
+)
