@@ -48,7 +48,6 @@ class BuiltInAgent:
         self._store: Store | None = None
         self._opening = asyncio.Lock()
         self._desks: dict[str, Desk] = {}
-        self._turns: set[asyncio.Task[Any]] = set()
         self._environment: asyncio.Task[None] | None = None
         self.connections = 0
 
@@ -60,10 +59,6 @@ class BuiltInAgent:
                 await self._stand_up(seat.session)
         if self.connections:
             return
-        for turn in list(self._turns):
-            turn.cancel()
-        if self._turns:
-            await asyncio.wait(self._turns)
         for desk in list(self._desks.values()):
             await self._clear(desk)
         store, self._store = self._store, None
@@ -136,11 +131,11 @@ class BuiltInAgent:
 
     async def delete_session(self, params: v1.DeleteSessionRequest, context: Context) -> None:
         store = await self.store()
-        desk = self._desks.pop(params.session_id, None)
+        desk = self._desks.get(params.session_id)
         if desk is not None:
-            for seat in desk.seats:
-                seat.close()
             await self._clear(desk)
+            for seat in list(desk.seats):
+                await self._stand_up(seat.session)
         await self._kept(store.delete_session(params.session_id))
 
     # Settings
@@ -170,8 +165,8 @@ class BuiltInAgent:
         parts = parts_of(turn.prompt)
         is_first = not desk.host.history
         running = asyncio.ensure_future(desk.host.prompt(parts, lambda work: self._prepare(seat, turn, work)))
-        self._turns.add(running)
-        running.add_done_callback(self._turns.discard)
+        desk.turns.add(running)
+        running.add_done_callback(desk.turns.discard)
         end = await self._end_of(running, seat)
         if is_first and desk.host.row.title is None:
             text = " ".join(part.text for part in parts if isinstance(part, TextPart))
@@ -262,7 +257,8 @@ class BuiltInAgent:
         if self._environment is None and needs_login_environment(os.environ):
 
             async def recover() -> None:
-                os.environ.update(await asyncio.to_thread(login_environment) or {})
+                found = await asyncio.to_thread(login_environment)
+                os.environ.update(found or {})
 
             self._environment = asyncio.ensure_future(recover())
 
@@ -273,10 +269,16 @@ class BuiltInAgent:
         from dragoman.harness.mcp import McpServers
 
         async def notice(title: str, description: str) -> None:
-            for seat in desk.seats:
+            for seat in tuple(desk.seats):
                 await seat.show(v1.Notice("warning", title, description))
 
-        desk.servers = McpServers(session.mcp_servers, self.settings.mcp_servers, desk.tools, notice, session.cwd)
+        async def environment() -> None:
+            if self._environment is not None:
+                await self._environment
+
+        desk.servers = McpServers(
+            session.mcp_servers, self.settings.mcp_servers, desk.tools, notice, session.cwd, after=environment
+        )
         desk.servers.start()
 
     async def _stand_up(self, session: AgentSession) -> None:
@@ -292,6 +294,10 @@ class BuiltInAgent:
 
     async def _clear(self, desk: Desk) -> None:
         self._desks.pop(desk.host.row.id, None)
+        for turn in desk.turns:
+            turn.cancel()
+        if desk.turns:
+            await asyncio.wait(desk.turns)
         if desk.servers is not None:
             await desk.servers.close()
 
@@ -348,7 +354,10 @@ def build_agent(settings: Settings) -> Agent:
 
 
 def seat_of(session: AgentSession) -> Seat:
-    seat: Seat = session.extra[_SEAT]
+    """Raises: RequestError when another client has deleted the session meanwhile."""
+    seat: Seat | None = session.extra.get(_SEAT)
+    if seat is None:
+        raise RequestError.not_found("Session not found", {"sessionId": session.id})
     return seat
 
 

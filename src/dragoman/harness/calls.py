@@ -235,14 +235,17 @@ def _shown(output: ToolOutput) -> list[v1.ToolCallContent]:
     for image in output.images:
         shown.append(v1.Content(v1.ImageContent(image["data"], image["media_type"])))
     for each in output.resources:
-        media_type = each.get("media_type", UNSET)
-        contents = (
-            v1.TextResourceContents(each["text"], each["uri"], media_type)
-            if "text" in each
-            else v1.BlobResourceContents(each["blob"], each["uri"], media_type)
-        )
-        shown.append(v1.Content(v1.EmbeddedResource(contents)))
+        shown.append(v1.Content(_resource(each)))
     return shown
+
+
+def _resource(resource: dict[str, Any]) -> v1.ContentBlock:
+    uri, media_type = resource["uri"], resource.get("media_type", UNSET)
+    if "text" in resource:
+        return v1.EmbeddedResource(v1.TextResourceContents(resource["text"], uri, media_type))
+    if "blob" in resource:
+        return v1.EmbeddedResource(v1.BlobResourceContents(resource["blob"], uri, media_type))
+    return v1.ResourceLink(resource.get("name", uri), uri, mime_type=media_type)
 
 
 def _diffs(diffs: Sequence[FileDiff]) -> list[v1.ToolCallContent]:
