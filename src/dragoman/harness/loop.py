@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.harness.model import Model
     from dragoman.harness.tools.tool import Hands, Tool
     from dragoman.harness.watchdog import LeaveOption, Watchdog
+    from dragoman.policy import Request, Verdict
 
 _log = logging.getLogger("dragoman.harness")
 
@@ -37,6 +38,17 @@ class ModelCall(Struct, frozen=True):
     model: str
     usage: Usage
     cost_usd: float | None
+
+
+class Spent(Struct, frozen=True):
+    """What model calls added up to: tokens the model wrote, thoughts included, and what is known of the cost."""
+
+    tokens: int = 0
+    cost_usd: float | None = None
+
+    def plus(self, call: ModelCall) -> Spent:
+        cost = self.cost_usd if call.cost_usd is None else (self.cost_usd or 0.0) + call.cost_usd
+        return Spent(self.tokens + call.usage.output + call.usage.reasoning, cost)
 
 
 class TurnWork(Struct):
@@ -59,10 +71,14 @@ class TurnWork(Struct):
     system: str = ""
     effort: str | None = None
     limits: Limits = Limits()
+    spent: Spent = Spent()
+    """What the session has used before this turn."""
     steer: Callable[[], Sequence[str]] = tuple
     """Words of the user that arrived since the last step."""
     retrying: Callable[[bool], None] = lambda is_retrying: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    trace: Mapping[str, str] = {}
+    """Trace ids of the prompt, for whoever is asked because of it."""
 
 
 class CallContext:
@@ -76,13 +92,18 @@ class CallContext:
         self.hands = work.hands
         self.overflow_dir = work.overflow_dir
         self.memory = work.memory
+        self.trace = work.trace
         self._emit = work.emit
+        self._watchdog = work.watchdog
 
     async def progress(self, output: ToolOutput) -> None:
         await self._emit(c.ToolOutputAvailable(self.tool_call_id, msgspec.to_builtins(output), preliminary=True))
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
         await self._emit(c.Data(name, data, UNSET if id is None else id))
+
+    def verdict(self, request: Request) -> Verdict:
+        return self._watchdog.verdict(request)
 
 
 class Loop:
@@ -92,6 +113,7 @@ class Loop:
         self._work = work
         self.calls: list[ModelCall] = []
         """What the model was asked, in order; for the record."""
+        self._spent = Spent()
         # Two edits of one file that read before either wrote would lose one of them.
         self._edits = asyncio.Lock()
 
@@ -109,14 +131,15 @@ class Loop:
     async def _steps(self) -> str:
         work = self._work
         for _ in range(work.limits.steps):
+            reached = self._limit_reached()
+            if reached is not None:
+                return await self._stop_at(*reached)
             await self._take_steering()
             await work.emit(c.StartStep())
             end, wanted = await self._ask_model()
             await asyncio.gather(*(self._call(call) for call in wanted if isinstance(call, c.ToolInputAvailable)))
             await work.emit(c.FinishStep())
             await self._account(end)
-            if self._is_over_tokens():
-                return await self._stop_at("tokens")
             if not wanted and not await self._take_steering():
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
@@ -128,9 +151,12 @@ class Loop:
             await self._work.emit(c.SteeringMessage(f"{self._work.message.id}.s{time.time_ns():x}", [part]))
         return bool(words)
 
-    async def _stop_at(self, limit: str) -> str:
+    async def _stop_at(self, limit: str, words: str = "") -> str:
+        if words:
+            notice = {"severity": "warning", "title": f"The turn ends here: {words}"}
+            await self._work.emit(c.Data("notice", notice, transient=True))
         await self._work.emit(c.Data("limit", {"limit": limit}, transient=True))
-        return "length" if limit == "tokens" else "tool-calls"
+        return "tool-calls" if limit == "steps" else "length"
 
     # The model
 
@@ -156,8 +182,9 @@ class Loop:
         )
         wanted: list[c.Chunk] = []
         has_begun = False
+        stream = work.model.stream(request)
         try:
-            async for item in work.model.stream(request):
+            async for item in stream:
                 if isinstance(item, StepEnd):
                     return item, wanted
                 if isinstance(item, c.ToolInputAvailable):
@@ -170,6 +197,11 @@ class Loop:
             if has_begun and error.is_retryable:
                 await work.emit(c.ResetStep())
             raise
+        finally:
+            # Whoever stops listening hangs up: nobody pays for an answer that is not heard.
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
         raise ModelError("the model's answer broke off", is_retryable=True)
 
     async def _wait_to_retry(self, error: ModelError, tries: int) -> None:
@@ -205,15 +237,29 @@ class Loop:
         if end.usage is None:
             return
         model = self._work.model
-        self.calls.append(ModelCall(end.model or model.name, end.usage, end.cost_usd))
+        call = ModelCall(end.model or model.name, end.usage, end.cost_usd)
+        self.calls.append(call)
+        self._spent, self._work.spent = self._spent.plus(call), self._work.spent.plus(call)
         usage = {"used": end.usage.context, "size": model.context_tokens, **msgspec.structs.asdict(end.usage)}
+        usage["model"] = call.model
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
+        if self._work.spent.cost_usd is not None:
+            usage["cost_usd"] = self._work.spent.cost_usd
         await self._work.emit(c.Data("usage", usage, "usage", transient=True))
 
-    def _is_over_tokens(self) -> bool:
-        bound = self._work.limits.tokens
-        return bound is not None and sum(call.usage.output + call.usage.reasoning for call in self.calls) >= bound
+    def _limit_reached(self) -> tuple[str, str] | None:
+        """The limit that stands in the way of another call of the model, and how it is told."""
+        limits = self._work.limits
+        for spent, tokens, cost_usd, whose in (
+            (self._spent, limits.tokens, limits.cost_usd, "turn"),
+            (self._work.spent, limits.session_tokens, limits.session_cost_usd, "session"),
+        ):
+            if tokens is not None and spent.tokens >= tokens:
+                return "tokens", f"the {whose}'s limit of {tokens} tokens is reached"
+            if cost_usd is not None and (spent.cost_usd or 0.0) >= cost_usd:
+                return "cost", f"the {whose}'s limit of {cost_usd:g} USD is reached"
+        return None
 
     # Tools
 

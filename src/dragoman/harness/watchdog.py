@@ -78,6 +78,10 @@ class Watchdog:
                 return leave
             return await self._with_asking(requests, ask)
 
+    def verdict(self, request: Request) -> Verdict:
+        """What rules and mode say about something that a tool comes upon while it works. Nobody is asked."""
+        return self._verdict(request, self._mode())
+
     def _without_asking(self, requests: Sequence[Request]) -> Leave | None:
         """The leave, if rules and mode alone decide it."""
         mode = self._mode()

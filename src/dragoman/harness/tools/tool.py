@@ -13,9 +13,9 @@ from msgspec import UNSET, Struct, UnsetType
 from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from dragoman.policy import Request
+    from dragoman.policy import Request, Verdict
 
 Kind: TypeAlias = Literal[
     "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
@@ -63,7 +63,7 @@ class ToolOutput(Struct, frozen=True, omit_defaults=True):
     images: tuple[dict[str, str], ...] = ()
     """`{"data": base64, "media_type": ...}`"""
     resources: tuple[dict[str, Any], ...] = ()
-    """`{"uri", "text" | "blob", "media_type"}`"""
+    """`{"uri", "text" | "blob" | "name", "media_type"}`; with neither text nor blob it is a link."""
     exit_code: int | None = None
     is_error: bool = False
     """The tool worked but its outcome is a failure, such as a command that exits with 1."""
@@ -133,6 +133,8 @@ class ToolContext(Protocol):
     """Where output too long for the model goes; made when first needed."""
     memory: dict[str, Any]
     """What tools of this session remember between calls, such as the to-do list or which files were read."""
+    trace: Mapping[str, str]
+    """Trace ids of whoever asked, for requests to others."""
 
     async def progress(self, output: ToolOutput) -> None:
         """Shows what there is so far; each replaces the last."""
@@ -140,6 +142,10 @@ class ToolContext(Protocol):
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
         """Sends a `data-NAME` chunk, such as the plan."""
+        ...
+
+    def verdict(self, request: Request) -> Verdict:
+        """What the rules say about something the tool comes upon while it works, such as a redirect; nobody is asked."""
         ...
 
 
