@@ -38,7 +38,6 @@ def test_an_error_with_an_http_status_is_1(place: Place) -> None:
     [
         (("-a", "scripted", "x", "--", "agent"), "-a and a command after -- both name an agent"),
         (("x", "--"), "no command after --"),
-        (("x",), "no agent is named, and no default is configured"),
         (("-a", "scriptde", "x"), "no agent is called 'scriptde'; did you mean scripted"),
         (("-a", "scripted", "x", "--cwd", "nowhere"), "--cwd nowhere: no such folder"),
         (("-a", "scripted", "x", "--add-dir", "nowhere"), "--add-dir nowhere: no such folder"),

@@ -14,9 +14,10 @@ __all__ = ["place"]
 
 def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
     done = place.run(verb="demo")
-    assert (done.code, done.out) == (0, "The greeting is friendlier now.\n")
+    assert (done.code, done.out) == (0, "This came of it: Hello, world!\nNice to meet you.\n")
     for words in (
-        "the agent is scripted",
+        "Its model is scripted",
+        "the model is scripted (scripted)",
         "--allow 'edit:greeting.txt'",
         "I will make the greeting friendlier.",
         "plan 1/3",
@@ -24,7 +25,7 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
         "allowed edit: Edit greeting.txt (rule edit:greeting.txt (--allow))",
         "-Hello.",
         "+Hello, world!",
-        "allowed execute: cat greeting.txt",
+        "allowed execute: `cat greeting.txt`",
         "│ Nice to meet you.",
         "end_turn",
     ):
@@ -41,14 +42,14 @@ def test_the_demo_asks_who_wants_to_be_asked(place: Place) -> None:
             terminal.until_more()
         terminal.type("n\n")
         assert terminal.wait() == 0
-    assert "It was not run" in terminal.text
+    assert "This came of it: not permitted" in terminal.text
 
 
 def test_the_demo_with_nobody_to_ask_says_what_became_of_it(place: Place) -> None:
     done = place.run("--ask", verb="demo")
     assert done.code == 5
     assert "cancelled edit: Edit greeting.txt (nobody)" in done.err
-    assert "nothing has changed" in done.out
+    assert "This came of it: not permitted" in done.out
 
 
 def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
@@ -66,6 +67,13 @@ def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
 def test_sessions_of_one_folder_only(place: Place) -> None:
     done = place.run("list", "--cwd", ".", "--json", verb="sessions", odd="remembers")
     assert [row["session_id"] for row in json.loads(done.out)] == ["old", "newest", "new"]
+
+
+def test_without_a_name_the_sessions_are_those_of_the_built_in_agent(place: Place) -> None:
+    done = place.run("--model", "scripted", "say hello")
+    assert done.code == 0, done.err
+    (listed,) = json.loads(place.run("list", "--json", verb="sessions").out)
+    assert listed["title"] == "say hello"
 
 
 def test_no_sessions_is_an_empty_list(place: Place) -> None:
@@ -98,11 +106,8 @@ def test_sessions_that_cannot_be_had_are_wrong_usage(words: tuple[str, ...], mes
 
 
 @pytest.mark.parametrize("verb", ["sessions", "login", "logout"])
-def test_an_agent_has_to_be_named_and_to_run(verb: str, place: Place) -> None:
+def test_an_agent_has_to_run(verb: str, place: Place) -> None:
     action = ("list",) if verb == "sessions" else ()
-    unnamed = place.run(*action, verb=verb)
-    assert unnamed.code == 2
-    assert f"dragoman {verb} -a NAME" in unnamed.err
     assert place.run(*action, "--", "no-such-agent-anywhere", verb=verb).code == 4
     assert place.run(*action, verb=verb, odd="dies-in-initialize").code == 4
 

@@ -97,16 +97,19 @@ def test_mode_and_options_are_set_before_the_prompt(place: Place) -> None:
     words = ("--mode", "Code", "--set", "voice=loud", "--set", "verbose=true")
     messages = frames(place, "-a", "scripted", "x", *words)
     order = [message.get("method") for message in messages if "method" in message]
-    assert order.index("session/set_mode") < order.index("session/set_config_option") < order.index("session/prompt")
-    assert [params["modeId"] for params in sent(messages, "session/set_mode")] == ["code"]
+    assert order.index("session/set_config_option") < order.index("session/prompt")
+    # The agent has modes, too; they are for clients that know no options.
+    assert sent(messages, "session/set_mode") == []
     assert [(each["configId"], each["value"]) for each in sent(messages, "session/set_config_option")] == [
+        ("mode", "code"),
         ("voice", "loud"),
         ("verbose", True),
     ]
 
 
 def test_a_mode_that_is_set_already_is_not_set_again(place: Place) -> None:
-    assert sent(frames(place, "-a", "scripted", "x", "--mode", "ask"), "session/set_mode") == []
+    messages = frames(place, "-a", "scripted", "x", "--mode", "ask")
+    assert sent(messages, "session/set_mode") + sent(messages, "session/set_config_option") == []
 
 
 @pytest.mark.parametrize("name", ["large-2", "Large", "large"])

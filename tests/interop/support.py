@@ -5,26 +5,32 @@ Owns the commands and the reports of the SDK clients. Knows nothing of what a te
 
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.interop.wire_check import read_recording
+from tests.interop.wire_check import WireCheck, read_recording, read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "tests" / "interop" / "peers"
 # Warnings of all kinds are shown: a coroutine nobody awaited or a file nobody closed is a fault of ours.
 OUR_AGENT = (sys.executable, "-W", "default", str(ROOT / "tests" / "interop" / "our_agent.py"))
+DRAGOMAN = (sys.executable, "-m", "dragoman")
+BUILT_IN_AGENT = (*DRAGOMAN, "agent", "--model", "scripted")
 TS_SDK = ROOT / "node_modules" / "@agentclientprotocol" / "sdk" / "package.json"
 SDKS = ("py", "ts")
 COMMON = (
     *("initialize", "sessions", "auth", "stream", "tools", "facts", "settings", "permission", "files", "terminals"),
     *("elicitation", "bare", "cancel", "cancel_request", "errors", "extensions", "side_by_side", "leave"),
 )
+CODING_COMMON = ("work", "leave_to_write", "hands", "choices", "stop", "steer", "come_back")
+CODING = {"py": CODING_COMMON, "ts": (*CODING_COMMON, "forget")}
 SCENARIOS = {"py": COMMON, "ts": (*COMMON, "newer")}
 # Each scenario has its own bound far below this.
 WALK_SECONDS = 60.0
@@ -60,10 +66,10 @@ def client_command(sdk: str) -> tuple[str, ...]:
 class Report:
     """What an SDK's client saw of our agent in one scenario, and every frame our agent sent meanwhile."""
 
-    def __init__(self, events: list[Event], recording: Path, *, left: bool = False) -> None:
+    def __init__(self, events: list[Event], frames: WireCheck, *, left: bool = False) -> None:
         """`left`: the client went away in the middle, so that an answer may be missing."""
         self.events = events
-        self.frames = read_recording(recording)
+        self.frames = frames
         failures = [event["error"] for event in events if event["event"] == "failed"]
         assert failures == [], f"{failures} after {events}"
         # Its stdin was closed: our agent goes by itself, without an error (rule 15).
@@ -111,23 +117,31 @@ class Report:
 
 
 class Walk:
-    """All scenarios of one SDK's client, walked once, because starting an SDK costs more than all the rest."""
+    """Scenarios of one SDK's client, walked once, because starting an SDK costs more than all the rest."""
 
-    def __init__(self, sdk: str, folder: Path) -> None:
+    def __init__(
+        self, sdk: str, folder: Path, scenarios: Sequence[str], agent: Sequence[str], **variables: str
+    ) -> None:
+        """`{scenario}` in the agent's command is replaced; `variables` are added to the environment."""
         self.folder = folder
         folder.mkdir()
-        agent = (*OUR_AGENT, "--record", str(folder / "{scenario}"))
         done = subprocess.run(
-            [*client_command(sdk), *SCENARIOS[sdk], "--", *agent],
+            [*client_command(sdk), *scenarios, "--", *agent],
             cwd=ROOT,
+            env={**os.environ, **variables},
             capture_output=True,
             text=True,
             timeout=WALK_SECONDS,
             check=False,
         )
-        self.returncode = done.returncode
-        self.stderr = done.stderr
         self.events = [json.loads(line) for line in done.stdout.split("\n") if line]  # U+2028 ends no line
+        self.stderr = done.stderr
+        self._failure = f"the {sdk} client ended with {done.returncode}" if done.returncode else ""
+
+    def report(self, scenario: str, frames: WireCheck) -> Report:
+        assert not self._failure, f"{self._failure}:\n{self.stderr[-3000:]}"
+        events = [event for event in self.events if event["scenario"] == scenario]
+        return Report(events, frames, left=scenario == "leave")
 
 
 class Walks:
@@ -138,14 +152,32 @@ class Walks:
         self._walks: dict[str, Walk] = {}
 
     def of(self, sdk: str) -> Walk:
+        """With our agent for SDKs."""
         require(sdk)
         if sdk not in self._walks:
-            self._walks[sdk] = Walk(sdk, self._folder / sdk)
-        walk = self._walks[sdk]
-        assert walk.returncode == 0, f"the {sdk} client ended with {walk.returncode}:\n{walk.stderr[-3000:]}"
-        return walk
+            folder = self._folder / sdk
+            agent = (*OUR_AGENT, "--record", str(folder / "{scenario}"))
+            self._walks[sdk] = Walk(sdk, folder, SCENARIOS[sdk], agent)
+        return self._walks[sdk]
 
     def report(self, sdk: str, scenario: str) -> Report:
         walk = self.of(sdk)
-        events = [event for event in walk.events if event["scenario"] == scenario]
-        return Report(events, walk.folder / scenario, left=scenario == "leave")
+        return walk.report(scenario, read_recording(walk.folder / scenario))
+
+    def coding(self, sdk: str, scenario: str) -> Report:
+        """A scenario with the built-in agent, which `dragoman record` listens to."""
+        require(sdk)
+        name = f"{sdk}-coding"
+        if name not in self._walks:
+            folder, project = self._folder / name, self.project(sdk)
+            project.mkdir()
+            (project / "a.txt").write_text("one\ntwo\n")
+            agent = (*DRAGOMAN, "record", "-o", str(folder / "{scenario}"), "--", *BUILT_IN_AGENT)
+            variables = {"DRAGOMAN_HOME": str(folder / "home"), "INTEROP_PROJECT": str(project)}
+            self._walks[name] = Walk(sdk, folder, CODING[sdk], agent, **variables)
+        walk = self._walks[name]
+        return walk.report(scenario, read_trace(walk.folder / scenario))
+
+    def project(self, sdk: str) -> Path:
+        """The folder the built-in agent works in."""
+        return self._folder / f"{sdk}-project"

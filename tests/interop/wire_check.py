@@ -15,6 +15,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from dragoman.rpc import Observer
+from dragoman.trace.reader import open_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "tools" / "schema" / "acp-v1.json").read_text())
@@ -132,4 +133,12 @@ def read_recording(path: Path) -> WireCheck:
     check = WireCheck()
     for line in path.read_bytes().splitlines():  # of bytes: at \r and \n only
         (check.sent if line[:1] == b">" else check.received)(line[1:])
+    return check
+
+
+def read_trace(path: Path) -> WireCheck:
+    """What the agent said in a recording of `dragoman record`."""
+    check = WireCheck()
+    for frame in open_trace(path).frames:
+        (check.sent if frame.dir == "a2c" else check.received)(frame.data)
     return check

@@ -25,14 +25,18 @@ _FILE = "file.txt"
 
 async def coding(params: dict[str, Any]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["DRAGOMAN_HOME"] = str(Path(folder, "home"))  # nothing of the user's is read or written
-        Path(folder, _FILE).write_text("a line of text\n" * 50)
+        _prepare(folder)
         result = _starts(params["spawns"])
         async with spawn(*BUILT_IN_AGENT, cwd=folder) as agent:
             session = await agent.new_session(cwd=folder)
             result |= await _first_words(session, params["prompts"])
             result |= await _tool_calls(session, params["calls"], params["beside"])
         return result
+
+
+def _prepare(folder: str) -> None:
+    os.environ["DRAGOMAN_HOME"] = os.path.join(folder, "home")  # nothing of the user's is read or written
+    Path(folder, _FILE).write_text("a line of text\n" * 50)
 
 
 def _starts(spawns: int) -> dict[str, float]:

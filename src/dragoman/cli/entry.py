@@ -1,4 +1,4 @@
-"""Which agent a command line means: `-a NAME`, a command after `--`, or the default; and a short talk with it.
+"""Which agent a command line means: `-a NAME`, a command after `--`, the default, or ours; and a short talk with it.
 
 Owns the way from words to an entry of the registry for every verb that talks to an agent, and the options they share.
 """
@@ -6,6 +6,7 @@ Owns the way from words to an entry of the registry for every verb that talks to
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 AGENT: Final = Option(
     "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
 )
+BUILT_IN: Final = "dragoman"
 
 
 class Named(NamedTuple):
@@ -37,7 +39,7 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
     """The agent meant.
 
     Raises:
-        Failure: two are named, or none and there is no default.
+        Failure: two are named.
         ConfigError: there is no such agent, something has to be done before it can run, or a file is broken.
     """
     from dragoman.registry.agents import load_agents, resolve_command
@@ -51,18 +53,22 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
     agents = load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path(cwd)))
     if command is not None:
         return Named(resolve_command(command), agents)
-    return Named(_default(verb, agents) if name is None else agents.find(name), agents)
+    return Named(_default(agents) if name is None else agents.find(name), agents)
 
 
-def _default(verb: str, agents: Agents) -> AgentEntry:
-    """The configured default agent."""
-    if agents.default is None:
-        raise Failure(
-            "no agent is named, and no default is configured",
-            hint=f"dragoman {verb} -a NAME (see dragoman agents list), or dragoman {verb} -- COMMAND; "
-            f'"default_agent": "NAME" in {agents.user.path} sets a default',
-        )
-    return agents.find(agents.default)
+def _default(agents: Agents) -> AgentEntry:
+    """The configured default agent, else the built-in one."""
+    from dragoman.registry.agents import AgentEntry
+
+    if agents.default is not None:
+        return agents.find(agents.default)
+    command = (sys.executable, "-m", "dragoman", "agent")
+    return AgentEntry(name=BUILT_IN, command=command, source="built-in", where="dragoman agent")
+
+
+def is_built_in(entry: AgentEntry) -> bool:
+    """Whether it is our own coding agent, which takes its model on its command line."""
+    return entry.source == "built-in" and entry.name == BUILT_IN
 
 
 @asynccontextmanager

@@ -26,7 +26,7 @@ ACTIONS: Final[dict[str, str]] = {
     "write": "writes the file {file}, through the client if it can",
     "edit": "changes the file {file} and shows the difference",
     "run": "runs the command {command}, in the client's terminal if it can",
-    "wait": "runs a command that takes a minute",
+    "wait": "runs the command {command}, which takes a minute",
     "ask": "does something it asks permission for first",
     "form": "asks the user with a form",
     "url": "asks the user to visit a page",
@@ -46,7 +46,7 @@ _READ: Final = "Read the file {file} with {tool} and tell me its first line."
 _WRITE: Final = "Create the file {file} with the content: hello. Use {tool}, not a shell."
 _EDIT: Final = "In the file {file} replace the word one by the word eins. Use {tool}, not a shell."
 _RUN: Final = "Run this exact shell command with {tool} and tell me its output: {command}"
-_WAIT: Final = "Run this exact shell command with {tool}, in the foreground: sleep 60"
+_WAIT: Final = "Run this exact shell command with {tool}, in the foreground: {command}"
 _PLAN: Final = "Make a plan of three steps for adding a test to this project, with {tool}. Change nothing."
 
 
@@ -83,7 +83,7 @@ SCRIPTED: Final[dict[str, str]] = {
     "write": "fs {file}",
     "edit": "diff",
     "run": "terminal {command}",
-    "wait": "terminal sleep 60",
+    "wait": "terminal {command}",
     "ask": "permission",
     "form": "elicitation",
     "url": "url",
@@ -96,6 +96,26 @@ SCRIPTED: Final[dict[str, str]] = {
     "compaction": "compaction",
     "content": "content",
     "extension": "extension",
+}
+
+# Lines of the script that the built-in agent's scripted model plays.
+BUILT_IN: Final[dict[str, str]] = {
+    "say": "say one two three",
+    "long": "flood 200",
+    "slow": "slow 900",
+    "think": "think how many could there be\nsay many",
+    "plan": "todo [>] look; change; test\ntodo [x] look; [>] change; test",
+    "tool": "glob *",
+    "read": "read {file}",
+    "write": "read {file}\nwrite {file} hello",
+    "edit": "read {file}\nedit {file} one => eins",
+    "run": "run {command}",
+    "wait": "run {command}",
+    "ask": "write {file} hello",
+    "form": "question Which one? | this | that",
+    "title": "say one two three",
+    "usage": "say one two three",
+    "notice": "busy\nsay here again",
 }
 
 
@@ -111,7 +131,11 @@ class Preset(msgspec.Struct, frozen=True):
 PRESETS: Final[dict[str, Preset]] = {
     "generic": Preset((), GENERIC),
     "scripted": Preset(("dragoman-scripted",), SCRIPTED, login="scripted-login"),
-    "claude": Preset(("claude",), _tools(read="Read", write="Write", edit="Edit", run="Bash", plan="TodoWrite")),
+    # After "scripted", whose name begins with the same word.
+    "dragoman": Preset(("dragoman",), BUILT_IN),
+    "claude": Preset(
+        ("claude",), _tools(read="Read", write="Write", edit="Edit", run="Bash", plan="your planning tool")
+    ),
     "cline": Preset(
         ("cline",),
         _tools(
@@ -123,14 +147,25 @@ PRESETS: Final[dict[str, Preset]] = {
         ),
     ),
     "codex": Preset(
-        ("codex",), _tools(read="shell", write="apply_patch", edit="apply_patch", run="shell", plan="update_plan")
+        ("codex",),
+        _tools(
+            read="your shell tool",
+            write="apply_patch",
+            edit="apply_patch",
+            run="your shell tool",
+            plan="update_plan",
+        ),
     ),
-    "copilot": Preset(("copilot",), _tools(read="view", write="create", edit="edit", run="bash", plan="update_todo")),
+    "copilot": Preset(
+        ("copilot",), _tools(read="view", write="create", edit="edit", run="bash", plan="your planning tool")
+    ),
     "gemini": Preset(
         ("gemini",),
-        _tools(
-            read="read_file", write="write_file", edit="replace", run="run_shell_command", plan="your planning tool"
-        ),
+        {
+            **_tools(read="read_file", write="write_file", edit="replace", run="run_shell_command", plan="write_todos"),
+            # It makes no new file where the client can read files: it takes the answer that there is none for an error.
+            "ask": "Run this exact shell command with run_shell_command and tell me its output: echo hello > {file}",
+        },
     ),
     "kimi": Preset(
         ("kimi",),

@@ -1,6 +1,6 @@
 """A client on the official Python SDK: walks named scenarios against an agent, reports what it saw (see ../README.md).
 
-It knows nothing of dragoman. The handlers report and answer; `py_scenarios.py` holds the walks.
+It knows nothing of dragoman. The handlers report and answer; `py_scenarios.py` and `py_coding.py` hold the walks.
 """
 
 import asyncio
@@ -16,9 +16,11 @@ import acp
 from acp import schema as s
 from pydantic import BaseModel
 
+from tests.interop.peers.py_coding import CODING
 from tests.interop.peers.py_scenarios import SCENARIOS
 
 SCENARIO_SECONDS = 12.0
+WALKS = SCENARIOS | CODING
 
 
 def plain(value: Any) -> Any:
@@ -205,7 +207,7 @@ async def walk(name: str, command: list[str]) -> None:
     process = None
     try:
         async with asyncio.timeout(SCENARIO_SECONDS), spawned as (agent, process):
-            await SCENARIOS[name](agent, client)
+            await WALKS[name](agent, client)
     except (Exception, asyncio.CancelledError) as error:  # any failure is an observation
         client.report("failed", error=repr(error))
     finally:

@@ -1,12 +1,14 @@
 // A client on the official TypeScript SDK: walks named scenarios against an agent, reports what it saw (see ../README.md).
-// It knows nothing of dragoman. The handlers report and answer; ts_scenarios.mjs holds the walks.
+// It knows nothing of dragoman. The handlers report and answer; ts_scenarios.mjs and ts_coding.mjs hold the walks.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk";
+import { CODING } from "./ts_coding.mjs";
 import { SCENARIOS } from "./ts_scenarios.mjs";
 
+const WALKS = { ...SCENARIOS, ...CODING };
 const SCENARIO_MS = 12_000;
 const { client: CLIENT } = acp.methods;
 
@@ -136,7 +138,7 @@ async function walk(name, command) {
   const limit = deadline(SCENARIO_MS);
   try {
     const stream = acp.ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
-    const run = reporter.app().connectWith(stream, (agent) => SCENARIOS[name](agent, reporter));
+    const run = reporter.app().connectWith(stream, (agent) => WALKS[name](agent, reporter));
     await Promise.race([run, limit.passed]);
   } catch (error) {
     reporter.report("failed", { error: String(error?.stack ?? error) });

@@ -12,9 +12,9 @@ const EVERYTHING = {
   session: { configOptions: { boolean: {} }, notices: {}, compaction: {} },
 };
 const clientInfo = { name: "ts-client", version: "1.0" };
-const hello = (agent, clientCapabilities = EVERYTHING) =>
+export const hello = (agent, clientCapabilities = EVERYTHING) =>
   agent.request(AGENT.initialize, { protocolVersion: 1, clientCapabilities, clientInfo });
-const at = (cwd, more = {}) => ({ cwd, mcpServers: [], ...more });
+export const at = (cwd, more = {}) => ({ cwd, mcpServers: [], ...more });
 
 // Initialize and one session; resolves with its id.
 async function start(agent, clientCapabilities) {
@@ -23,7 +23,7 @@ async function start(agent, clientCapabilities) {
   return sessionId;
 }
 
-function say(agent, reporter, sessionId, text, options) {
+export function say(agent, reporter, sessionId, text, options) {
   const prompt = [{ type: "text", text }];
   return reporter.call(text, agent.request(AGENT.session.prompt, { sessionId, prompt }, options));
 }

@@ -65,6 +65,10 @@ class Connected:
             known = self.told.get(update.tool_call_id, "pending")
             self.told[update.tool_call_id] = update.status or known
 
+    def note_end(self, response: v1.PromptResponse) -> None:
+        """The built-in agent says with each answer whether a script gave it."""
+        self.is_scripted = self.is_scripted or _says_scripted(response.meta)
+
     def described(self) -> results.Agent:
         """Whom the run talks to."""
         return describe_agent(self.plan, self.agent)
@@ -108,7 +112,7 @@ async def connected(to: Connected, program: Launched, output: Output) -> AsyncIt
     try:
         async with connect(to.transport, observers=observers, **services) as agent:
             to.agent = agent
-            to.is_scripted = to.is_scripted or _says_scripted(agent)
+            to.is_scripted = to.is_scripted or _says_scripted(agent.capabilities.meta)
             yield agent
     finally:
         if to.terminals is not None:
@@ -243,8 +247,7 @@ def _observers(to: Connected, output: Output) -> list[Observer]:
     return observers
 
 
-def _says_scripted(agent: RemoteAgent) -> bool:
-    meta = agent.capabilities.meta
+def _says_scripted(meta: object) -> bool:
     mark = meta.get("dragoman") if isinstance(meta, dict) else None
     return isinstance(mark, dict) and mark.get("scripted") is True
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import errors
 from dragoman.cli import exits
+from dragoman.cli.entry import is_built_in
 from dragoman.cli.exec.ending import KINDS, Facts, StartFailed
 from dragoman.cli.exec.result import Error
 
@@ -58,7 +59,7 @@ def _sentence(
         case exits.STOPPED_EARLY:
             return f"the agent stopped: {facts.stop_reason or 'without a reason'}", _after_stop(facts.stop_reason)
         case exits.AUTH_REQUIRED if plan is not None:
-            return f"the agent wants a login first: {_message(error)}", _login_hint(error, plan)
+            return _without_login(error, plan)
         case exits.AGENT_DIED if isinstance(error, StartFailed):
             return str(error), "dragoman agents doctor says what is missing"
         case _:
@@ -87,6 +88,12 @@ def _after_stop(stop_reason: str | None) -> str:
 
 def _message(error: Exception | None) -> str:
     return error.message if isinstance(error, errors.RequestError) else str(error)
+
+
+def _without_login(error: Exception | None, plan: Plan) -> tuple[str, str]:
+    if is_built_in(plan.entry):  # what it lacks is a model, and its own words say which keys would give it one
+        return _message(error), "dragoman exec --model MODEL, or DRAGOMAN_MODEL in the environment"
+    return f"the agent wants a login first: {_message(error)}", _login_hint(error, plan)
 
 
 def _login_hint(error: Exception | None, plan: Plan) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.cli.entry import find_agent
+from dragoman.cli.entry import find_agent, is_built_in
 from dragoman.cli.exec.ending import StartFailed
 from dragoman.cli.exec.options import Options, read_options
 from dragoman.cli.exec.prompt import Prompt, read_prompt
@@ -49,9 +49,8 @@ def read_plan(call: Call, output: Output) -> Plan:
     options = read_options(call)
     if options.has_progress:
         output.show_progress(is_verbose=options.is_verbose, root=options.cwd)
-    if options.model == SCRIPTED_MODEL:
-        raise Failure("--model scripted belongs to the built-in agent", hint="-a scripted is the scripted agent")
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd)
+    entry = _with_model(entry, options.model)
     project = options.cwd if agents.root is None else str(agents.root)
     rules = typed_rules(options) + remembered_rules(project) + agents.rules()
     servers = _servers(options, agents.mcp_servers())
@@ -61,6 +60,19 @@ def read_plan(call: Call, output: Output) -> Plan:
     for name in prompt.outside:
         output.note(f"@{name} stays text: it is outside the session's folders (see --add-dir)")
     return Plan(options, prompt, entry, project, rules, servers, _recorder(options, entry))
+
+
+def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
+    """The agent, started with the model if it is ours; others are told once a session is open."""
+    if model is None:
+        return entry
+    if is_built_in(entry):
+        from msgspec.structs import replace
+
+        return replace(entry, command=(*entry.command, "--model", model))
+    if model == SCRIPTED_MODEL:
+        raise Failure("--model scripted belongs to the built-in agent", hint="name no agent to use that one")
+    return entry
 
 
 def start_program(plan: Plan) -> Launched:

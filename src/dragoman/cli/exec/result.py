@@ -140,7 +140,7 @@ class Result(Struct, kw_only=True):
     session_id: str | None
     agent: Agent | None
     scripted: bool
-    """True if the scripted agent played: nothing in this result comes from a model."""
+    """True if a script was played: nothing in this result comes from a model."""
     usage: Usage | None
     tool_calls: list[ToolCall]
     files_changed: list[FileChange]

@@ -117,6 +117,7 @@ class Run:
             async for update in turn:
                 to.note(update)
                 self._output.update(update, session.state)
+            to.note_end(turn.result)
             answered = turn.result.stop_reason
             # Told to stop, an agent may still say that it is done: the run was cut short all the same.
             self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None

@@ -42,16 +42,18 @@ async def apply_settings(session: Session, options: Options, models: LegacyModel
 
 
 async def _set_mode(session: Session, wanted: str) -> None:
-    modes = session.state.modes
-    if modes is not None:
-        value = _match("--mode", wanted, [Choice(mode.id, mode.name) for mode in modes.available_modes])
-        if value != session.state.mode:
-            await session.set_mode(value)
+    option = _of_category(session, "mode")  # where there are both, options count and modes are for older clients
+    if option is not None:
+        value = _match("--mode", wanted, _choices(option))
+        if value != option.current_value:
+            await session.set_config_option(option.id, value)
         return
-    option = _of_category(session, "mode")
-    if option is None:
+    modes = session.state.modes
+    if modes is None:
         raise Failure(f"--mode {wanted}: this agent has no modes", hint="leave --mode out")
-    await session.set_config_option(option.id, _match("--mode", wanted, _choices(option)))
+    value = _match("--mode", wanted, [Choice(mode.id, mode.name) for mode in modes.available_modes])
+    if value != session.state.mode:
+        await session.set_mode(value)
 
 
 async def _set_model(session: Session, wanted: str, models: LegacyModels | None) -> None:

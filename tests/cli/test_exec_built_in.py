@@ -1,0 +1,57 @@
+"""`dragoman exec` without a named agent: the built-in one."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.exec_kit import Place, place
+
+__all__ = ["place"]
+
+
+def test_without_a_name_the_built_in_agent_works_and_a_script_is_said_to_be_one(place: Place) -> None:
+    done = place.run("--model", "scripted", "--output", "json", "say hello")
+    assert done.code == 0, done.err
+    assert done.result["text"] == "hello"
+    assert done.result["scripted"] is True
+    assert done.result["agent"]["name"] == "dragoman"
+    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+
+
+def test_the_first_event_says_that_a_script_plays(place: Place) -> None:
+    first, *_ = place.run("--model", "scripted", "--output", "events", "say hello").events
+    assert (first["event"], first["scripted"]) == ("session", True)
+
+
+def test_without_a_model_it_is_7_and_says_what_to_set(place: Place) -> None:
+    for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        place.environment.pop(name, None)
+    done = place.run("--output", "json", "say hello")
+    assert done.code == 7
+    assert "no model is named" in done.err
+    assert "--model MODEL" in done.result["error"]["hint"]
+
+
+def test_a_default_of_the_users_comes_before_the_built_in_agent(place: Place) -> None:
+    settings = place.home / "dragoman" / "config" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"default_agent": "scripted"}))
+    done = place.run("--output", "json", "say hello")
+    assert done.result["agent"]["name"] == "scripted", done.err
+
+
+def test_what_it_did_is_remembered_and_resumed(place: Place) -> None:
+    first = place.run("--model", "scripted", "--output", "json", "say one").result
+    again = place.run("--model", "scripted", "--output", "json", "--resume", "last", "say two").result
+    assert again["session_id"] == first["session_id"]
+    assert again["text"] == "two"
+
+
+def test_what_nobody_allowed_is_not_done(place: Place) -> None:
+    done = place.run("--model", "scripted", "--output", "json", "write new.txt text")
+    assert done.code == 5
+    assert not (place.project / "new.txt").exists()
+    allowed = place.run("--model", "scripted", "--output", "json", "--allow", "edit:new.txt", "write new.txt text")
+    assert allowed.code == 0, allowed.err
+    assert (place.project / "new.txt").read_text() == "text"
+    assert [change["change"] for change in allowed.result["files_changed"]] == ["created"]

@@ -1,0 +1,29 @@
+"""The built-in agent conforms, with the scripted model, as the program an editor starts."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.conformance.case import load_cases
+from dragoman.conformance.probe import Settings
+from dragoman.conformance.run import AgentRun
+from dragoman.conformance.target import Program
+from tests.conformance.house import assert_in_order
+
+NAME = "dragoman agent"
+COMMAND = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted"]
+# Everything that is not needed to be quick: a busy machine must not make a warning.
+PATIENCE = Settings(timeout_seconds=20.0)
+
+
+@pytest.mark.timeout(300)
+def test_the_built_in_agent_conforms(tmp_path: Path) -> None:
+    program = Program(COMMAND, env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)})
+    report = asyncio.run(AgentRun(program, PATIENCE, jobs=4).run(load_cases("agent")))
+    assert_in_order(report, NAME)
+    assert report.count("pass") > 100

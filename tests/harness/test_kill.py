@@ -1,0 +1,93 @@
+"""The agent is killed in the middle of a turn, again and again, and nothing a client saw is lost."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from dragoman.client import RemoteAgent, Session, spawn
+from dragoman.errors import ConnectionClosed
+from dragoman.schema import v1
+
+KILLS = 50
+TURN = "think about it\nsay here it comes\nread a.txt\nflood 30\nrun sleep 60"
+
+
+@asynccontextmanager
+async def agent_at(folder: Path, **options: object) -> AsyncIterator[RemoteAgent]:
+    command = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted", "--store", str(folder / "s.db")]
+    env = {"DRAGOMAN_HOME": str(folder / "home")}
+    async with spawn(*command, cwd=folder, env=env, **options) as agent:  # type: ignore[arg-type]
+        yield agent
+
+
+def pid_of(agent: RemoteAgent) -> int:
+    return agent._connection.peer._transport.pid  # type: ignore[attr-defined, no-any-return]
+
+
+async def allow(request: v1.RequestPermissionRequest, session: Session) -> str:
+    return request.options[0].option_id
+
+
+def heard_by(session: Session) -> dict[str, str]:
+    """Every text and thought by the id of its message."""
+    spoken = (message for message in session.state.messages if message.role != "user")
+    return {f"{message.role} {message.message_id}": message.text for message in spoken}
+
+
+async def kill_after(folder: Path, count: int, session_id: str | None) -> Session:
+    """Runs a turn and kills the agent once the client heard so many updates, or that the command runs."""
+    async with agent_at(folder, permission=allow) as agent:
+        opening = agent.new_session(folder) if session_id is None else agent.resume_session(session_id, folder)
+        session = await opening
+        with suppress(ConnectionClosed):
+            heard = 0
+            async for _ in session.prompt(TURN):
+                heard += 1
+                if heard == count or is_running(session):
+                    os.kill(pid_of(agent), signal.SIGKILL)
+        assert session.lost_by is not None
+    return session
+
+
+def is_running(session: Session) -> bool:
+    calls = session.state.tool_calls.values()
+    return any(call.kind == "execute" and call.status == "in_progress" for call in calls)
+
+
+@pytest.mark.timeout(180)
+def test_what_a_client_saw_survives_every_kill_and_open_calls_are_closed(tmp_path: Path) -> None:
+    asyncio.run(kill_and_look(tmp_path))
+
+
+async def kill_and_look(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("content\n")
+    session_id: str | None = None
+    heard: dict[str, str] = {}
+    called: set[str] = set()
+    for number in range(KILLS):
+        killed = await asyncio.wait_for(kill_after(tmp_path, 1 + number, session_id), 20)
+        session_id = killed.id
+        heard |= heard_by(killed)
+        called |= killed.state.tool_calls.keys()
+    assert session_id is not None
+    async with agent_at(tmp_path) as agent:
+        loaded = await agent.load_session(session_id, tmp_path)
+        assert called <= loaded.state.tool_calls.keys()
+        assert all(call.status in ("completed", "failed") for call in loaded.state.tool_calls.values())
+        assert len([message for message in loaded.state.messages if message.role == "user"]) == KILLS
+        # A kill may come after a commit and before the client heard of it: more may be there, never less.
+        kept = heard_by(loaded)
+        lost = {id: text for id, text in heard.items() if not kept.get(id, "").startswith(text)}
+        assert lost == {}
+        assert len(heard) > KILLS
+    with sqlite3.connect(tmp_path / "s.db") as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert db.execute("SELECT count(*) FROM live").fetchone() == (0,)
+    db.close()
