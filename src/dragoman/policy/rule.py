@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from dragoman.errors import ConfigError
 from dragoman.policy import commands, paths
+from dragoman.policy.hosts import plain_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +67,7 @@ class Request(Struct, frozen=True):
     root: str = "/"  # the project; relative paths start here
     home: str = ""
     caution: str = ""  # why this must be asked whatever is allowed, seen by whoever makes the request
+    guarded: str = ""  # why only a rule that names the host may allow this, seen by whoever makes the request
 
 
 class Verdict(Struct, frozen=True):
@@ -146,7 +148,8 @@ def _read_pattern_of(agent: str | None, kind: str, pattern: str) -> Pattern:
     if kind == "fetch":
         if _HOST.fullmatch(pattern) is None:
             raise ValueError("names no host; write it like fetch:example.org or fetch:*.example.org")
-        return Pattern(agent, kind, pattern.lower())
+        below = "*." if pattern.startswith("*.") else ""
+        return Pattern(agent, kind, below + plain_host(pattern.removeprefix(below)))
     raise ValueError(f"has a pattern, but requests of kind {kind} have nothing to compare it with; write {kind} alone")
 
 

@@ -1,7 +1,8 @@
 """The verdict: which rule decides, and what an answer of "always" may mean.
 
-A deny anywhere wins; then what always asks (protected paths, lines that are more than one command); then ask rules;
-then allow. The order in which rules were written means nothing. Allow is read narrowly, deny and ask widely.
+A deny anywhere wins, and what is guarded is denied unless it is named; then what always asks (protected paths, lines
+that are more than one command); then ask rules; then allow. The order in which rules were written means nothing.
+Allow is read narrowly, deny and ask widely.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from dragoman.policy import commands, paths
+from dragoman.policy.hosts import plain_host
 from dragoman.policy.programs import runs_anything
 from dragoman.policy.rule import PATH_KINDS, Verdict, is_ignored, read_pattern
 
@@ -30,6 +32,11 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     denying = _first(rule for rule in rules if rule.action == "deny" and _concerns(read_pattern(rule.text), request))
     if denying is not None:
         return Verdict("deny", denying, f"denied by {named(denying)}")
+    if request.guarded and not any(_is_about_host(rule, request) for rule in rules):
+        named_so = f"fetch:{_host(request.host or '')}"
+        return Verdict(
+            "deny", None, f"{request.guarded}; only a rule of the user's that names it allows that: {named_so}"
+        )
     always_asked = _always_asked(request)
     if always_asked is not None:
         return Verdict("ask", None, always_asked)
@@ -155,10 +162,26 @@ def _names(pattern: Pattern, request: Request) -> bool:
         return all(fnmatchcase(name, glob) for name, glob in zip(request.mcp, pattern.mcp, strict=True))
     if pattern.kind != "fetch" or request.host is None or pattern.pattern is None:
         return False
-    host = request.host.lower().rstrip(".")
+    host = _host(request.host)
     if pattern.pattern.startswith("*."):
         return host.endswith(pattern.pattern[1:])
     return host == pattern.pattern
+
+
+def _host(host: str) -> str:
+    try:
+        return plain_host(host)
+    except ValueError:
+        return host.lower().rstrip(".")
+
+
+def _is_about_host(rule: Rule, request: Request) -> bool:
+    """Whether the user wrote a rule, allow or ask, about this very host; a star stands for hosts nobody thought of."""
+    if rule.action == "deny" or rule.scope == "repository":
+        return False
+    pattern = read_pattern(rule.text)
+    is_one_host = pattern.kind == "fetch" and pattern.pattern is not None and not pattern.pattern.startswith("*.")
+    return is_one_host and _is_meant(pattern, request) and _names(pattern, request)
 
 
 def proposals(request: Request) -> tuple[str, ...]:
@@ -175,7 +198,7 @@ def proposals(request: Request) -> tuple[str, ...]:
     elif request.kind in PATH_KINDS:
         found = _path_proposals(request)
     elif request.kind == "fetch" and request.host is not None:
-        found = [f"fetch:{request.host.lower().rstrip('.')}"]
+        found = [f"fetch:{_host(request.host)}"]
     elif request.kind == "think":
         found = ["think"]
     return tuple(text for text in found if _is_fit(text))

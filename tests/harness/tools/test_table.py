@@ -24,7 +24,8 @@ ODD = st.recursive(
 
 
 def test_the_tools_come_in_one_order() -> None:
-    assert list(TOOLS) == ["read", "write", "edit", "glob", "grep", "bash", "todo", "question"]
+    names = ["read", "write", "edit", "glob", "grep", "bash", "todo", "question", "web_search", "web_fetch"]
+    assert list(TOOLS) == names
     assert list(built_in_tools()) == list(TOOLS)
 
 

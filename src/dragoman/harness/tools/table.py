@@ -11,6 +11,8 @@ from dragoman.harness.tools.grep import Grep
 from dragoman.harness.tools.question import Question
 from dragoman.harness.tools.read import Read
 from dragoman.harness.tools.todo import Todo
+from dragoman.harness.tools.web_fetch import WebFetch
+from dragoman.harness.tools.web_search import WebSearch
 from dragoman.harness.tools.write import Write
 
 if TYPE_CHECKING:
@@ -19,5 +21,8 @@ if TYPE_CHECKING:
 
 def built_in_tools() -> dict[str, Tool]:
     """By name; always in this order, since a changed list of tools costs a provider's prompt cache."""
-    tools: tuple[Tool, ...] = (Read(), Write(), Edit(), Glob(), Grep(), Bash(), Todo(), Question())
+    tools: tuple[Tool, ...] = (
+        *(Read(), Write(), Edit(), Glob(), Grep(), Bash(), Todo(), Question()),
+        *(WebSearch(), WebFetch()),
+    )
     return {tool.name: tool for tool in tools}

@@ -145,7 +145,7 @@ class ToolContext(Protocol):
         ...
 
     def verdict(self, request: Request) -> Verdict:
-        """What the rules say about something the tool comes upon while it works, such as a redirect; nobody is asked."""
+        """What the rules say about something a tool comes upon while it works, such as a redirect; nobody is asked."""
         ...
 
 
