@@ -267,7 +267,7 @@ def test_a_reset_step_fails_open_calls_and_says_so() -> None:
 def test_a_limit_ends_the_turn_with_its_own_stop_reason(limit: str) -> None:
     projector = Projector()
     project([c.Data("limit", {"limit": limit}), c.Finish("tool-calls")], projector)
-    assert projector.stop_reason == {"steps": "max_turn_requests", "tokens": "max_tokens"}[limit]
+    assert projector.stop_reason == {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}[limit]
 
 
 def test_every_finish_reason_has_its_stop_reason() -> None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 from dragoman.errors import DragomanError, StoreError
 from dragoman.harness import chunks as c
 from dragoman.harness.chunks import decode_chunk, encode_chunk
-from dragoman.harness.loop import Loop, ModelCall, TurnWork
+from dragoman.harness.loop import Loop, ModelCall, Spent, TurnWork
 from dragoman.harness.parts import Message, Part
 from dragoman.harness.reduce import INTERRUPTED, Reducer
 from dragoman.harness.rows import message_from_row, message_to_row
@@ -186,13 +186,18 @@ class Host:
 
     # Turns
 
-    async def prompt(self, parts: list[Part], prepare: Callable[[Turn], Awaitable[TurnWork]]) -> TurnEnd:
+    async def prompt(
+        self,
+        parts: list[Part],
+        prepare: Callable[[Turn], Awaitable[TurnWork]],
+        metadata: dict[str, Any] | None = None,
+    ) -> TurnEnd:
         """One turn: the user's message, then what the agent makes of it. Waits while another one runs.
 
         A prompt that has to wait is on disk meanwhile. Cancelling the call withdraws it, or cancels its turn.
         Raises: StoreError when the message could not be kept; nothing ran then.
         """
-        message = Message(new_id("msg"), "user", parts)
+        message = Message(new_id("msg"), "user", parts, metadata or {})
         has_to_wait = self._line.locked()
         if has_to_wait:
             await self._store.enqueue(self.row.id, message_to_row(message))
@@ -235,6 +240,7 @@ class Host:
         cleanup_seconds = 0.0
         try:
             work = await prepare(turn)
+            work.spent = _spent(await self._store.usage(self.row.id))
             work.steer, work.retrying = self._take_words, self._retrying
             cleanup_seconds = work.limits.cleanup_seconds
             loop = Loop(work)
@@ -316,7 +322,8 @@ class Host:
             reducer.feed(chunk)
         reducer.close(INTERRUPTED)
         reducer.message.metadata["interrupted"] = True
-        await self._store.finish_message(self.row.id, message_to_row(reducer.message))
+        usage = [found for chunk in log if (found := _usage_of(chunk)) is not None]
+        await self._store.finish_message(self.row.id, message_to_row(reducer.message), usage)
         self.history.append(reducer.message)
 
 
@@ -331,6 +338,18 @@ async def _insist(work: asyncio.Future[TurnEnd]) -> TurnEnd:
 def _forget(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.debug("a tool that was left behind failed", exc_info=task.exception())
+
+
+def _spent(usage: UsageRow) -> Spent:
+    return Spent(usage.output + usage.reasoning, usage.cost_usd)
+
+
+def _usage_of(chunk: c.Chunk) -> UsageRow | None:
+    """What a model call cost, from the log of a turn that did not come to an end."""
+    if not isinstance(chunk, c.Data) or chunk.name != "usage":
+        return None
+    known = {**chunk.data, "cost_usd": chunk.data.get("call_cost_usd")}
+    return msgspec.convert(known, UsageRow)
 
 
 def _usage_row(call: ModelCall) -> UsageRow:

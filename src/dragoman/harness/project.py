@@ -30,7 +30,7 @@ _STOP_REASONS: Final[dict[str, str]] = {
     "length": "max_tokens",
     "content-filter": "refusal",
 }
-LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens"}
+LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}
 DISCARDED: Final = "[What this step said and did is void; it is being done again.]"
 
 

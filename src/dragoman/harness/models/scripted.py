@@ -236,7 +236,7 @@ def _last_result(reply: Message) -> str:
         if isinstance(part, ToolPart) and part.is_over:
             if part.state == "output-available" and isinstance(part.output, dict):
                 return str(part.output.get("text", part.output))
-            return str(part.error_text or part.state)
+            return str(part.error_text or ("not permitted" if part.state == "output-denied" else part.state))
     return ""
 
 
