@@ -65,6 +65,11 @@ def fail() -> str:
 
 
 @server.tool()
+def traced(context: Context) -> str:
+    return str((context.request_context.meta or {}).get("traceparent"))
+
+
+@server.tool()
 def long(size: int) -> str:
     return "x" * size
 

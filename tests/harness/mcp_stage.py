@@ -27,6 +27,9 @@ def old(way: str, *arguments: object, name: str = "old") -> v1.McpServerStdio:
     return v1.McpServerStdio(name, sys.executable, [str(HERE / "mcp_old.py"), way, *map(str, arguments)], [])
 
 
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
 class Context:
     """What a call of such a tool needs to know."""
 
@@ -35,6 +38,7 @@ class Context:
     def __init__(self, folder: Path) -> None:
         self.cwd = str(folder)
         self.overflow_dir = str(folder / "output")
+        self.trace = {"traceparent": TRACEPARENT}
 
 
 class Session:

@@ -13,7 +13,7 @@ from dragoman.harness.modes import MODES
 from dragoman.harness.tools.tool import ToolError
 from dragoman.policy import Rule
 from dragoman.schema import v1
-from tests.harness.mcp_stage import PASSWORD, connected, old, play, serving
+from tests.harness.mcp_stage import PASSWORD, TRACEPARENT, Context, connected, old, play, serving
 from tests.harness.service import Service, ask
 from tests.harness.stage import Prop, staged
 from tests.process.kit import Deaths
@@ -33,6 +33,7 @@ async def test_a_server_of_the_client_gives_its_tools(tmp_path: Path) -> None:
         assert kinds == ["fetch", "other", "other"]
         assert (await session.call("play_echo", text="hello")).text == "hello"
         assert (await session.call("play_place", variable="COLOUR")).text == f"{tmp_path} blue"
+        assert (await session.call("play_traced")).text == TRACEPARENT
     assert session.tools == {}
 
 
@@ -174,7 +175,7 @@ async def test_a_server_that_does_not_come_back_is_told(tmp_path: Path) -> None:
         assert "the key was taken away" in why
         # A turn that began with the tool still has it.
         with pytest.raises(ToolError, match="the key was taken away"):
-            await act.run({}, None)
+            await act.run({}, Context(tmp_path))
 
 
 async def test_a_server_that_is_coming_back_is_not_called(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +21,7 @@ from dragoman.schema import v1
 
 
 class Nobody:
-    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutput:
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
         raise AssertionError("nobody should call")
 
 

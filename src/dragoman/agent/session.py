@@ -42,6 +42,7 @@ class AgentSession(Updates):
         "_connection",
         "_held",
         "_held_bytes",
+        "_late",
         "_opened_by",
         "_turns",
         "additional_directories",
@@ -62,6 +63,7 @@ class AgentSession(Updates):
         self._opened_by: Call | None = opened_by
         self._held: list[bytes] = []
         self._held_bytes = 0
+        self._late: list[v1.SessionUpdate] = []
         self._turns: list[Turn] = []
         self._offers = Offers(takes_booleans=self.client.offers("session.configOptions.boolean"))
         self._gates = connection.gates
@@ -115,6 +117,15 @@ class AgentSession(Updates):
         scope = Scope(session_id=self.id) if opened_by is None else Scope(request_id=opened_by.id)
         return await elicit(self.client, scope, message, schema, url, elicitation_id)
 
+    def update_when_open(self, update: v1.SessionUpdate) -> None:
+        """Sends an update right after the answer that opens the session, also where others leave before it, as the
+        history of `session/load` does; at once if the session is open. For what belongs to no turn, such as commands.
+        """
+        if self._opened_by is None:
+            self._submit(update)
+        else:
+            self._late.append(update)
+
     # What follows is the library's side
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -138,7 +149,9 @@ class AgentSession(Updates):
         self._post = self._connection.peer.post
         for frame in self._held:
             self._post(frame)
-        self._held = []
+        late, self._held, self._late = self._late, [], []
+        for update in late:
+            self._submit(update)
 
     def _end(self, why: Exception) -> None:
         """No update leaves any more; who tries is told `why`."""
@@ -156,7 +169,7 @@ class AgentSession(Updates):
         """
         if self._turns and not may_overlap:
             raise RequestError(INVALID_REQUEST, "A prompt is already running in this session", {"sessionId": self.id})
-        turn = Turn(self, call, request.prompt)
+        turn = Turn(self, call, request)
         self._turns.append(turn)
         call.cancelled_result = cancelled_result
         call.after_response(turn._end)

@@ -48,11 +48,12 @@ class Turn(Updates):
     between turns goes through `turn.session`.
     """
 
-    __slots__ = ("_call", "_is_over", "_over", "prompt", "session")
+    __slots__ = ("_call", "_is_over", "_over", "meta", "prompt", "session")
 
-    def __init__(self, session: AgentSession, call: Call, prompt: Sequence[v1.ContentBlock]) -> None:
+    def __init__(self, session: AgentSession, call: Call, request: v1.PromptRequest) -> None:
         self.session = session
-        self.prompt = tuple(prompt)
+        self.prompt = tuple(request.prompt)
+        self.meta: Mapping[str, Any] = request.meta or {}
         self._call = call
         self._is_over = False
         self._over = asyncio.Event()

@@ -9,7 +9,7 @@ COMMANDS = {
     "agents": "list agents, get one, and find out why one does not run",
     "check": "judge an agent, a client or a recording by the rules of the protocol",
     "completion": "print a completion script for your shell",
-    "demo": "show a full turn of the scripted agent",
+    "demo": "show a full turn of the built-in agent, with a scripted model",
     "exec": "send one prompt to an agent, for scripts: one result, one exit code",
     "inspect": "look at a recording: timeline, messages, sessions, broken rules",
     "login": "log in to an agent",

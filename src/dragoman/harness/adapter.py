@@ -16,13 +16,15 @@ from msgspec import UNSET
 from dragoman._version import __version__
 from dragoman.agent import Agent
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
+from dragoman.harness.login import auth_methods
 from dragoman.harness.modes import MODES
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.agent import AgentSession, Context, Turn
+    from dragoman.harness.commands import Invocation
     from dragoman.harness.desk import Desk
     from dragoman.harness.host import TurnEnd
     from dragoman.harness.seat import Seat
@@ -34,9 +36,9 @@ _log = logging.getLogger("dragoman.harness")
 
 NAME: Final = "dragoman"
 STEER: Final = "_dragoman/steer"
+SCRIPTED_SOURCES: Final = ("scripted", "cassette")
 EFFORTS: Final = ("low", "medium", "high")
 DEFAULT_EFFORT: Final = "medium"
-_TITLE_LENGTH: Final = 60
 _SEAT: Final = "seat"
 
 
@@ -83,7 +85,7 @@ class BuiltInAgent:
         from dragoman.store.ids import new_id
         from dragoman.store.sessions import SessionRow
 
-        self._require_model()
+        model = await self._require_model()
         store = await self.store()
         row = SessionRow(
             new_id("ses"),
@@ -91,12 +93,23 @@ class BuiltInAgent:
             params.cwd,
             tuple(params.additional_directories or ()),
             mode=self.settings.mode,
-            model=self.settings.model,
+            model=model,
             effort=DEFAULT_EFFORT,
         )
         row = await self._kept(store.create_session(row))
         seat = await self._sit_down(row, session)
         return v1.NewSessionResponse(row.id, modes(seat.desk), options(seat.desk))
+
+    async def fork_session(self, params: v1.ForkSessionRequest, session: AgentSession) -> v1.ForkSessionResponse:
+        """Repeats nothing: who forks has seen it, and can load the fork to see it again."""
+        from dragoman.harness.forks import fork
+
+        source = await self._row(params.session_id)
+        desk = self._desks.get(source.id)
+        host = None if desk is None else desk.host
+        row = await self._kept(fork(await self.store(), source if host is None else host.row, host, params))
+        seat = await self._sit_down(row, session)
+        return v1.ForkSessionResponse(row.id, modes(seat.desk), options(seat.desk))
 
     async def load_session(self, params: v1.LoadSessionRequest, session: AgentSession) -> v1.LoadSessionResponse:
         seat = await self._sit_down(await self._row(params.session_id), session)
@@ -141,15 +154,30 @@ class BuiltInAgent:
     # Settings
 
     async def set_mode(self, params: v1.SetSessionModeRequest, session: AgentSession) -> None:
-        await self._choose(session, mode=params.mode_id)
+        await self._choose(seat_of(session).desk, session, mode=params.mode_id)
 
     async def set_config_option(self, params: v1.SetSessionConfigOptionRequest, session: AgentSession) -> None:
-        await self._choose(session, **{params.config_id: params.value})
+        await self._choose(seat_of(session).desk, session, **{params.config_id: params.value})
 
-    async def _choose(self, session: AgentSession, **choice: Any) -> None:
-        """Keeps the choice and tells the other seats; the one who chose gets an answer."""
-        desk = seat_of(session).desk
+    async def set_title(self, params: v1.SetSessionTitleRequest, context: Context) -> v1.SetSessionTitleResponse:
+        from dragoman.harness.titles import titled_by_user
+
+        title = " ".join(params.title.split())
+        if not title:
+            raise RequestError.invalid_params("A title has to have words", path="$.title")
+        row = await self._row(params.session_id)
+        desk = self._desks.get(row.id)
+        metadata = titled_by_user(row.metadata)
+        if desk is None:
+            await self._kept((await self.store()).update_session(row.id, title=title, metadata=metadata))
+        else:
+            await self._kept(desk.rename(title, metadata=metadata))
+        return v1.SetSessionTitleResponse(title)
+
+    async def _choose(self, desk: Desk, session: AgentSession | None, **choice: Any) -> None:
+        """Keeps the choice and tells the seats, but for the one who chose: that gets an answer."""
         await self._kept(desk.set(**choice))
+        desk.warm_up()
         for seat in desk.seats:
             if seat.session is not session:
                 await seat.session.config_options(options(desk))
@@ -158,23 +186,34 @@ class BuiltInAgent:
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
         from dragoman.harness.blocks import parts_of
-        from dragoman.harness.parts import TextPart
+        from dragoman.harness.titles import begin_title, settle_title
+        from dragoman.harness.tracing import TRACE, trace_of
 
         seat = seat_of(turn.session)
         desk = seat.desk
         parts = parts_of(turn.prompt)
-        is_first = not desk.host.history
-        running = asyncio.ensure_future(desk.host.prompt(parts, lambda work: self._prepare(seat, turn, work)))
+        trace = trace_of(turn.meta)
+        call = desk.invocation(parts, turn.session)
+        is_for_model = call is None or call.prompt is not None
+        metadata = {**({TRACE: trace} if trace else {}), **(call.metadata if call else {})}
+        running = asyncio.ensure_future(
+            desk.host.prompt(
+                parts, lambda work: self._prepare(seat, turn, work, trace, None if is_for_model else call), metadata
+            )
+        )
         desk.turns.add(running)
         running.add_done_callback(desk.turns.discard)
+        if is_for_model:
+            begin_title(desk, parts)
         end = await self._end_of(running, seat)
-        if is_first and desk.host.row.title is None:
-            text = " ".join(part.text for part in parts if isinstance(part, TextPart))
-            await self._name(desk, title_of(text))
+        if is_for_model:
+            await self._kept(settle_title(desk, parts))
         if end.error is not None:
-            raise _refusal(end.error) from end.error
-        meta = {"dragoman": {"scripted": True}} if desk.model.is_scripted else UNSET
-        return v1.PromptResponse(seat.stop_reason(end), meta=meta)
+            raise _refusal(end.error, desk.model_name) from end.error
+        meta: dict[str, Any] = {**trace}
+        if is_for_model and desk.model.is_scripted:
+            meta["dragoman"] = {"scripted": True}
+        return v1.PromptResponse(seat.stop_reason(end), meta=meta or UNSET)
 
     async def _end_of(self, running: asyncio.Future[TurnEnd], seat: Seat) -> TurnEnd:
         """Waits for a turn. A client that cancels ends it; one that just leaves does not, while others look on."""
@@ -190,22 +229,25 @@ class BuiltInAgent:
         except StoreError as error:
             raise _refusal(error) from error
 
-    async def _prepare(self, seat: Seat, turn: Turn, work: Any) -> Any:
-        """The others at the desk see what was asked before they see the answer."""
+    async def _prepare(
+        self, seat: Seat, turn: Turn, work: Any, trace: Mapping[str, str], own: Invocation | None
+    ) -> Any:
+        """The others at the desk see what was asked before they see the answer. A command of our `own` is obeyed now,
+        when its turn has come."""
         for other in seat.desk.seats:
             if other is not seat:
                 await other.replay(seat.desk.host.history[-1:])
+        if own is not None:
+            from dragoman.harness.commands import Spoken, obey
+
+            desk = seat.desk
+            words = await obey(own, desk.commands, desk, lambda **choice: self._choose(desk, None, **choice))
+            return await seat.prepare(turn, work, trace, Spoken(words))
         if self._environment is not None:
             await self._environment
         if seat.desk.servers is not None:
             await seat.desk.servers.ready()
-        return await seat.prepare(turn, work)
-
-    async def _name(self, desk: Desk, title: str) -> None:
-        if title:
-            await self._kept(desk.set(title=title))
-            for seat in desk.seats:
-                await seat.show(v1.SessionInfoUpdate(title=title, updated_at=desk.host.row.updated_at))
+        return await seat.prepare(turn, work, trace)
 
     async def steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Words for a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
@@ -221,7 +263,7 @@ class BuiltInAgent:
     # Desks and seats
 
     async def _row(self, session_id: str) -> SessionRow:
-        self._require_model()
+        await self._require_model()
         store = await self.store()
         row: SessionRow | None = await self._kept(store.session(session_id))
         if row is None:
@@ -229,6 +271,7 @@ class BuiltInAgent:
         return row
 
     async def _sit_down(self, row: SessionRow, session: AgentSession) -> Seat:
+        """The commands leave after the answer that opens the session (rule 268), whichever that is."""
         from dragoman.harness.desk import Desk
         from dragoman.harness.host import Host
         from dragoman.harness.seat import Seat
@@ -247,6 +290,8 @@ class BuiltInAgent:
         session.extra[_SEAT] = seat
         self._recover_environment()
         self._connect_servers(desk, session)
+        desk.warm_up()
+        await desk.offer_commands(session)
         return seat
 
     def _recover_environment(self) -> None:
@@ -294,23 +339,43 @@ class BuiltInAgent:
 
     async def _clear(self, desk: Desk) -> None:
         self._desks.pop(desk.host.row.id, None)
-        for turn in desk.turns:
-            turn.cancel()
-        if desk.turns:
-            await asyncio.wait(desk.turns)
+        running: set[asyncio.Future[Any]] = {*desk.turns, *desk.errands}
+        for each in running:
+            each.cancel()
+        if running:
+            await asyncio.wait(running)
         if desk.servers is not None:
             await desk.servers.close()
+        await desk.close()
 
-    def _require_model(self) -> None:
-        """Raises: RequestError -32000 saying what to set, when no model was named."""
-        from dragoman.harness.models.find import NO_MODEL, find_model
+    async def _require_model(self) -> str:
+        """The model of new sessions. Raises: RequestError, -32000 saying what to set when a key is missing."""
+        from dragoman.harness.login import usable_model
+        from dragoman.harness.models.find import find_model
 
-        if self.settings.model is None:
-            raise RequestError.auth_required(NO_MODEL, {"methods": []})
         try:
-            find_model(self.settings.model)
+            name = usable_model(self.settings.model, os.environ)
+        except RequestError:
+            # An editor with a window may have kept the user's keys from us.
+            await self._whole_environment()
+            name = usable_model(self.settings.model, os.environ)
+        try:
+            find_model(name)
         except ConfigError as error:
             raise RequestError.invalid_params(str(error)) from error
+        return name
+
+    async def authenticate(self, params: v1.AuthenticateRequest, context: Context) -> None:
+        """Looks for a key; one that was set after the agent had started cannot be seen."""
+        from dragoman.harness.login import require_key
+
+        await self._whole_environment()
+        require_key(params.method_id, os.environ)
+
+    async def _whole_environment(self) -> None:
+        self._recover_environment()
+        if self._environment is not None:
+            await self._environment
 
     async def _kept(self, work: Any) -> Any:
         """The result of a store's work. Raises: RequestError saying what is wrong with the store."""
@@ -338,8 +403,23 @@ class _Serving(Agent):
 def build_agent(settings: Settings) -> Agent:
     """The agent, ready to `run()`."""
     own = BuiltInAgent(settings)
-    meta = {"dragoman": {"modes": list(MODES), "steer": STEER}}
-    agent = _Serving(own, NAME, version=__version__, title="Dragoman", overlapping_prompts="overlap", meta=meta)
+    own_meta: dict[str, Any] = {"modes": list(MODES), "steer": STEER}
+    if (settings.model or "").partition(":")[0] in SCRIPTED_SOURCES:
+        own_meta["scripted"] = True
+    meta = {"dragoman": own_meta}
+    methods = auth_methods(settings.model)
+    agent = _Serving(
+        own,
+        NAME,
+        version=__version__,
+        title="Dragoman",
+        unstable=settings.unstable,
+        overlapping_prompts="overlap",
+        auth_methods=methods,
+        meta=meta,
+    )
+    if methods:
+        agent.authenticate(own.authenticate)
     agent.new_session(mcp=("http", "sse"), additional_directories=True)(own.new_session)
     agent.load_session(own.load_session)
     agent.resume_session(own.resume_session)
@@ -350,6 +430,9 @@ def build_agent(settings: Settings) -> Agent:
     agent.set_config_option(own.set_config_option)
     agent.prompt(accepts=("image", "embedded_context"))(own.prompt)
     agent.request(STEER)(own.steer)
+    if settings.unstable:
+        agent.fork_session(own.fork_session)
+        agent.set_session_title(own.set_title)
     return agent
 
 
@@ -359,12 +442,6 @@ def seat_of(session: AgentSession) -> Seat:
     if seat is None:
         raise RequestError.not_found("Session not found", {"sessionId": session.id})
     return seat
-
-
-def title_of(prompt: str) -> str:
-    """A name for the session out of its first prompt."""
-    words = " ".join(prompt.split())
-    return words if len(words) <= _TITLE_LENGTH else words[: _TITLE_LENGTH - 1].rsplit(" ", 1)[0] + "…"
 
 
 def modes(desk: Desk) -> v1.SessionModeState:
@@ -392,12 +469,13 @@ def turn_state(desk: Desk) -> dict[str, Any]:
     return {"dragoman": {"turn": {"active": desk.host.is_running, "state": desk.host.state}}}
 
 
-def _refusal(error: Exception) -> RequestError:
+def _refusal(error: Exception, model: str = "") -> RequestError:
     """How a failure is told to the client: its own words if they are meant for people."""
+    from dragoman.harness.login import refused_key
     from dragoman.harness.model import ModelAuthError
 
     if isinstance(error, ModelAuthError):
-        return RequestError.auth_required(str(error), {"variables": list(error.variables)})
+        return refused_key(error, model)
     if isinstance(error, DragomanError):
         return RequestError(-32603, str(error))
     return RequestError.internal_error()

@@ -6,32 +6,39 @@ or a turn runs.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dragoman.errors import ConfigError
+from dragoman.harness.commands import Invocation, commands_update, invoked, read_commands
+from dragoman.harness.instructions import read_instructions
 from dragoman.harness.models.find import find_model
+from dragoman.harness.models.providers import default_model, offered_models
 from dragoman.harness.modes import MODES
 from dragoman.harness.system import system_prompt
 from dragoman.harness.tools.table import built_in_tools
+from dragoman.schema import v1
 from dragoman.store.rules import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.agent import AgentSession
-    from dragoman.harness.host import Host
+    from dragoman.harness.commands import Command
+    from dragoman.harness.host import Host, TurnEnd
     from dragoman.harness.mcp import McpServers
     from dragoman.harness.model import Model
     from dragoman.harness.modes import Mode
+    from dragoman.harness.parts import Part
     from dragoman.harness.seat import Seat
     from dragoman.harness.settings import Settings
     from dragoman.harness.tools.tool import Tool
     from dragoman.policy import Action, Rule
-    from dragoman.schema import v1
     from dragoman.store.sessions import Store
 
 _log = logging.getLogger("dragoman.harness")
@@ -45,11 +52,19 @@ class Desk:
         self.store = store
         self.host = host
         self.seats: list[Seat] = []
+        self.turns: set[asyncio.Future[TurnEnd]] = set()
+        """Those that run or wait, whoever asked for them."""
         self.tools: dict[str, Tool] = built_in_tools()
         self.servers: McpServers | None = None
         self.overflow_dir = os.path.join(os.path.dirname(settings.store), "output")
+        self.commands: dict[str, Command] = {}
+        self.errands: set[asyncio.Future[None]] = set()
+        """What is done beside the turns, such as finding a title."""
+        self._instructions: dict[tuple[str, ...], str] = {}
         self._rules = RuleFile(settings.rules_file)
         self._model: Model | None = None
+        self._models: list[Model] = []
+        """All that were used; a turn may still run with the one before."""
 
     @property
     def mode(self) -> Mode:
@@ -57,19 +72,37 @@ class Desk:
 
     @property
     def model_name(self) -> str:
-        return self.host.row.model or self.settings.model or ""
+        return self.host.row.model or self.settings.model or default_model(os.environ) or ""
 
     @property
     def model_names(self) -> list[str]:
-        """What may be chosen: the model of the session and the one the agent was started with."""
-        return list(dict.fromkeys(filter(None, (self.model_name, self.settings.model))))
+        """What may be chosen: the session's, the one the agent was started with, and some of providers with a key."""
+        names = (self.model_name, self.settings.model, *offered_models(os.environ))
+        return list(dict.fromkeys(filter(None, names)))
 
     @property
     def model(self) -> Model:
         """Raises: ConfigError when it cannot be had."""
         if self._model is None or self._model.name != self.model_name:
             self._model = find_model(self.model_name)
+            self._models.append(self._model)
         return self._model
+
+    def warm_up(self) -> None:
+        """Begins to load the model in the background, where that takes long."""
+        with suppress(ConfigError):  # said when it is used
+            begin = getattr(self.model, "warm_up", None)
+            if begin is not None:
+                begin()
+
+    async def close(self) -> None:
+        """Lets go of what the models hold."""
+        for model in self._models:
+            close = getattr(model, "close", None)
+            if close is not None:
+                await close()
+        self._models.clear()
+        self._model = None
 
     async def ask(self, seat: Seat, tool_call_id: str, options: Sequence[v1.PermissionOption]) -> str | None:
         """The answer of the client whose turn it is or, when it has left, of the first that is still here."""
@@ -78,13 +111,44 @@ class Desk:
         return None if asked is None else await asked.ask(tool_call_id, options)
 
     async def set(self, **choices: Any) -> None:
-        """Keeps a choice of the user's: mode, model or effort."""
-        await self.store.update_session(self.host.row.id, **choices)
-        self.host.row = msgspec.structs.replace(self.host.row, **choices)
+        """Keeps a choice of the user's: mode, model, effort or title."""
+        stamp = await self.store.update_session(self.host.row.id, **choices)
+        self.host.row = msgspec.structs.replace(self.host.row, updated_at=stamp, **choices)
 
-    def system(self, session: AgentSession) -> str:
-        """What the model is told before everything else."""
-        return system_prompt(session.cwd, session.roots, self.mode)
+    async def rename(self, title: str, **choices: Any) -> None:
+        """Keeps a title and shows it to everybody."""
+        await self.set(title=title, **choices)
+        for seat in tuple(self.seats):
+            await seat.show(v1.SessionInfoUpdate(title=title, updated_at=self.host.row.updated_at))
+
+    async def offer_commands(self, session: AgentSession) -> None:
+        """Tells a client which commands there are, after the answer that opens its session."""
+        self.commands = await asyncio.to_thread(read_commands, session.cwd, self.settings.config_dir)
+        session.update_when_open(commands_update(self.commands))
+
+    def invocation(self, parts: Sequence[Part], session: AgentSession) -> Invocation | None:
+        """The command a prompt names, if it names one."""
+        called = invoked(parts)
+        if called is None:
+            return None
+        # In one step, so that the next prompt does not overtake this one; again, for the user may just have written
+        # the template.
+        commands = read_commands(session.cwd, self.settings.config_dir)
+        if commands != self.commands:
+            self.commands = commands
+            for seat in self.seats:
+                seat.session.update_when_open(commands_update(commands))
+        name, arguments = called
+        return Invocation(name, arguments, commands.get(name))
+
+    async def system(self, session: AgentSession) -> str:
+        """What the model is told before everything else. Files are read once: a session keeps what it began with."""
+        if session.roots not in self._instructions:
+            found = await asyncio.to_thread(
+                read_instructions, session.cwd, session.additional_directories, self.settings.config_dir
+            )
+            self._instructions.setdefault(session.roots, found.text)
+        return system_prompt(session.cwd, session.roots, self.mode, self._instructions[session.roots])
 
     def user_rules(self, project: str) -> Sequence[Rule]:
         """What the user wrote down. A file that cannot be read denies nothing and allows nothing."""

@@ -146,11 +146,14 @@ class ClientHands:
         *,
         uses_files: bool = True,
         uses_terminals: bool = True,
+        settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
+        """`settle` returns when the client was told everything so far: the call it is asked about, for example."""
         client = turn.session.client
         self._turn = turn
         self._local = local
         self._patch = patch
+        self._settle = settle
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
         self._runs = uses_terminals and client.offers("terminal")
@@ -199,6 +202,7 @@ class ClientHands:
             async with self._turn.terminal("sh", ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
                 if on_start is not None:
                     await on_start(terminal.id)
+                    await self._told()  # a quick command would be over, and its terminal gone, before it is shown
                 try:
                     async with asyncio.timeout(timeout_seconds):
                         ended = await terminal.wait()
@@ -217,6 +221,7 @@ class ClientHands:
         self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
     ) -> list[str] | None:
         client = self._turn.session.client
+        await self._told()
         try:
             if client.offers("elicitation.form"):
                 return await self._ask_by_form(question, choices, is_multiple=is_multiple)
@@ -225,6 +230,11 @@ class ClientHands:
         except ClientError as error:
             raise ToolError(f"the question could not be asked: {error.message}") from error
         raise ToolError("this editor has no way to ask a person for text; decide by yourself and say what you assumed")
+
+    async def _told(self) -> None:
+        """Returns when the client knows everything so far."""
+        if self._settle is not None:
+            await self._settle()
 
     async def _ask_by_form(self, question: str, choices: Sequence[Choice], *, is_multiple: bool) -> list[str] | None:
         options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman._version import __version__
 from dragoman.errors import AgentExited
@@ -22,7 +22,7 @@ from dragoman.process.child import Patience
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
     from types import TracebackType
 
     import httpx2
@@ -121,13 +121,13 @@ class Connection:
             raise LinkLost(self._why(error)) from error
         return tuple(found[:_MOST_TOOLS])
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutput:
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
         """What the tool gave. Cancelling this cancels the call at the server.
 
         Raises: ToolError when the server does not do it, LinkLost when it is gone.
         """
         try:
-            result = await self._client.call_tool(tool, arguments)
+            result = await self._client.call_tool(tool, arguments, meta=cast("Any", {**meta} or None))
         except Exception as error:
             raise self._failure(tool, error) from error
         return output_of(result.content, result.structured_content, is_error=result.is_error)

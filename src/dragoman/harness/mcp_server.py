@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.harness.tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from dragoman.harness.mcp_spec import ServerSpec
     from dragoman.harness.mcp_tool import Offer
@@ -58,7 +58,7 @@ class Link(AbstractAsyncContextManager["Link"], Protocol):
         """Raises: LinkLost."""
         ...
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutput:
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
         """Raises: ToolError when the server does not do it, LinkLost when it is gone."""
         ...
 
@@ -118,13 +118,13 @@ class Server:
             task.cancel()
             await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutput:
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
         """Raises: ToolError."""
         link = self._link
         if link is None:
             raise self._absence(self._problem)
         try:
-            return await link.call(tool, arguments)
+            return await link.call(tool, arguments, meta)
         except LinkLost as error:
             raise self._absence(str(error)) from error
 

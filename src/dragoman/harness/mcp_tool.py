@@ -18,7 +18,7 @@ from dragoman.harness.tools.tool import Preview, ToolOutput
 from dragoman.policy import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
     from dragoman.harness.tools.tool import Kind, ToolContext
 
@@ -52,8 +52,8 @@ class Offer(Struct, frozen=True):
 class Caller(Protocol):
     """Whoever reaches the server."""
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> ToolOutput:
-        """Raises: ToolError."""
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+        """`meta` goes into the `_meta` of the request. Raises: ToolError."""
         ...
 
 
@@ -89,7 +89,7 @@ class McpTool:
         )
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        output = await self._caller.call(self.offer.name, arguments)
+        output = await self._caller.call(self.offer.name, arguments, context.trace)
         fitted = await fit(output.text, context)
         if not fitted.is_truncated:
             return output

@@ -17,17 +17,19 @@ from dragoman.harness.hands import ClientHands, LocalHands
 from dragoman.harness.loop import TurnWork
 from dragoman.harness.project import Projector
 from dragoman.harness.replay import replay
+from dragoman.harness.view import model_view
 from dragoman.harness.watchdog import Watchdog, session_rules
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.agent import AgentSession
     from dragoman.agent import Turn as AgentTurn
     from dragoman.harness import host
     from dragoman.harness.chunks import Chunk
     from dragoman.harness.desk import Desk
+    from dragoman.harness.model import Model
     from dragoman.harness.parts import Message
     from dragoman.harness.watchdog import LeaveOption
     from dragoman.policy import Action, Rule
@@ -94,8 +96,10 @@ class Seat:
 
     # In
 
-    async def prepare(self, turn: AgentTurn, work: host.Turn) -> TurnWork:
-        """What the next turn of this client works with."""
+    async def prepare(
+        self, turn: AgentTurn, work: host.Turn, trace: Mapping[str, str], model: Model | None = None
+    ) -> TurnWork:
+        """What the next turn of this client works with; `model` speaks instead of the session's."""
         desk, settings = self.desk, self.desk.settings
         local = LocalHands(self.session.roots)
         hands = ClientHands(
@@ -104,6 +108,7 @@ class Seat:
             self._patch,
             uses_files=settings.uses_client_files,
             uses_terminals=settings.uses_client_terminals,
+            settle=work.settle,
         )
         kept = session_rules(await desk.store.rules(desk.host.row.id))
         session_kept = list(kept)
@@ -126,8 +131,8 @@ class Seat:
         return TurnWork(
             desk.host.row.id,
             work.message,
-            tuple(desk.host.history),
-            desk.model,
+            model_view(desk.host.history),
+            desk.model if model is None else model,
             desk.tools,
             Watchdog(rules, lambda: desk.mode, self.session.roots, remember=remember),
             hands,
@@ -137,7 +142,8 @@ class Seat:
             self.session.roots,
             os.path.join(desk.overflow_dir, desk.host.row.id),
             desk.host.memory,
-            system=desk.system(self.session),
+            system=await desk.system(self.session),
             effort=desk.host.row.effort,
             limits=settings.limits,
+            trace=trace,
         )

@@ -26,3 +26,12 @@ class Settings(Struct, frozen=True):
     uses_client_terminals: bool = True
     limits: Limits = Limits()
     mcp_servers: Mapping[str, Any] = {}
+    title_model: str | None = None
+    """Names sessions; without one their first prompt does."""
+    unstable: bool = False
+    """Whether parts of the protocol are offered that may still change."""
+
+    @property
+    def config_dir(self) -> Path:
+        """Where the user's instructions and commands are."""
+        return self.rules_file.parent

@@ -1,7 +1,7 @@
 """The words a model is given before the conversation.
 
-Owns their order: who it is, how it works, where it is. The same bytes for the same session, so that a provider's cache
-finds them again.
+Owns their order: who it is and how it works, what user and project want of it, where it is. The same bytes for the same
+session, so that a provider's cache finds them again.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _PLANNING = f"""\
 You are in plan mode: look, think and write the plan to {PLAN_FILE}; change nothing else and run nothing."""
 
 
-def system_prompt(cwd: str, roots: Sequence[str], mode: Mode) -> str:
-    """The whole text."""
+def system_prompt(cwd: str, roots: Sequence[str], mode: Mode, instructions: str = "") -> str:
+    """The whole text. What a session may change, its mode, stands last, so that everything before stays as it was."""
     others = "".join(f"\n- {root}" for root in roots if root != cwd)
     where = f"You work in {cwd} on {platform.system()}." + (
         f"\nThe project also has these folders:{others}" if others else ""
     )
-    return "\n\n".join([_WHO, *([_PLANNING] if mode.id == "plan" else []), where])
+    return "\n\n".join(filter(None, (_WHO, instructions, where, _PLANNING if mode.id == "plan" else "")))

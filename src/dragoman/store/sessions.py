@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from dragoman.errors import StoreError
 from dragoman.store.database import BUSY_SECONDS, Database
+from dragoman.store.ids import new_id
 from dragoman.store.presence import Presence
 
 if TYPE_CHECKING:
@@ -134,12 +135,36 @@ class Store:
 
     async def create_session(self, row: SessionRow) -> SessionRow:
         """Adds a session; its times are set here."""
-        stamp = now()
-        row = msgspec.structs.replace(row, created_at=row.created_at or stamp, updated_at=stamp)
-        values = (*(_column(row, name) for name in SessionRow.__struct_fields__),)
+        row = _stamped(row)
+        await self._database.write(lambda db: _insert_session(db, row))
+        return row
+
+    async def fork_session(self, row: SessionRow, *, until: str | None = None) -> SessionRow:
+        """Adds a session that begins as its parent stands: with copies of the finished messages, up to and including
+        `until`, and of the remembered answers. What the parent used was not used here, so usage is not copied.
+
+        Raises: StoreError while a turn of the parent is being written, and when it has no such message.
+        """
+        row = msgspec.structs.replace(_stamped(row), parent_message_id=until)
 
         def work(db: sqlite3.Connection) -> None:
-            db.execute(f"INSERT INTO sessions ({_SESSION}) VALUES ({', '.join('?' * len(values))})", values)
+            busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (row.parent_id,)).fetchone()
+            if busy is not None and self._presence.is_alive(busy[0]):
+                raise StoreError("a turn runs in this session; wait for its end, or cancel it")
+            query = (
+                "SELECT id FROM messages WHERE session_id = ? "
+                "AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id"
+            )
+            ids = [id for (id,) in db.execute(query, (row.parent_id,))]
+            if until is not None and until not in ids:
+                raise StoreError(f"the session has no message {until!r}")
+            _insert_session(db, row)
+            for id in ids if until is None else ids[: ids.index(until) + 1]:
+                _copy_message(db, id, row.id)
+            db.execute(
+                "INSERT INTO rules SELECT ?, rule, action, added_at FROM rules WHERE session_id = ?",
+                (row.id, row.parent_id),
+            )
 
         await self._database.write(work)
         return row
@@ -329,6 +354,30 @@ class Store:
             db.execute(statement, values)
 
         await self._database.write(work)
+
+
+def _stamped(row: SessionRow) -> SessionRow:
+    stamp = now()
+    return msgspec.structs.replace(row, created_at=row.created_at or stamp, updated_at=stamp)
+
+
+def _insert_session(db: sqlite3.Connection, row: SessionRow) -> None:
+    values = (*(_column(row, name) for name in SessionRow.__struct_fields__),)
+    db.execute(f"INSERT INTO sessions ({_SESSION}) VALUES ({', '.join('?' * len(values))})", values)
+
+
+def _copy_message(db: sqlite3.Connection, id: str, session_id: str) -> None:
+    copy = new_id("msg")
+    db.execute(
+        "INSERT INTO messages (id, session_id, role, metadata, created_at) "
+        "SELECT ?, ?, role, metadata, created_at FROM messages WHERE id = ?",
+        (copy, session_id, id),
+    )
+    db.execute(
+        "INSERT INTO parts (message_id, position, type, data, tool_call_id, tool_state) "
+        "SELECT ?, position, type, data, tool_call_id, tool_state FROM parts WHERE message_id = ?",
+        (copy, id),
+    )
 
 
 def _insert_message(db: sqlite3.Connection, session_id: str, message: MessageRow) -> None:

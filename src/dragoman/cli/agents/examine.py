@@ -14,6 +14,8 @@ from dragoman.errors import AgentExited, DragomanError
 from dragoman.trace.plain import duration, one_line, plain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.command import Call
     from dragoman.registry.agents import AgentEntry
     from dragoman.registry.doctor import Finding, Probe
@@ -74,11 +76,7 @@ def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, err
     write(f"{paint(one_line(entry.name), BOLD, sys.stdout)}{source}\n")
     if entry.command:
         write(f"  {shown_command(entry.command)}\n")
-    for finding in findings:
-        mark = {"ok": "ok", "note": "note", "missing": paint("missing", RED, sys.stdout)}[finding.state]
-        write(f"{mark}: {finding.what}: {one_line(finding.detail)}\n")
-        if finding.fix:
-            write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
+    write_findings(findings)
     if answer is not None:
         _write_answer(answer)
     elif error is not None:
@@ -88,6 +86,16 @@ def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, err
             sys.stdout.writelines(f"    {line}\n" for line in plain(error.stderr_tail).rstrip().splitlines()[-15:])
     else:
         write("not started: something is missing\n")
+
+
+def write_findings(findings: Sequence[Finding]) -> None:
+    """One line each, and one for what to do about it."""
+    write = sys.stdout.write
+    for finding in findings:
+        mark = {"ok": "ok", "note": "note", "missing": paint("missing", RED, sys.stdout)}[finding.state]
+        write(f"{mark}: {finding.what}: {one_line(finding.detail)}\n")
+        if finding.fix:
+            write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
 
 
 def _write_answer(answer: Probe) -> None:
