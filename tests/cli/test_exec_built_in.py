@@ -55,3 +55,16 @@ def test_what_nobody_allowed_is_not_done(place: Place) -> None:
     assert allowed.code == 0, allowed.err
     assert (place.project / "new.txt").read_text() == "text"
     assert [change["change"] for change in allowed.result["files_changed"]] == ["created"]
+
+
+def test_the_model_and_mode_of_the_settings_are_used_where_no_flag_says_otherwise(place: Place) -> None:
+    settings = place.home / "dragoman" / "config" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"model": "scripted", "mode": "plan"}))
+    done = place.run("--output", "json", "--allow", "*", "write new.txt text\nsay {result}")
+    assert done.code == 0, done.err
+    assert "plan only looks" in done.result["text"]
+    settings.write_text(json.dumps({"model": "scripted", "mode": "wild"}))
+    broken = place.run("say hello")
+    assert broken.code == 4
+    assert "there is no mode 'wild'" in broken.err

@@ -436,3 +436,26 @@ async def test_prompts_that_arrive_meanwhile_wait_and_run_in_order(tmp_path: Pat
         answer.set()
         await first
         assert (await second).stop_reason == "end_turn"
+
+
+async def test_rules_of_the_settings_hold_and_broken_ones_make_everything_a_question(tmp_path: Path) -> None:
+    service, person = Service(tmp_path), Answers("reject_once")
+    service.home.mkdir()
+    settings = service.home / "settings.json"
+    settings.write_text('{"rules": {"deny": ["edit:secret/**"], "allow": ["edit:notes/**"]}}')
+    shipped = service.project / ".dragoman" / "settings.json"
+    shipped.parent.mkdir()
+    shipped.write_text('{"rules": {"allow": ["execute:touch owned"], "deny": ["edit:notes/closed.txt"]}}')
+    async with service.session(permission=person) as session:
+        await ask(session, "write notes/a.txt x", "write notes/closed.txt x", "write secret/b.txt x")
+        assert person.asked == []
+        await ask(session, "run touch owned")
+        assert len(person.asked) == 1
+    assert [path.name for path in service.project.rglob("*.txt")] == ["a.txt"]
+    assert not (service.project / "owned").exists()
+    settings.write_text('{"rules": {"deny": ["edit:sec')
+    broken = Answers("reject_once")
+    (service.project / "a.txt").write_text("x")
+    async with service.session(permission=broken) as session:
+        await ask(session, "read a.txt", "write notes/c.txt x")
+        assert len(broken.asked) == 2

@@ -309,7 +309,8 @@ class BuiltInAgent:
 
     def _connect_servers(self, desk: Desk, session: AgentSession) -> None:
         """Begins in the background; the session is answered at once, and its first turn waits for the tools."""
-        if desk.servers is not None or not (session.mcp_servers or self.settings.mcp_servers):
+        configured = desk.configured_servers(session.cwd)
+        if desk.servers is not None or not (session.mcp_servers or configured):
             return
         from dragoman.harness.mcp import McpServers
 
@@ -321,9 +322,7 @@ class BuiltInAgent:
             if self._environment is not None:
                 await self._environment
 
-        desk.servers = McpServers(
-            session.mcp_servers, self.settings.mcp_servers, desk.tools, notice, session.cwd, after=environment
-        )
+        desk.servers = McpServers(session.mcp_servers, configured, desk.tools, notice, session.cwd, after=environment)
         desk.servers.start()
 
     async def _stand_up(self, session: AgentSession) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -22,6 +23,7 @@ from dragoman.harness.models.providers import default_model, offered_models
 from dragoman.harness.modes import MODES
 from dragoman.harness.system import system_prompt
 from dragoman.harness.tools.table import built_in_tools
+from dragoman.policy import Rule
 from dragoman.schema import v1
 from dragoman.store.rules import RuleFile
 
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from dragoman.harness.seat import Seat
     from dragoman.harness.settings import Settings
     from dragoman.harness.tools.tool import Tool
-    from dragoman.policy import Action, Rule
+    from dragoman.policy import Action
+    from dragoman.registry import Agents
     from dragoman.store.sessions import Store
 
 _log = logging.getLogger("dragoman.harness")
@@ -56,6 +59,7 @@ class Desk:
         """Those that run or wait, whoever asked for them."""
         self.tools: dict[str, Tool] = built_in_tools()
         self.servers: McpServers | None = None
+        self._settings_files: dict[str, Agents] = {}
         self.overflow_dir = os.path.join(os.path.dirname(settings.store), "output")
         self.commands: dict[str, Command] = {}
         self.errands: set[asyncio.Future[None]] = set()
@@ -151,12 +155,32 @@ class Desk:
         return system_prompt(session.cwd, session.roots, self.mode, self._instructions[session.roots])
 
     def user_rules(self, project: str) -> Sequence[Rule]:
-        """What the user wrote down. A file that cannot be read denies nothing and allows nothing."""
+        """What the user wrote down, and what the project's settings deny or want asked.
+
+        Files that cannot be read may hold a deny, so that everything is asked for while they are broken.
+        """
         try:
-            return self._rules.rules(project)
+            return (*self._rules.rules(project), *self._written(project).rules())
         except ConfigError as error:
-            _log.warning("the rules are left out: %s", error)
-            return ()
+            _log.warning("everything is asked for: %s", error)
+            return (Rule("ask", "*", "pinned", "the rules cannot be read"),)
+
+    def configured_servers(self, project: str) -> dict[str, Any]:
+        """The MCP servers of the user's settings, and those of the project that the user accepted."""
+        try:
+            return {**self._written(project).mcp_servers(), **self.settings.mcp_servers}
+        except ConfigError as error:
+            _log.warning("no MCP servers of the settings: %s", error)
+            return dict(self.settings.mcp_servers)
+
+    def _written(self, project: str) -> Agents:
+        """The settings files, read once for each folder. Raises: ConfigError."""
+        from dragoman.registry import find_project, load_agents
+
+        if project not in self._settings_files:
+            place = self.settings.config_dir
+            self._settings_files[project] = load_agents(place, place, place, find_project(Path(project)), editors={})
+        return self._settings_files[project]
 
     def remember_for_project(self, rule: str, action: Action, project: str) -> None:
         """An "always" of the user, kept for the project."""

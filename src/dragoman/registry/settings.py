@@ -24,7 +24,10 @@ Source = Literal["built-in", "user", "zed", "jetbrains", "registry", "project", 
 
 FILE_NAME: Final = "settings.json"
 PROJECT_FOLDER: Final = ".dragoman"
-_MEMBERS: Final = ("agent_servers", "default_agent", "rules", "mcp_servers", "registry")
+_MEMBERS: Final = (
+    *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
+    *("model", "title_model", "mode"),
+)
 
 
 class RuleTexts(Struct, frozen=True):
@@ -48,6 +51,10 @@ class Settings(Struct, frozen=True):
     """Where the ACP registry is, if not at its usual place."""
     notes: tuple[str, ...] = ()
     """What was left out, and why: for people."""
+    model: str = ""
+    """What the built-in agent is started with, as are the next two."""
+    title_model: str = ""
+    mode: str = ""
 
 
 def user_file(config_dir: Path) -> Path:
@@ -140,8 +147,11 @@ class _Reader:
             self._text("default_agent"),
             self._rules(),
             mcp_servers,
-            self._registry(),
-            tuple(self._notes),
+            self._own("registry", "choose the registry"),
+            model=self._own("model", "choose the model"),
+            title_model=self._own("title_model", "choose the model"),
+            mode=self._own("mode", "choose the mode"),
+            notes=tuple(self._notes),
         )
 
     def _rules(self) -> RuleTexts:
@@ -167,13 +177,14 @@ class _Reader:
                 raise self._document.error('a rule is a text, such as "edit:src/**"', "rules", name, place)
         return tuple(value)
 
-    def _registry(self) -> str:
-        registry = self._text("registry")
-        if registry and self._source == "project":
-            place = self._document.place("registry")
-            self._notes.append(f"{place}: a project's file cannot choose the registry; write it in your own settings")
+    def _own(self, name: str, what: str) -> str:
+        """A text that only the user's own file may say."""
+        value = self._text(name)
+        if value and self._source == "project":
+            place = self._document.place(name)
+            self._notes.append(f"{place}: a project's file cannot {what}; write it in your own settings")
             return ""
-        return registry
+        return value
 
     def _text(self, name: str) -> str:
         value = self._members.get(name, "")

@@ -28,15 +28,16 @@ def run(call: Call) -> int:
     is_serving = given.action is None
     if is_serving:
         _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
+    written = _written(config_dir())
     settings = Settings(
-        model=given.model or os.environ.get(MODEL_VARIABLE) or None,
+        model=given.model or os.environ.get(MODEL_VARIABLE) or written.get("model"),
         store=Path(given.store).absolute() if given.store else data_dir() / "sessions.db",
         rules_file=config_dir() / "rules.json",
-        mode=given.mode or "ask",
+        mode=given.mode or written.get("mode") or "ask",
         uses_client_files=not given.no_client_fs,
         uses_client_terminals=not given.no_client_terminal,
         limits=_limits(given),
-        title_model=given.title_model or os.environ.get(TITLE_MODEL_VARIABLE) or None,
+        title_model=given.title_model or os.environ.get(TITLE_MODEL_VARIABLE) or written.get("title_model"),
         unstable=given.unstable,
     )
     if not is_serving:
@@ -48,6 +49,21 @@ def run(call: Call) -> int:
     _say_if_scripted(settings.model)
     build_agent(settings).run()
     return exits.OK
+
+
+def _written(folder: Path) -> dict[str, str]:
+    """What the user's settings say; nothing is loaded for it when there are none. Raises: ConfigError."""
+    if not (folder / "settings.json").exists():
+        return {}
+    from dragoman.errors import ConfigError
+    from dragoman.harness.modes import MODES
+    from dragoman.registry import load_settings
+
+    settings = load_settings(folder / "settings.json", "user")
+    if settings.mode and settings.mode not in MODES:
+        raise ConfigError(f"{settings.path}: there is no mode {settings.mode!r}; there are {', '.join(MODES)}")
+    found = {"model": settings.model, "title_model": settings.title_model, "mode": settings.mode}
+    return {name: value for name, value in found.items() if value}
 
 
 def _say_if_scripted(model: str | None) -> None:
@@ -110,7 +126,9 @@ COMMAND = Command(
     ),
     arguments=(Argument("action", "instead of serving", choices=("doctor",), is_optional=True),),
     options=(
-        Option("--model", f"the model to use (default: ${MODEL_VARIABLE})", value="MODEL"),
+        Option(
+            "--model", f"the model to use (default: ${MODEL_VARIABLE}, then `model` of the settings)", value="MODEL"
+        ),
         Option(
             "--mode",
             "how much it may do by itself in new sessions (default: ask)",
