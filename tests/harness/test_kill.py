@@ -48,8 +48,9 @@ async def kill_after(folder: Path, count: int, session_id: str | None) -> Sessio
         session = await opening
         with suppress(ConnectionClosed):
             heard = 0
-            async for _ in session.prompt(TURN):
-                heard += 1
+            async for update in session.prompt(TURN):
+                # The commands are told after the session was opened, perhaps before the prompt has arrived.
+                heard += not isinstance(update, v1.AvailableCommandsUpdate)
                 if heard == count or is_running(session):
                     os.kill(pid_of(agent), signal.SIGKILL)
         assert session.lost_by is not None

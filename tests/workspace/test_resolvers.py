@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
@@ -87,6 +87,7 @@ PATH = st.lists(st.sampled_from([*NAMES, "k", "l", "m"]), min_size=1, max_size=5
 
 @settings(max_examples=200, deadline=None)
 @given(links=LINKS, paths=st.lists(PATH, min_size=1, max_size=8))
+@example(links={("", "k"): "f/.", ("", "l"): "a/.", ("a", "m"): "../f/"}, paths=["k", "l", "l/b/g", "a/m", "k/f"])
 def test_both_ways_give_the_same_file_or_the_same_refusal(links: dict[tuple[str, str], str], paths: list[str]) -> None:
     try:
         find_resolver("openat2")

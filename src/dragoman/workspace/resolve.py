@@ -92,8 +92,9 @@ class WalkResolver:
         with _Trail(root) as trail:
             while True:
                 name = pending.pop()
-                if name == "..":
-                    trail.leave()
+                if name in (".", ".."):
+                    if name == "..":
+                        trail.leave()
                     if not pending:
                         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), relative)
                     continue
@@ -108,6 +109,8 @@ class WalkResolver:
                         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), relative) from None
                     if links > _MOST_LINKS:
                         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), relative) from None
+                    if target.endswith(("/", "/.")):
+                        pending.append(".")  # what stands before it has to be a folder
                     pending.extend(part for part in reversed(target.split("/")) if part not in ("", "."))
                     if not pending:
                         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), relative) from None
