@@ -14,22 +14,22 @@ PIP := $(PY) -m pip --disable-pip-version-check --quiet
 VENV := .venv/.ready
 PACKAGE := .venv/.installed
 NODE := node_modules/.ready
-DEMO := "Hello there" "think" "plan" "tool" "diff" "permission" "terminal" "usage"
 REQUIREMENTS := $(wildcard requirements/*.txt)
+PINNED := tests/interop/agents/packages
+AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
 FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
 	    >/dev/null 2>&1 && break; python=; done
 
-.PHONY: help run test check bench interop docs clean
+.PHONY: help run test check bench interop agents docs clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
-run: $(PACKAGE) ## the example client talks to the scripted agent; watch the conversation
-	@echo "The agent is scripted: it calls no model, it answers to keywords."
-	@$(PY) examples/client.py --yes $(DEMO) -- $(PY) -m dragoman.testing.scripted_agent
+run: $(PACKAGE) ## dragoman demo: a full turn of the built-in agent, with a scripted model
+	@$(PY) -m dragoman demo
 
 test: check $(NODE) ## the whole gate: make check, then every test
 	@$(PY) -m pytest
@@ -43,14 +43,16 @@ check: $(PACKAGE) ## linter, formatting, types, and the schema on every supporte
 bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
 
-interop: $(PACKAGE) $(NODE) ## the official SDKs as peers, both ways
-	@$(PY) -m pytest tests/interop
+interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
+	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop
+
+agents: $(AGENTS) ## install the real agents that make interop drives (1 GB)
 
 docs: $(PACKAGE) ## rewrite the generated pages of docs/
 	@$(PY) -m tools.pages
 
 clean: ## remove what make made
-	rm -rf .venv node_modules .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv node_modules .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV): $(REQUIREMENTS)
 	@$(FIND_PYTHON); \
@@ -75,4 +77,12 @@ $(NODE): package.json package-lock.json
 	fi
 	@echo "setting up node_modules"
 	@npm ci --silent
+	@touch $@
+
+.agents/%/.ready: $(PINNED)/%/package.json $(PINNED)/%/package-lock.json | $(NODE)
+	@echo "installing the agent $*"
+	@rm -rf $(@D)
+	@mkdir -p $(@D)
+	@cp $^ $(@D)
+	@cd $(@D) && npm ci --silent --ignore-scripts
 	@touch $@

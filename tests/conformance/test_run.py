@@ -159,6 +159,7 @@ def test_pattern_chooses_cases(pattern: str, expected: int) -> None:
         ("Kimi Code CLI", "kimi"),
         ("Copilot", "copilot"),
         ("dragoman-scripted", "scripted"),
+        ("dragoman", "dragoman"),
         ("somebody-else", "generic"),
         ("None", "generic"),
     ],

@@ -19,6 +19,12 @@ from tests.trace.kit import RECORDINGS
 pytestmark = pytest.mark.skipif(not RECORDINGS, reason="no recordings beside the project")
 
 
+# What our client has to warn of, because the agent is at fault. Everything else these agents do is no reason for it.
+OWN_FAULTS = {
+    "kimi152": ["kimi-cli is no longer maintained"],  # a sentence on stdout
+}
+
+
 class Services:
     """Answers everything an agent may ask, without doing anything."""
 
@@ -110,7 +116,8 @@ def spoken(trace: Trace, session_id: str) -> int:
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
-async def test_recording_plays_to_our_client_and_folds(path: Path) -> None:
+async def test_recording_plays_to_our_client_and_folds(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("WARNING")
     trace = open_trace(path)
     ours, theirs = memory_pair()
     serving = asyncio.create_task(Replay(trace, patience_seconds=0.2).serve(theirs))
@@ -129,3 +136,7 @@ async def test_recording_plays_to_our_client_and_folds(path: Path) -> None:
         assert heard == spoken(trace, session.id)
         assert not session.state.unknown
         assert not session.state.is_running
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == len(OWN_FAULTS.get(path.stem, ()))
+    for warning, fault in zip(warnings, OWN_FAULTS.get(path.stem, ()), strict=True):
+        assert fault in warning

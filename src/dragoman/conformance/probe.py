@@ -7,7 +7,9 @@ is told to, allowed or not. What an answer is worth is decided by the case.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -19,7 +21,7 @@ from dragoman.conformance.services import Services
 from dragoman.trace.entry import End, Exit, Stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from typing import TypeAlias
@@ -46,6 +48,10 @@ CLIENT: Final = {"name": "dragoman-check", "title": "Dragoman conformance", "ver
 # Every agent has to answer this with an error; whatever it answers, everything before it was read.
 _PING: Final = "_dragoman.check/ping"
 _NOTES: Final = "one\ntwo\nthree\n"
+# What shows that the agent's model is at work; titles, options and the like may come before it is even asked.
+_SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan")
+# How often a file is looked for that some process writes: often enough to be quick, seldom enough to cost nothing.
+_LOOK_SECONDS: Final = 0.2
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -76,9 +82,10 @@ class Turn:
         self.mark = mark
         self._probe = probe
 
-    async def end(self) -> Message:
+    async def end(self, within_seconds: float | None = None) -> Message:
         """The response to the prompt, success or error."""
-        return await self._probe.answer(self.id, "answer to session/prompt", self._probe.settings.turn_seconds)
+        seconds = within_seconds or self._probe.settings.turn_seconds
+        return await self._probe.answer(self.id, "answer to session/prompt", seconds)
 
     @property
     def is_over(self) -> bool:
@@ -120,6 +127,10 @@ class Turn:
             raise Inconclusive(f"the turn ended without {what}; a prompt that leads to it would help")
         return found
 
+    def has(self, message: Message, kinds: Container[str]) -> bool:
+        """Whether a message is an update of this session, of one of these kinds."""
+        return self._is_update(message) and message.params["update"].get("sessionUpdate") in kinds
+
     def _is_update(self, message: Message) -> bool:
         return (
             message.method == "session/update"
@@ -145,6 +156,7 @@ class AgentProbe(Conversation):
         self.on_message = self._on_message
         self._link = link
         self._pings: set[object] = set()
+        self._numbers = count(1)
         (folder / "notes.txt").write_text(_NOTES)
 
     @property
@@ -228,7 +240,9 @@ class AgentProbe(Conversation):
 
     def text(self, action: str, **values: str) -> str:
         """The prompt that leads this agent to the action. Raises: Inconclusive when nobody gave one."""
-        values = {"file": self.notes, "cwd": self.cwd, "command": "echo dragoman", **values}
+        # Most agents ask before they make a file; many refuse to overwrite one that they have not read, without asking.
+        file = str(self.folder / f"new-{next(self._numbers)}.txt") if action == "ask" else self.notes
+        values = {"file": file, "cwd": self.cwd, "command": "echo dragoman", **values}
         text = self.prompts.text(action, **values)
         if text is None:
             raise Inconclusive(f"no prompt is known that makes this agent {action!r}; --prompts can name one")
@@ -250,11 +264,36 @@ class AgentProbe(Conversation):
     async def running(self, session_id: str | None = None) -> Turn:
         """A turn that has begun to speak and goes on. Raises: Inconclusive when it is over at once."""
         turn = await self.act("slow", session_id)
-        await turn.first_update()
+        await turn.need("a word", lambda message: turn.has(message, _SPEECH))
         await asyncio.sleep(3 * self.settings.quiet_seconds)
         if turn.is_over:
             raise Inconclusive("the turn was over before anything could be done to it; a longer one would help")
         return turn
+
+    async def in_command(self) -> Turn:
+        """A turn in which a command of a minute is running by now. Raises: Inconclusive when it ended without one.
+
+        Not every agent says when it starts a command, so the command leaves a mark of its own, which is looked for.
+        It is a script, because some agents refuse a plain `sleep`.
+        """
+        mark = self.folder / f"runs-{next(self._numbers)}"
+        script = mark.with_suffix(".sh")
+        script.write_text(f"touch '{mark}'\nsleep 60\n")
+        turn = await self.act("wait", command=f"sh {script}")
+        for _ in range(int(self.settings.turn_seconds / _LOOK_SECONDS) + 1):
+            with suppress(Silence):
+                seen = await self.wait_for(
+                    lambda message: _runs_command(message) or message.answers(turn.id),
+                    "a command that runs",
+                    _LOOK_SECONDS,
+                    since=turn.mark,
+                )
+                if seen.answers(turn.id):
+                    break
+                return turn
+            if os.path.exists(mark):  # noqa: ASYNC240  # a glance at a local file
+                return turn
+        raise Inconclusive("the turn ended without a command that runs; a prompt that leads to it would help")
 
     def cancel(self, session_id: str) -> None:
         self.notify("session/cancel", {"sessionId": session_id})
@@ -308,3 +347,11 @@ class AgentProbe(Conversation):
     def _on_message(self, message: Message) -> None:
         if message.is_request:
             self.services.serve(message)
+
+
+def _runs_command(message: Message) -> bool:
+    """Whether the agent says that a command runs: in the client's terminal, or by a status."""
+    update = message.params.get("update")
+    if message.method == "terminal/create":
+        return True
+    return isinstance(update, dict) and update.get("status") == "in_progress"

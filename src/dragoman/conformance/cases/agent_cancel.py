@@ -52,8 +52,7 @@ async def at_once(probe: AgentProbe) -> None:
 )
 async def in_tool(probe: AgentProbe) -> None:
     """Leads the agent to run a command of a minute and cancels; expects a result with the stop reason cancelled."""
-    turn = await probe.act("wait")
-    await turn.need("a command that runs", _runs_command)
+    turn = await probe.in_command()
     await probe.settle()
     if turn.is_over:
         raise Inconclusive("the command was over before it could be cancelled")
@@ -287,7 +286,7 @@ async def request_unknown(probe: AgentProbe) -> None:
     await probe.settle()
     came = probe.responses(mark)
     if came:
-        raise Fail(f"a cancelled request that was over was answered again: {came[0]}")
+        raise Fail(f"{CANCEL_REQUEST} for a request that is over was answered: {came[0]}")
 
 
 async def _held(probe: AgentProbe, action: str, method: str) -> tuple[Turn, Message]:
@@ -297,10 +296,3 @@ async def _held(probe: AgentProbe, action: str, method: str) -> tuple[Turn, Mess
     asked = await turn.first_request(method)
     probe.services.hold.clear()
     return turn, asked
-
-
-def _runs_command(message: Message) -> bool:
-    update = message.params.get("update")
-    if message.method == "terminal/create":
-        return True
-    return isinstance(update, dict) and update.get("status") == "in_progress"

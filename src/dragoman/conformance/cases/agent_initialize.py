@@ -145,6 +145,7 @@ async def first(probe: AgentProbe) -> None:
     rules=(35, 42),
     level="SHOULD",
     about="a request that came too early does no lasting harm",
+    is_watched=False,
 )
 async def after_early_request(probe: AgentProbe) -> None:
     """Sends a request before initialize and then initialize; expects it to be answered as ever."""

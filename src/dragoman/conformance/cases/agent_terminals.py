@@ -78,11 +78,12 @@ async def released(probe: AgentProbe) -> None:
 )
 async def released_when_cancelled(probe: AgentProbe) -> None:
     """Cancels while a command runs; expects terminal/release for each terminal."""
-    turn = await probe.act("wait")
-    await turn.first_request(_CREATE)
+    turn = await probe.in_command()
     await probe.settle()
     probe.cancel(turn.session_id)
     await turn.end()
+    if not probe.since(turn.mark, lambda message: message.method == _CREATE):
+        raise Inconclusive("the agent ran the command by itself, not in the client's terminal")
     await _expect_released(probe, turn)
 
 

@@ -1,0 +1,35 @@
+"""Real agents are driven by `make interop`, which installs them; everywhere else these tests say so and are skipped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.agents.recipes import RECIPES, why_missing
+from tests.interop.agents.stage import Stage
+from tests.interop.model_server.server import ModelServer
+
+
+@pytest.fixture(params=RECIPES)
+def name(request: pytest.FixtureRequest) -> str:
+    """Each agent that is installed, one after the other."""
+    if not os.environ.get("DRAGOMAN_REAL_AGENTS"):
+        pytest.skip("real agents are driven by make interop")
+    found: str = request.param
+    if reason := why_missing(found):
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def stage(name: str, server: ModelServer, tmp_path: Path) -> Stage:
+    return Stage(name, tmp_path, server)

@@ -1,0 +1,137 @@
+"""How each real agent is started so that it works offline: its program, environment and configuration files.
+
+Owns what was found out about the agents' own settings. `{url}` is the model server, `{home}` the agent's home, which is
+empty but for these files. Whatever a recipe says, no agent needs an account: every key is the word `scripted`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from tests.interop.model_server.server import MODEL
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+PACKAGES: Final = Path(__file__).parent / "packages"
+INSTALLED: Final = ROOT / ".agents"
+_NODE: Final = f"node-linux-{'arm64' if platform.machine() in ('aarch64', 'arm64') else 'x64'}/bin/node"
+
+
+class Recipe(NamedTuple):
+    """One agent."""
+
+    program: tuple[str, ...]
+    """Words that begin with `@` are paths below the agent's `node_modules`."""
+    env: Mapping[str, str]
+    files: Mapping[str, str] = MappingProxyType({})
+    """Path below the home -> content."""
+
+
+_GEMINI_SETTINGS: Final = {
+    "security": {"auth": {"selectedType": "gemini-api-key"}},
+    "privacy": {"usageStatisticsEnabled": False},
+    "general": {"enableAutoUpdate": False},
+    "model": {"name": "gemini-2.5-flash"},
+}
+# It asks for everything but what it knows to be harmless, such as `cat`. Its sandbox would need a program (bwrap) that
+# is not everywhere. The model's name decides which tools there are: an unknown one cannot write files.
+_CODEX_CONFIG: Final = """\
+model = "gpt-5.3-codex"
+model_provider = "scripted"
+approval_policy = "untrusted"
+sandbox_mode = "danger-full-access"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "OPENAI_API_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+
+RECIPES: Final[dict[str, Recipe]] = {
+    "gemini": Recipe(
+        ("@.bin/gemini", "--acp"),
+        {
+            "GEMINI_API_KEY": "scripted",
+            "GOOGLE_GEMINI_BASE_URL": "{url}",
+            "GEMINI_CLI_TRUST_WORKSPACE": "true",
+        },
+        {".gemini/settings.json": json.dumps(_GEMINI_SETTINGS)},
+    ),
+    "claude": Recipe(
+        # It refuses to work on Node.js 20, so it brings its own.
+        (f"@{_NODE}", "@@agentclientprotocol/claude-agent-acp/dist/index.js"),
+        {
+            "ANTHROPIC_BASE_URL": "{url}",
+            "ANTHROPIC_API_KEY": "scripted",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+    ),
+    "codex": Recipe(
+        ("@.bin/codex-acp",),
+        {"OPENAI_API_KEY": "scripted", "CODEX_HOME": "{home}/.codex"},
+        {".codex/config.toml": _CODEX_CONFIG},
+    ),
+    "copilot": Recipe(
+        ("@.bin/copilot", "--acp"),
+        {
+            "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "scripted",
+            "COPILOT_MODEL": MODEL,
+            "COPILOT_OFFLINE": "true",
+        },
+    ),
+}
+
+
+class Prepared(NamedTuple):
+    """An agent that is ready to be started."""
+
+    name: str
+    command: tuple[str, ...]
+    env: dict[str, str]
+    """What the agent needs besides the surroundings."""
+    surroundings: dict[str, str]
+    """A clean environment: what happens to be set where the tests run changes what an agent does."""
+
+
+def version_of(name: str) -> str:
+    """The version that is pinned."""
+    wanted = json.loads((PACKAGES / name / "package.json").read_text())["dependencies"]
+    [version] = wanted.values()
+    return str(version)
+
+
+def why_missing(name: str) -> str:
+    """Why this agent cannot be started; empty if it can."""
+    if not (INSTALLED / name / ".ready").exists():
+        return f"{name} is not installed: make agents"
+    pinned = (PACKAGES / name / "package-lock.json").read_bytes()
+    if (INSTALLED / name / "package-lock.json").read_bytes() != pinned:
+        return f"{name} is installed in another version: make agents"
+    return ""
+
+
+def prepare(name: str, folder: Path, url: str) -> Prepared:
+    """Writes the agent's files into a new home below `folder`; a second call finds the home as the agent left it."""
+    recipe = RECIPES[name]
+    home = folder / "home"
+    for path, content in recipe.files.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text(content.replace("{url}", url))
+    # Not a parent of the home: Codex refuses to put its sandbox's programs below the folder for temporary files.
+    temporary = folder / "temporary"
+    temporary.mkdir(exist_ok=True)
+    home.mkdir(exist_ok=True)
+    modules = INSTALLED / name / "node_modules"
+    command = tuple(str(modules / word[1:]) if word.startswith("@") else word for word in recipe.program)
+    env = {key: value.replace("{url}", url).replace("{home}", str(home)) for key, value in recipe.env.items()}
+    kept = {key: os.environ[key] for key in ("PATH", "LANG", "LC_ALL") if key in os.environ}
+    return Prepared(name, command, env, {**kept, "HOME": str(home), "TMPDIR": str(temporary), "NO_COLOR": "1"})

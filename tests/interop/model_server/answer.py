@@ -1,0 +1,58 @@
+"""What the model answers to a question.
+
+Owns the decision, in one pure function. A question without tools is one an agent asks beside the conversation, for a
+title or a summary: it gets a few words at once, whatever stands in the text it is about.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from tests.interop.model_server.intents import Intent, read_intent
+from tests.interop.model_server.question import Question, Reply, Speech, Thought
+from tests.interop.model_server.tools import sample, uses_for
+
+# Long enough for every test to do something meanwhile, and for the judge's half a minute.
+_SLOW_PIECES: Final = 400
+_SLOW_SECONDS: Final = 0.1
+_EXCERPT: Final = 200
+
+
+def reply_to(question: Question) -> Reply:
+    """What the model says to this."""
+    if question.schema is not None:
+        return _said(json.dumps(sample(question.schema)))
+    if not question.tools:
+        return _said("A scripted title")
+    intent = read_intent(question.prompt)
+    use = uses_for(intent, question.tools, len(question.results))
+    if use is not None:
+        return Reply((_spoken("I will use ", f"{use.tool.name}. "), use))
+    if question.results:
+        excerpt = " ".join(question.results[-1].split())[:_EXCERPT]
+        return _said("The tool ", "said: ", excerpt)
+    return _in_words(intent)
+
+
+def _in_words(intent: Intent) -> Reply:
+    match intent.verb:
+        case "error":
+            return Reply(status=intent.number)
+        case "think":
+            return Reply((Thought("There are two, three, five and so on. "), _spoken("There are ", "ten.")))
+        case "count":
+            return Reply((Speech(tuple(f"{number} " for number in range(1, intent.number + 1))),))
+        case "slow":
+            return Reply((Speech(tuple(f"{number} " for number in range(1, _SLOW_PIECES + 1)), _SLOW_SECONDS),))
+        case "say":
+            return _said(*(f"{word} " for word in intent.text.split()))
+    return _said("No tool is offered ", f"to {intent.verb}.")
+
+
+def _said(*pieces: str) -> Reply:
+    return Reply((_spoken(*pieces),))
+
+
+def _spoken(*pieces: str) -> Speech:
+    return Speech(pieces)
