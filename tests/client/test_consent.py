@@ -150,6 +150,15 @@ async def test_a_question_that_fails_is_no(caplog: pytest.LogCaptureFixture) -> 
         with pytest.raises(RequestError, match="error while asking"):
             await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
     assert "the screen is gone" in caplog.text
+    assert all(made.is_unasked for made in consent.decisions)
+
+
+async def test_a_refusal_is_said_in_one_sentence_however_long_the_command() -> None:
+    consent = Consent([], agent="a")
+    async with turn_of(consent) as (_, session):
+        with pytest.raises(RequestError) as refused:
+            await consent.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
+    assert len(refused.value.message) < 300
 
 
 @pytest.mark.rule(194, 258)

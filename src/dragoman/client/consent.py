@@ -37,8 +37,10 @@ Answer: TypeAlias = str | None
 
 # A long session makes thousands; beyond this the oldest are of no use to anybody.
 _KEPT: Final = 10_000
+_SAID: Final = 120
 _ALLOWING: Final = ("allow_once", "allow_always")
 _REJECTING: Final = ("reject_once", "reject_always")
+ASKING_FAILED: Final = "an error while asking"
 _WORDS: Final = {"person": "a person said no", "nobody": "nobody could be asked", "timeout": "nobody answered in time"}
 
 
@@ -54,6 +56,11 @@ class Decision(Struct, frozen=True):
     option_id: str | None = None
     option_kind: str | None = None
     rule: str | None = None
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether it was cancelled because nobody could be asked, or the asking broke down."""
+        return self.decided_by in ("nobody", ASKING_FAILED)
 
 
 class Question(Struct, frozen=True):
@@ -160,7 +167,7 @@ class Consent:
         else:
             self._record(session, None, asked, verdict.action, _deciding(verdict), None, verdict)
         if verdict.action != "allow":
-            raise RequestError.internal_error(f"Not permitted: {asked.title}: {verdict.why}")
+            raise RequestError.internal_error(f"Not permitted: {_short(asked.title)}: {_short(verdict.why)}")
 
     async def _ask_for(self, asked: Request, verdict: Verdict, session: Session, change: Change | None) -> Verdict:
         """Asks about something for which the agent asked no permission, with options of our own."""
@@ -205,7 +212,7 @@ class Consent:
             return _Outcome(None, "cancelled")
         except Exception:
             _log.exception("asking for permission failed; the request is cancelled")
-            return _Outcome(None, "an error while asking")
+            return _Outcome(None, ASKING_FAILED)
         finally:
             session._on_cancel.discard(asking.cancel)
             asking.cancel()
@@ -252,6 +259,11 @@ class Consent:
                 self._on_decision(decision)
             except Exception:
                 _log.exception("an observer of decisions failed")
+
+
+def _short(text: str) -> str:
+    """An error is one sentence; a command line may be a page."""
+    return text if len(text) <= _SAID else text[: _SAID - 1] + "…"
 
 
 def _is_cancelled(session: Session) -> bool:

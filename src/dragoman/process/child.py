@@ -29,7 +29,7 @@ _log = logging.getLogger("dragoman.process")
 
 _READ_BYTES: Final = 1 << 16  # what a pipe holds
 _LAST_WORDS_BYTES: Final = 1 << 20  # read from stderr at exit at most: the largest pipe; a grandchild may go on writing
-_KILL_SECONDS: Final = 2.0  # SIGKILL is immediate unless the process hangs inside the kernel
+_KILL_SECONDS: Final = 10.0  # SIGKILL is immediate unless the machine is overloaded or the process hangs in the kernel
 _GROUP_POLL_SECONDS: Final = (0.005, 0.01, 0.02, 0.05)  # then the last one again; there is no event for a group's end
 
 

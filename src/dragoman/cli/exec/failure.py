@@ -69,7 +69,7 @@ def _sentence(
 
 
 def _unasked(decisions: Sequence[Decision]) -> tuple[str, str]:
-    unasked = [decision for decision in decisions if decision.decided_by == "nobody"]
+    unasked = [decision for decision in decisions if decision.is_unasked]
     first = unasked[0]
     more = f" and {len(unasked) - 1} more" if len(unasked) > 1 else ""
     return (

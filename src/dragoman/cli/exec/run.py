@@ -194,7 +194,7 @@ class Run:
         from dragoman.cli.exec.report import build_result
 
         decisions = [] if self._to is None else self._to.consent.decisions
-        self.facts.was_nobody_asked = any(decision.decided_by == "nobody" for decision in decisions)
+        self.facts.was_nobody_asked = any(decision.is_unasked for decision in decisions)
         code = exit_code_of(self.facts)
         duration_ms = round((monotonic() - self._started) * 1000)
         self._result = build_result(code, self.facts, self.error, self._plan, self._to, duration_ms)
