@@ -1,8 +1,6 @@
 """`python -m dragoman` is the same program as `dragoman`."""
 
-import sys
-
-from dragoman.cli.main import main
+from dragoman.cli.main import program
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

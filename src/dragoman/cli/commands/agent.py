@@ -19,6 +19,9 @@ TITLE_MODEL_VARIABLE = "DRAGOMAN_TITLE_MODEL"
 
 
 def run(call: Call) -> int:
+    from dragoman.cli.startup import load_msgspec
+
+    load_msgspec()
     from dragoman.harness.settings import Settings
     from dragoman.store.places import config_dir, data_dir, state_dir
 

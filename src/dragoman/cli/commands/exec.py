@@ -13,6 +13,9 @@ def run(call: Call) -> int:
     import gc
 
     gc.disable()  # while modules are loaded every collection finds nothing; `execute` enables it again
+    from dragoman.cli.startup import load_msgspec
+
+    load_msgspec()
     from dragoman.cli.exec.run import execute
 
     return execute(call)
