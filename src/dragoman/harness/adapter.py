@@ -98,6 +98,7 @@ class BuiltInAgent:
         )
         row = await self._kept(store.create_session(row))
         seat = await self._sit_down(row, session)
+        await seat.join()
         return v1.NewSessionResponse(row.id, modes(seat.desk), options(seat.desk))
 
     async def fork_session(self, params: v1.ForkSessionRequest, session: AgentSession) -> v1.ForkSessionResponse:
@@ -109,18 +110,18 @@ class BuiltInAgent:
         host = None if desk is None else desk.host
         row = await self._kept(fork(await self.store(), source if host is None else host.row, host, params))
         seat = await self._sit_down(row, session)
+        await seat.join()
         return v1.ForkSessionResponse(row.id, modes(seat.desk), options(seat.desk))
 
     async def load_session(self, params: v1.LoadSessionRequest, session: AgentSession) -> v1.LoadSessionResponse:
         seat = await self._sit_down(await self._row(params.session_id), session)
-        await seat.replay(seat.desk.host.history)
-        await seat.catch_up()
+        await seat.join(repeats_history=True)
         return v1.LoadSessionResponse(modes(seat.desk), options(seat.desk), turn_state(seat.desk))
 
     async def resume_session(self, params: v1.ResumeSessionRequest, session: AgentSession) -> v1.ResumeSessionResponse:
         """Nothing of the past, but a running turn is joined from its beginning, after the answer (rule 112)."""
         seat = await self._sit_down(await self._row(params.session_id), session)
-        await seat.catch_up()
+        await seat.join()
         return v1.ResumeSessionResponse(modes(seat.desk), options(seat.desk), turn_state(seat.desk))
 
     async def list_sessions(self, params: v1.ListSessionsRequest, context: Context) -> v1.ListSessionsResponse:
@@ -236,7 +237,7 @@ class BuiltInAgent:
         when its turn has come."""
         for other in seat.desk.seats:
             if other is not seat:
-                await other.replay(seat.desk.host.history[-1:])
+                await other.hear(seat.desk.host.history[-1])
         if own is not None:
             from dragoman.harness.commands import Spoken, obey
 

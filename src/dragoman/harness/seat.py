@@ -22,7 +22,7 @@ from dragoman.harness.watchdog import Watchdog, session_rules
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.agent import AgentSession
     from dragoman.agent import Turn as AgentTurn
@@ -36,12 +36,16 @@ if TYPE_CHECKING:
 
 
 class Seat:
-    """A client at a session."""
+    """A client at a session. What happens there while it is told of the past waits until `join` is done."""
 
     def __init__(self, desk: Desk, session: AgentSession) -> None:
         self.desk = desk
         self.session = session
         self._projector = self._new_projector()
+        # Taken in one step with the watch, so that what is in neither does not exist, and nothing is in both.
+        self._history = tuple(desk.host.history)
+        self._live = desk.host.live
+        self._waiting: list[Callable[[], Awaitable[None]]] | None = []
         self._leave = desk.host.watch(self.deliver)
 
     def close(self) -> None:
@@ -50,8 +54,31 @@ class Seat:
 
     # Out
 
+    async def join(self, *, repeats_history: bool = False) -> None:
+        """Shows the past, if that is wanted, and the running turn from its beginning; from then on what happens."""
+        history, self._history, live, self._live = self._history, (), self._live, ()
+        if repeats_history:
+            await self._repeat(history)
+        await self._project(live)
+        while self._waiting:
+            await self._waiting.pop(0)()
+        self._waiting = None
+
     async def deliver(self, chunks: Sequence[Chunk]) -> None:
-        """Shows chunks of the running turn, from its first on."""
+        """Shows chunks of the running turn."""
+        await self._in_order(lambda: self._project(chunks))
+
+    async def hear(self, message: Message) -> None:
+        """Shows what another client said."""
+        await self._in_order(lambda: self._repeat((message,)))
+
+    async def _in_order(self, work: Callable[[], Awaitable[None]]) -> None:
+        if self._waiting is None:
+            await work()
+        else:
+            self._waiting.append(work)
+
+    async def _project(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
             if isinstance(chunk, Start):
                 self._projector = self._new_projector()
@@ -62,8 +89,8 @@ class Seat:
         with suppress(CapabilityError):  # this client cannot show that kind
             await self.session.update(update)
 
-    async def replay(self, messages: Sequence[Message]) -> None:
-        """Repeats the conversation so far (rule 107)."""
+    async def _repeat(self, messages: Sequence[Message]) -> None:
+        """Repeats a part of the conversation (rule 107)."""
         for message in messages:
             if message.role == "user":
                 updates = self._projector.user_message(message)
@@ -73,10 +100,6 @@ class Seat:
                 updates += projector.calls.end_all("interrupted")
             for update in updates:
                 await self.show(update)
-
-    async def catch_up(self) -> None:
-        """Shows the running turn from its beginning to somebody who came late."""
-        await self.deliver(self.desk.host.live)
 
     def stop_reason(self, end: host.TurnEnd) -> str:
         """Why the turn that was just shown ended."""
