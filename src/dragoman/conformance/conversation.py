@@ -201,6 +201,10 @@ class Conversation:
         """What came since the mark and passes the test."""
         return [message for message in self.incoming[mark:] if test is None or test(message)]
 
+    def answers_to(self, id: object, mark: int = 0) -> list[Message]:
+        """Every answer to one request since the mark; there should be one."""
+        return self.since(mark, lambda message: message.answers(id))
+
     async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> Message:
         """The first message since the mark that passes the test.
 

@@ -18,6 +18,7 @@ from dragoman.agent import Agent
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.harness.login import auth_methods
 from dragoman.harness.modes import MODES
+from dragoman.harness.seam import to_core
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -252,8 +253,8 @@ class BuiltInAgent:
 
     async def steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Words for a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
-        session_id = params.get("sessionId") if isinstance(params, dict) else None
-        text = params.get("text") if isinstance(params, dict) else None
+        given = to_core(params) if isinstance(params, dict) else {}
+        session_id, text = given.get("session_id"), given.get("text")
         if not isinstance(text, str) or not text:
             raise RequestError.invalid_params("text has to be a text", path="$.text")
         desk = self._desks.get(str(session_id))

@@ -28,7 +28,6 @@ from dragoman.store.sessions import UsageRow
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from dragoman.harness.watchdog import LeaveOption
     from dragoman.store.sessions import SessionRow, Store
 
 _log = logging.getLogger("dragoman.harness")
@@ -39,7 +38,6 @@ CANCELLED = "cancelled"
 _UNWRITTEN = 512
 
 Deliver: TypeAlias = "Callable[[Sequence[c.Chunk]], Awaitable[None]]"
-Ask: TypeAlias = "Callable[[str, Sequence[LeaveOption]], Awaitable[str | None]]"
 
 
 class TurnEnd(Struct, frozen=True):

@@ -114,6 +114,8 @@ class Loop:
         self.calls: list[ModelCall] = []
         """What the model was asked, in order; for the record."""
         self._spent = Spent()
+        # A turn keeps its tools, and the model must be told of them in the same bytes at every step.
+        self._specs = tuple(tool_spec(tool) for tool in work.tools.values())
         # Two edits of one file that read before either wrote would lose one of them.
         self._edits = asyncio.Lock()
 
@@ -177,7 +179,7 @@ class Loop:
         request = ModelRequest(
             (*work.history, work.message),
             work.system,
-            tuple(tool_spec(tool) for tool in work.tools.values()),
+            self._specs,
             work.effort,
         )
         wanted: list[c.Chunk] = []

@@ -144,7 +144,7 @@ async def one_response(probe: AgentProbe) -> None:
     for id in ids:
         await probe.answer(id, f"answer to request {id} of twenty")
     await probe.settle()
-    counts = {id: len(probe.since(mark, lambda message, id=id: message.answers(id))) for id in ids}  # type: ignore[misc]
+    counts = {id: len(probe.answers_to(id, mark)) for id in ids}
     twice = [id for id, count in counts.items() if count != 1]
     if twice:
         raise Fail(f"request {twice[0]} was answered {counts[twice[0]]} times")

@@ -184,7 +184,7 @@ async def overlap(probe: AgentProbe) -> None:
         await probe.answer(turn.id, f"answer to the {name} of two prompts", probe.settings.turn_seconds)
     await probe.settle()
     for turn in (first, second):
-        count = len(probe.since(first.mark, lambda message, id=turn.id: message.answers(id)))  # type: ignore[misc]
+        count = len(probe.answers_to(turn.id, first.mark))
         if count != 1:
             raise Fail(f"a prompt was answered {count} times")
 

@@ -218,7 +218,7 @@ async def one_answer(probe: ClientProbe) -> None:
             await probe.answer(id, f"answer to {id}")
     await probe.settle()
     for id in sent:
-        answers = probe.since(0, lambda message, id=id: message.answers(id))  # type: ignore[misc]
+        answers = probe.answers_to(id)
         if len(answers) > 1:
             raise Fail(f"{id} was answered {len(answers)} times")
 
