@@ -268,3 +268,11 @@ async def test_rules_are_looked_at_anew_for_each_request() -> None:
         assert chosen(await ask(edit())) is None
         rules.append(allow("edit"))
         assert chosen(await ask(edit())) == "yes"
+
+
+async def test_a_person_is_shown_the_variables_that_are_set_for_a_command() -> None:
+    person = Person("allow")
+    consent = Consent([], agent="a", asker=person)
+    async with turn_of(consent) as (_, session):
+        await consent.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
+    assert [question.env for question in person.asked] == [{"TZ": "UTC"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ class Judge:
         self.gate.set()
         self._refusal = refusal
 
-    async def check(self, request: Request, session: Session) -> None:
+    async def check(self, request: Request, session: Session, *, env: Mapping[str, str]) -> None:
         self.asked.append(request)
         await self.gate.wait()
         if self._refusal is not None:

@@ -13,6 +13,7 @@ import logging
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.client.evidence import describe, settle_paths
 from dragoman.client.grants import Grants
@@ -149,8 +150,11 @@ class Consent:
             self._grants.add(asked, session)
         return None if option is None else v1.SelectedPermissionOutcome(option.option_id)
 
-    async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
-        """Returns if the agent may have its client do this: read, write, run a command.
+    async def check(
+        self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Returns if the agent may have its client do this: read, write, run a command. A person is shown the change
+        of a file, and the variables `env` that are set for a command.
 
         Raises: RequestError, the answer the agent gets, if it may not.
         """
@@ -163,16 +167,18 @@ class Consent:
             if not asked.caution and self._grants.cover(asked, session):
                 self._record(session, None, asked, "allow", "grant", None)
                 return
-            verdict = await self._ask_for(asked, verdict, session, change)
+            verdict = await self._ask_for(asked, verdict, session, change, env or {})
         else:
             self._record(session, None, asked, verdict.action, _deciding(verdict), None, verdict)
         if verdict.action != "allow":
             raise RequestError.internal_error(f"Not permitted: {_short(asked.title)}: {_short(verdict.why)}")
 
-    async def _ask_for(self, asked: Request, verdict: Verdict, session: Session, change: Change | None) -> Verdict:
+    async def _ask_for(
+        self, asked: Request, verdict: Verdict, session: Session, change: Change | None, env: Mapping[str, str]
+    ) -> Verdict:
         """Asks about something for which the agent asked no permission, with options of our own."""
         diffs = () if change is None else (_diff(change),)
-        question = _question(self._own_request(asked, session, diffs), asked, verdict)
+        question = replace(_question(self._own_request(asked, session, diffs), asked, verdict), env=env)
         outcome = await self._ask(question, session)
         action = _action_of(outcome.option)
         self._record(session, None, asked, action, outcome.decided_by, outcome.option)

@@ -41,7 +41,7 @@ _HARMLESS: Final = re.compile(
 class AsksConsent(Protocol):
     """Says whether something may be done: returns, or raises RequestError."""
 
-    async def check(self, request: Request, session: Session, /) -> None: ...
+    async def check(self, request: Request, session: Session, /, *, env: Mapping[str, str]) -> None: ...
 
 
 class Look(Struct, frozen=True):
@@ -117,7 +117,7 @@ class LocalTerminals:
         argv, is_shell = resolve_command(request.command, request.args_or_default, env, cwd)
         line = request.command if is_shell else shlex.join(argv)
         if self._consent is not None:
-            await self._consent.check(_described(argv, line, is_shell, added, cwd, session), session)
+            await self._consent.check(_described(argv, line, is_shell, added, cwd, session), session, env=added)
         # The session may have ended while somebody was asked.
         if session._is_closed:
             raise RequestError.not_found("The session has ended", {"sessionId": session.id})

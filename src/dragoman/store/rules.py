@@ -50,10 +50,12 @@ def real_project(project: str | os.PathLike[str]) -> str:
 
 
 class RuleFile:
-    """Rules on disk. Every call reads the file: another program, or a person, may have changed it."""
+    """Rules on disk. Every call looks at the file: another program, or a person, may have changed it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Final = Path(path)
+        self._kept: list[Kept] = []
+        self._seen: tuple[int, int, int] | None = None
 
     def rules(self, project: str | os.PathLike[str] | None = None) -> list[Rule]:
         """The rules for everywhere and, if one is named, those for the project.
@@ -64,7 +66,21 @@ class RuleFile:
         return [kept.rule for kept in self.kept() if kept.project is None or kept.project == wanted]
 
     def kept(self) -> list[Kept]:
-        """Everything in the file. Raises: ConfigError."""
+        """Everything in the file, which is read again only when it is another. Raises: ConfigError."""
+        stamp = self._stamp()
+        if stamp is None or stamp != self._seen:
+            self._kept, self._seen = self._read_kept(), stamp
+        return self._kept
+
+    def _stamp(self) -> tuple[int, int, int] | None:
+        """Tells one state of the file from another; every change of ours replaces it by a new one."""
+        try:
+            status = self.path.stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _read_kept(self) -> list[Kept]:
         document = self._read()
         found = [self._entry(entry, None, n) for n, entry in enumerate(document["user"])]
         for project, entries in document["projects"].items():
