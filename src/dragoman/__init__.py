@@ -59,56 +59,33 @@ __all__ = [
     "spawn",
 ]
 
-_HOMES = {
-    "dragoman.agent": ("Agent", "Turn"),
-    "dragoman.client": ("PromptTurn", "RemoteAgent", "Session", "connect", "spawn"),
-    "dragoman.errors": (
-        "AgentExited",
-        "CapabilityError",
-        "ConfigError",
-        "ConnectionClosed",
-        "DragomanError",
-        "LocalProtocolError",
-        "ProtocolError",
-        "RemoteProtocolError",
-        "RequestError",
-        "SlowConsumer",
-        "StoreError",
-    ),
-    "dragoman.rpc": ("Limits", "Observer"),
-    "dragoman.schema": ("UNSET", "Unknown"),
-    "dragoman.state": ("SessionState",),
-    "dragoman.transports.memory": ("memory_pair",),
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
 
-
-if not TYPE_CHECKING:  # else every misspelt name would have a type
-
-    def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
-            raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-        value = getattr(_load(home), name)
-        globals()[name] = value  # the next use is a plain lookup
-        return value
-
-    def _load(home: str) -> object:
-        """The module, with the garbage collector at rest meanwhile.
-
-        Everything an import makes stays, so every collection finds nothing: together they are a tenth of the time
-        an agent takes to start.
-        """
-        import gc
-        from importlib import import_module
-
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
-            return import_module(home)
-        finally:
-            if was_enabled:
-                gc.enable()
+    __getattr__ = lazy_exports(
+        globals(),
+        {
+            "dragoman.agent": ("Agent", "Turn"),
+            "dragoman.client": ("PromptTurn", "RemoteAgent", "Session", "connect", "spawn"),
+            "dragoman.errors": (
+                "AgentExited",
+                "CapabilityError",
+                "ConfigError",
+                "ConnectionClosed",
+                "DragomanError",
+                "LocalProtocolError",
+                "ProtocolError",
+                "RemoteProtocolError",
+                "RequestError",
+                "SlowConsumer",
+                "StoreError",
+            ),
+            "dragoman.rpc": ("Limits", "Observer"),
+            "dragoman.schema": ("UNSET", "Unknown"),
+            "dragoman.state": ("SessionState",),
+            "dragoman.transports.memory": ("memory_pair",),
+        },
+    )
 
 
 def __dir__() -> list[str]:

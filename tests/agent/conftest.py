@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agent.harness import Link, by_pipes, in_memory
+from tests.agent.fixtures import Link, by_pipes, in_memory
 
 
 @pytest.fixture(params=[in_memory, by_pipes], ids=["memory", "pipes"])

@@ -9,7 +9,7 @@ import pytest
 from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.errors import LocalProtocolError, RequestError
 from dragoman.schema import v1
-from tests.agent.harness import connected, raw
+from tests.agent.fixtures import connected, raw
 
 KEY = v1.AuthMethodAgent("key", "API key")
 LOGIN = v1.AuthMethodTerminal("login", "Log in", args=["login"], env={"A": "b"})

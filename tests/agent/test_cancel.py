@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.schema import v1
-from tests.agent.harness import ClientLine, Link, connected, reached, texts, updated
+from tests.agent.fixtures import ClientLine, Link, connected, reached, texts, updated
 
 CANCELLED = {"stopReason": "cancelled"}
 

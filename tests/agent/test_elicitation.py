@@ -11,7 +11,7 @@ import pytest
 from dragoman.agent import Agent, ClientError, Context, Turn
 from dragoman.errors import CapabilityError, LocalProtocolError
 from dragoman.schema import Unknown, v1
-from tests.agent.harness import Link, connected
+from tests.agent.fixtures import Link, connected
 
 SCHEMA = v1.ElicitationSchema(properties={"name": v1.StringPropertySchema(title="Name")}, required=["name"])
 ON_WIRE = {"properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.errors import ConnectionClosed
-from tests.agent.harness import ClientLine, Link, connected, in_memory, reached
+from tests.agent.fixtures import ClientLine, Link, connected, in_memory, reached
 
 
 async def test_the_end_of_a_connection_cancels_its_turns_and_waits_for_their_clean_up(link: Link) -> None:

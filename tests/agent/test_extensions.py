@@ -10,7 +10,7 @@ import pytest
 from dragoman.agent import Agent, AgentSession, ClientError, Context, Turn
 from dragoman.errors import CapabilityError, LocalProtocolError, RequestError
 from dragoman.schema import v1
-from tests.agent.harness import Link, connected, raw, reached, updated
+from tests.agent.fixtures import Link, connected, raw, reached, updated
 
 
 def _agent(**options: Any) -> Agent:

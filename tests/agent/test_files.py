@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.agent import Agent, ClientError, Turn
 from dragoman.errors import LocalProtocolError
-from tests.agent.harness import Link, connected
+from tests.agent.fixtures import Link, connected
 
 
 class Reader:

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.schema import v1
-from tests.agent.harness import Link, connected, raw
+from tests.agent.fixtures import Link, connected, raw
 
 
 def _agent(**options: Any) -> Agent:

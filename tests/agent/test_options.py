@@ -10,7 +10,7 @@ import pytest
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import v1
-from tests.agent.harness import EVERYTHING, NOTHING, Link, connected, updated
+from tests.agent.fixtures import EVERYTHING, NOTHING, Link, connected, updated
 
 MODES = v1.SessionModeState("ask", [v1.SessionMode("ask", "Ask"), v1.SessionMode("code", "Code", "Writes")])
 MODEL = v1.SessionConfigSelect(

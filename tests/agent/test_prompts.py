@@ -12,7 +12,7 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.errors import LocalProtocolError, RequestError
 from dragoman.schema import Unknown, v1
-from tests.agent.harness import Link, connected, reached, texts, updated
+from tests.agent.fixtures import Link, connected, reached, texts, updated
 
 TEXT = {"type": "text", "text": "look at "}
 LINK = {"type": "resource_link", "name": "a.py", "uri": "file:///a.py"}

@@ -143,7 +143,7 @@ def test_a_signal_ends_the_agent_like_the_end_of_input_with_a_code_that_says_so(
 
 def test_no_handler_keeps_the_program_alive_when_the_client_is_gone() -> None:
     patience = (
-        "import dragoman.agent.connection as c, dragoman.agent.app as a\nc.CLOSE_SECONDS = a.CLOSE_SECONDS = 0.2\n"
+        "import dragoman.agent.connection as c, dragoman.agent.agent as a\nc.CLOSE_SECONDS = a.CLOSE_SECONDS = 0.2\n"
     )
     with running(patience + ECHO) as program:
         program.prompt(program.open(), "stubborn")

@@ -10,7 +10,7 @@ import pytest
 from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.errors import ConnectionClosed, LocalProtocolError, RequestError
 from dragoman.schema import v1
-from tests.agent.harness import Link, connected, reached, texts, updated
+from tests.agent.fixtures import Link, connected, reached, texts, updated
 
 
 def _agent(**options: Any) -> Agent:

@@ -15,7 +15,7 @@ import pytest
 from dragoman.agent import Agent, ClientError, TerminalHandle, Turn
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import v1
-from tests.agent.harness import Link, connected, reached, updated
+from tests.agent.fixtures import Link, connected, reached, updated
 
 OFFERED = {"terminal": True}
 

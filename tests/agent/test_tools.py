@@ -11,7 +11,7 @@ import pytest
 from dragoman.agent import Agent, Permission, ToolCallHandle, Turn
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import v1
-from tests.agent.harness import ClientLine, Link, connected, reached, updated
+from tests.agent.fixtures import ClientLine, Link, connected, reached, updated
 
 ALLOW = {"outcome": {"outcome": "selected", "optionId": "allow"}}
 REJECT = {"outcome": {"outcome": "selected", "optionId": "reject"}}

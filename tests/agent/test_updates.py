@@ -10,7 +10,7 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.errors import CapabilityError, LocalProtocolError
 from dragoman.schema import Unknown, v1
-from tests.agent.harness import EVERYTHING, NOTHING, Link, connected
+from tests.agent.fixtures import EVERYTHING, NOTHING, Link, connected
 
 Act = Callable[[Turn], Awaitable[object]]
 

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.schema import v1
-from tests.agent.harness import connected
+from tests.agent.fixtures import connected
 
 STDIO = {"name": "tools", "command": "/bin/tools", "args": [], "env": []}
 HTTP = {"type": "http", "name": "web", "url": "https://example.org", "headers": []}

@@ -10,7 +10,7 @@ from typing import Any
 
 from dragoman.client import RemoteAgent, Session
 from dragoman.client.terminals import LocalTerminals
-from tests.client.harness import AgentLine, client_and_agent
+from tests.client.fixtures import AgentLine, client_and_agent
 from tests.process.kit import SECONDS
 
 SLEEP = ["-c", "echo begun; exec sleep 1000"]

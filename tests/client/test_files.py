@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dragoman.client.consent import Consent
 from dragoman.client.files import WorkspaceFiles, turn_label
+from dragoman.client.permission import ClientPermissions
 from dragoman.errors import RequestError
 from dragoman.policy import parse_rule
 from dragoman.workspace import Change, FileLimits, Workspace
-from tests.client.harness import AgentLine, client_and_agent
+from tests.client.fixtures import AgentLine, client_and_agent
 
 if TYPE_CHECKING:
     from dragoman.client import Session
-    from dragoman.client.consent import Question
+    from dragoman.client.permission import Question
     from dragoman.policy import Request, Rule
 
 LINES = "one\ntwo\nthree\n"
@@ -80,8 +80,8 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def consent(*rules: Rule, asker: Any = None) -> Consent:
-    return Consent(rules, agent="tester", asker=asker)
+def consent(*rules: Rule, asker: Any = None) -> ClientPermissions:
+    return ClientPermissions(rules, agent="tester", asker=asker)
 
 
 def rule(action: str, text: str) -> Rule:
@@ -222,7 +222,7 @@ async def test_writes_to_one_file_happen_in_the_order_they_came(project: Path) -
         assert (project / "lines.txt").read_text() == "19\n"
 
 
-# Consent
+# ClientPermissions
 
 
 async def test_consent_is_asked_with_the_path_and_the_change(project: Path) -> None:

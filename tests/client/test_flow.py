@@ -10,7 +10,7 @@ import pytest
 from dragoman.errors import ConnectionClosed, SlowConsumer
 from dragoman.rpc import Limits
 from dragoman.schema import v1
-from tests.client.harness import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, client_and_agent, open_session
 
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent, Session

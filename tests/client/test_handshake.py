@@ -10,7 +10,7 @@ from dragoman.client import connect
 from dragoman.errors import ConnectionClosed, RemoteProtocolError
 from dragoman.schema import v1
 from dragoman.transports.memory import memory_pair
-from tests.client.harness import AgentLine, client_and_agent
+from tests.client.fixtures import AgentLine, client_and_agent
 
 
 class Reader:

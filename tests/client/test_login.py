@@ -14,7 +14,7 @@ import pytest
 from dragoman import CapabilityError, RemoteAgent, RequestError, spawn
 from dragoman.client import AuthRequired, LoginFailed, LoginMethod, Session, login_methods, terminal_login, with_login
 from dragoman.schema import Unknown, decode, v1
-from tests.client.harness import EVERYTHING, client_and_agent, open_session
+from tests.client.fixtures import EVERYTHING, client_and_agent, open_session
 from tests.faults.kit import rough_agent
 from tests.process.screen import screen
 

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import RequestError
 from dragoman.schema import v1
-from tests.client.harness import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, client_and_agent, open_session
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},

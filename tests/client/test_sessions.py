@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError, RequestError
 from dragoman.schema import v1
-from tests.client.harness import client_and_agent, open_session
+from tests.client.fixtures import client_and_agent, open_session
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
 OPTIONS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.client.terminals import LocalTerminals
-from tests.client.harness import client_and_agent
+from tests.client.fixtures import client_and_agent
 from tests.client.terminal_kit import SLEEP, Desk, Words, using
 from tests.process.kit import Deaths
 

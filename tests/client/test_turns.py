@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.errors import ConnectionClosed, LocalProtocolError, RequestError
 from dragoman.schema import Unknown, v1
-from tests.client.harness import client_and_agent, open_session
+from tests.client.fixtures import client_and_agent, open_session
 
 
 def _texts(updates: list[v1.SessionUpdate]) -> list[str]:

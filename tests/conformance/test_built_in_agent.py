@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.run import AgentRun
+from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
-from dragoman.conformance.probe import Settings
-from dragoman.conformance.run import AgentRun
-from dragoman.conformance.target import Program
 from tests.conformance.house import assert_in_order
 
 NAME = "dragoman agent"

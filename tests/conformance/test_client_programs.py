@@ -12,10 +12,10 @@ import pytest
 
 from dragoman.cli.exits import CHECK_FAILED
 from dragoman.conformance.case import Result, load_cases
-from dragoman.conformance.client_link import NoAgent
-from dragoman.conformance.client_probe import ClientSettings
-from dragoman.conformance.client_run import ClientRun
-from dragoman.conformance.client_target import ClientProgram
+from dragoman.conformance.client.link import NoAgent
+from dragoman.conformance.client.probe import ClientSettings
+from dragoman.conformance.client.run import ClientRun
+from dragoman.conformance.client.target import ClientProgram
 from tests.conformance.house import assert_in_order
 from tests.interop.support import ROOT, require
 

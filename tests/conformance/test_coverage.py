@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dragoman.conformance.agent_unseen import SOFTENED
+from dragoman.conformance.agent.not_covered import SOFTENED
 from dragoman.conformance.case import Binds, load_cases
 from dragoman.conformance.coverage import UNSEEN, coverage, is_strict
 from dragoman.conformance.passive import SEEN

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.conformance.case import load_cases
-from dragoman.conformance.client_probe import ClientSettings
-from dragoman.conformance.client_run import ClientRun
-from dragoman.conformance.client_target import ClientProgram
+from dragoman.conformance.client.probe import ClientSettings
+from dragoman.conformance.client.run import ClientRun
+from dragoman.conformance.client.target import ClientProgram
 from dragoman.conformance.report.model import Report
 from tests.conformance.house import assert_in_order
 

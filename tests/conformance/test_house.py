@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.run import AgentRun
+from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
-from dragoman.conformance.probe import Settings
-from dragoman.conformance.run import AgentRun
-from dragoman.conformance.target import Program
 from tests.conformance.house import accepted, assert_in_order
 
 PROGRAMS = {

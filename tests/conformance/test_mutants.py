@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
+from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.run import AgentRun
+from dragoman.conformance.agent.target import InProcess
 from dragoman.conformance.case import Case, Result, load_cases
-from dragoman.conformance.probe import Settings
-from dragoman.conformance.run import AgentRun
-from dragoman.conformance.target import InProcess
 from dragoman.testing import scripted_agent
 from tests.conformance.mutants import MUTANTS, NEEDS_LOGIN, mutant
 from tests.conformance.mutants_passive import PASSIVE

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.conformance.agent.probe import AgentProbe, Settings
+from dragoman.conformance.agent.prompts import PRESETS, preset, preset_for, read_prompts
+from dragoman.conformance.agent.run import AgentRun
+from dragoman.conformance.agent.target import InProcess, Program
 from dragoman.conformance.case import (
     CASES,
     Case,
@@ -23,10 +27,6 @@ from dragoman.conformance.case import (
     load_cases,
     status_of,
 )
-from dragoman.conformance.probe import AgentProbe, Settings
-from dragoman.conformance.prompts import PRESETS, preset, preset_for, read_prompts
-from dragoman.conformance.run import AgentRun
-from dragoman.conformance.target import InProcess, Program
 from dragoman.errors import AgentExited, ConfigError
 from dragoman.testing import scripted_agent
 from tests.conformance.mutants import mutant

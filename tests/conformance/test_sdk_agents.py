@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.prompts import read_prompts
+from dragoman.conformance.agent.run import AgentRun
+from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
-from dragoman.conformance.probe import Settings
-from dragoman.conformance.prompts import read_prompts
-from dragoman.conformance.run import AgentRun
-from dragoman.conformance.target import Program
 from tests.interop.support import require
 
 HERE = Path(__file__).parent

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from functools import cache
 
+from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.run import AgentRun
 from dragoman.conformance.case import Result, load_cases
-from dragoman.conformance.probe import Settings
 from dragoman.conformance.report.model import Report
-from dragoman.conformance.run import AgentRun
 from tests.conformance.mutants import MUTANTS, mutant
 from tests.conformance.tamper import both
 

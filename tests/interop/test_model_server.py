@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from dragoman.conformance.prompts import GENERIC, PRESETS, preset
+from dragoman.conformance.agent.prompts import GENERIC, PRESETS, preset
 from tests.interop.model_server.answer import reply_to
 from tests.interop.model_server.dialects import chat, gemini, messages, responses
 from tests.interop.model_server.intents import Intent, read_intent

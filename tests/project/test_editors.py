@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.builtin.context.commands import OWN
+from dragoman.builtin.models.find import find_model
 from dragoman.cli.command import parse
 from dragoman.cli.exits import Failure
 from dragoman.cli.table import COMMANDS, load
 from dragoman.errors import ConfigError
-from dragoman.harness.commands import OWN
-from dragoman.harness.models.find import find_model
 from tests.project.pages import Block, blocks
 from tests.project.sources import ROOT
 

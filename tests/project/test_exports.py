@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from tests.project.sources import PACKAGE, ROOT, packages
+from tests.project.sources import ROOT, packages
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
@@ -86,19 +86,46 @@ def test_facade_offers_about_twenty_names_and_shows_them() -> None:
     assert dir(dragoman) == sorted(dragoman.__all__)
 
 
-def test_facade_tells_type_checkers_what_it_loads() -> None:
-    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+def lazy_table(tree: ast.Module, package: str) -> dict[str, str] | None:
+    """Name -> module, as the call of `lazy_exports` says; None for a package without one, or with a computed table."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "lazy_exports":
+            try:
+                homes = ast.literal_eval(node.args[1])
+            except ValueError:
+                return None
+            return {
+                name: f"{package}{home}" if home.startswith(".") else home
+                for home, names in homes.items()
+                for name in names
+            }
+    return None
+
+
+LAZY = {name: table for name, path in packages().items() if (table := lazy_table(ast.parse(path.read_text()), name))}
+
+
+def test_several_packages_load_names_when_first_used() -> None:
+    assert {"dragoman", "dragoman.client", "dragoman.process", "dragoman.trace"} <= LAZY.keys()
+
+
+@pytest.mark.parametrize(("package", "loaded"), LAZY.items(), ids=LAZY.keys())
+def test_type_checkers_see_what_is_loaded_when_first_used(package: str, loaded: dict[str, str]) -> None:
+    tree = ast.parse(packages()[package].read_text())
     for_checkers = {
         alias.name: node.module
         for block in tree.body
-        if isinstance(block, ast.If)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name)
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
-    loaded = {name: home for home, names in dragoman._HOMES.items() for name in names}
     assert loaded == for_checkers
-    assert {*loaded, "__version__"} == set(dragoman.__all__)
+    assert loaded.keys() <= set(PUBLIC[package])
+
+
+def test_facade_loads_everything_but_its_version_when_first_used() -> None:
+    assert {*LAZY["dragoman"], "__version__"} == set(dragoman.__all__)
 
 
 def test_facade_refuses_a_name_it_does_not_have() -> None:

@@ -68,7 +68,7 @@ def test_importing_the_facade_loads_no_package_and_no_third_party_module() -> No
     loaded = run_python(
         "import sys; before = set(sys.modules); import dragoman; print(*sorted(set(sys.modules) - before))"
     )
-    assert loaded.split() == ["dragoman", "dragoman._version"]
+    assert loaded.split() == ["dragoman", "dragoman._lazy", "dragoman._version"]
 
 
 def test_importing_every_module_changes_nothing_in_the_process() -> None:

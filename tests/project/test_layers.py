@@ -69,7 +69,7 @@ def test_imports_point_down(module: str, path: Path) -> None:
         ("dragoman.schema.v1", "dragoman.wire"),
         ("dragoman.client", "dragoman"),
         ("dragoman.errors", "dragoman.schema"),
-        ("dragoman.trace.replay", "dragoman.testing"),
+        ("dragoman.trace.replay.play", "dragoman.testing"),
     ],
 )
 def test_upward_sideways_and_facade_imports_are_found(importer: str, imported: str) -> None:
@@ -84,7 +84,7 @@ def test_upward_sideways_and_facade_imports_are_found(importer: str, imported: s
         ("dragoman.schema.codec", "dragoman.errors"),
         ("dragoman.cli.main", "dragoman.schema"),
         ("dragoman.testing.recorded", "dragoman.trace"),
-        ("dragoman.conformance.run", "dragoman.testing"),
+        ("dragoman.conformance.agent.run", "dragoman.testing"),
         ("dragoman.rpc", "asyncio"),
         ("dragoman", "dragoman.client"),
     ],

@@ -17,9 +17,9 @@ from dragoman.schema import v1
 from dragoman.testing import scripted_agent
 from dragoman.transports.memory import memory_pair
 from dragoman.transports.process import ProcessTransport
-from tests.client.harness import client_and_agent, open_session
+from tests.client.fixtures import client_and_agent, open_session
 from tests.roles.bad_input import BAD_INPUTS, MIB, BadInput
-from tests.rpc.harness import RawEnd
+from tests.rpc.fixtures import RawEnd
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

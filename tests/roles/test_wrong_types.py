@@ -9,9 +9,9 @@ import pytest
 
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, Method
 from dragoman.testing import ScriptedClient
-from tests.client.harness import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, client_and_agent, open_session
 from tests.roles.test_bad_input import agent_line
-from tests.rpc.harness import RawEnd
+from tests.rpc.fixtures import RawEnd
 from tests.schema.model import JSON_VALUES, MODEL, accepts, members_of, smallest_named
 
 # A union as params: its variants are records of their own.

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import ConnectionClosed, RemoteProtocolError, RequestError
 from dragoman.rpc import Call, Limits
-from tests.rpc.harness import RecordingRole, peer_and_line
+from tests.rpc.fixtures import RecordingRole, peer_and_line
 
 
 async def _echo(params: Any, call: Call) -> object:

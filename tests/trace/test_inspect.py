@@ -199,7 +199,7 @@ def on_terminal(*words: str, columns: int, env: dict[str, str] | None = None) ->
 
 @pytest.mark.parametrize("columns", [60, 80, 132])
 def test_lines_fit_the_terminal(columns: int) -> None:
-    from dragoman.trace.plain import cells, plain
+    from dragoman.text.terminal import cells, plain
 
     lines = on_terminal(SMALL, columns=columns).splitlines()
     table = [plain(line) for line in lines if "\x1b[2m" in line]

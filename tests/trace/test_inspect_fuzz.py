@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.trace import Trace
-from dragoman.trace.document import entry_document, row_document
 from dragoman.trace.entry import Direction, Entry, Header
-from dragoman.trace.figures import figures
-from dragoman.trace.folding import FoldedSessions, describe
-from dragoman.trace.page import write_page
-from dragoman.trace.screen import Screen, finding_lines, message_lines, state_lines, stats_lines
-from dragoman.trace.timeline import Filter, read_timeline, runs
+from dragoman.trace.inspect.document import entry_document, row_document
+from dragoman.trace.inspect.figures import figures
+from dragoman.trace.inspect.folding import FoldedSessions, describe
+from dragoman.trace.inspect.page import write_page
+from dragoman.trace.inspect.screen import Screen, finding_lines, message_lines, state_lines, stats_lines
+from dragoman.trace.inspect.timeline import Filter, read_timeline, runs
 from tests.trace.talk import Talk, started
 from tests.trace.test_inspect_schema import GONE, VALID, changed, paths
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.cli.main import main
+from dragoman.text.terminal import cells, clip, duration, fit, one_line, plain, size
 from dragoman.trace import TraceWriter
-from dragoman.trace.plain import cells, clip, duration, fit, one_line, plain, size
-from dragoman.trace.screen import pretty
+from dragoman.trace.inspect.screen import pretty
 from tests.trace.talk import Talk, started, text
 
 ACTING = re.compile(

@@ -14,7 +14,7 @@ import pytest
 from dragoman.trace import Header, Redactor, open_trace
 from dragoman.trace.checks import envelope, fit, handshake, updates
 from dragoman.trace.checks.rules import RULES
-from dragoman.trace.timeline import read_timeline
+from dragoman.trace.inspect.timeline import read_timeline
 from dragoman.trace.violations import FAILURES, WARNINGS
 from tests.project.sources import ROOT
 from tests.trace.kit import RECORDINGS

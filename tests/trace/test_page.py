@@ -15,9 +15,9 @@ import pytest
 
 from dragoman.trace import Trace, open_trace
 from dragoman.trace.entry import Header
-from dragoman.trace.folding import FoldedSessions, describe
-from dragoman.trace.page import write_page
-from dragoman.trace.timeline import read_timeline
+from dragoman.trace.inspect.folding import FoldedSessions, describe
+from dragoman.trace.inspect.page import write_page
+from dragoman.trace.inspect.timeline import read_timeline
 from tests.trace.browser import Browser, browser
 from tests.trace.golden import RECORDING
 from tests.trace.kit import RECORDINGS

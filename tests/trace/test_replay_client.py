@@ -9,7 +9,8 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.errors import RequestError
 from dragoman.testing import scripted_agent
-from dragoman.trace import Difference, Trace, player
+from dragoman.trace import Difference, Trace
+from dragoman.trace.replay import player
 from tests.trace.stage import HELLO, everything, fake_client, prompts, record, replay_client, script, told
 
 

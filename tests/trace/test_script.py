@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from dragoman.trace.difference import Comparison
-from dragoman.trace.names import Names, is_made_up
-from dragoman.trace.script import Step, read_script
+from dragoman.trace.replay.difference import Comparison
+from dragoman.trace.replay.ids import Names, is_made_up
+from dragoman.trace.replay.script import Step, read_script
 from tests.trace.stage import script
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman.trace.entry import Header
-from dragoman.trace.exchange import Reading
-from dragoman.trace.figures import figures, percentile
-from dragoman.trace.folding import FoldedSessions, describe
-from dragoman.trace.timeline import Filter, Row, Timeline, joined_summary, read_timeline, runs
+from dragoman.trace.inspect.exchange import Reading
+from dragoman.trace.inspect.figures import figures, percentile
+from dragoman.trace.inspect.folding import FoldedSessions, describe
+from dragoman.trace.inspect.timeline import Filter, Row, Timeline, joined_summary, read_timeline, runs
 from tests.trace.talk import MODES, OPTIONS, SELECT, Talk, started, text
 
 

@@ -4,7 +4,7 @@ Owns the protocol's rules for an agent; knows neither how bytes move nor any mod
 `turn.py`, which is what an author works with, and `connection.py`, where requests arrive.
 """
 
-from dragoman.agent.app import Agent
+from dragoman.agent.agent import Agent
 from dragoman.agent.client import ClientError, RemoteClient
 from dragoman.agent.context import Context
 from dragoman.agent.permission import Permission

@@ -15,8 +15,8 @@ from msgspec import Raw
 from dragoman.agent.capabilities import answer_initialize, shown_methods
 from dragoman.agent.client import RemoteClient
 from dragoman.agent.context import Context
-from dragoman.agent.gates import make_gates
 from dragoman.agent.handlers import handled
+from dragoman.agent.outgoing import make_gates
 from dragoman.agent.sessions import Sessions, checked, require_absolute
 from dragoman.errors import RequestError
 from dragoman.rpc import Peer
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from msgspec.json import Decoder
 
-    from dragoman.agent.app import Agent
-    from dragoman.agent.gates import Gates
+    from dragoman.agent.agent import Agent
+    from dragoman.agent.outgoing import Gates
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Call, Observer, Transport
     from dragoman.schema import Method

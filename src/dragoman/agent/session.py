@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dragoman.agent.elicitation import Scope, elicit
-from dragoman.agent.offers import Offers
+from dragoman.agent.settings import Offers
 from dragoman.agent.turn import Turn, cancelled_result
 from dragoman.agent.updates import Updates
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from dragoman.agent.gates import require_stable
 from dragoman.agent.handlers import handled
+from dragoman.agent.outgoing import require_stable
 from dragoman.agent.session import AgentSession
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 from dragoman.schema import v1

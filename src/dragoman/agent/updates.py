@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from msgspec import UnsetType
 
-    from dragoman.agent.gates import Gates
-    from dragoman.agent.offers import Offers
+    from dragoman.agent.outgoing import Gates
+    from dragoman.agent.settings import Offers
 
 _UPDATE_END = b"}" + NOTIFICATION_END
 _TEXT_END = b"}}" + _UPDATE_END

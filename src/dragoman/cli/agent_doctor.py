@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.agents.examine import write_findings
+from dragoman.cli.agents.doctor import write_findings
 from dragoman.cli.console import write_json
 
 if TYPE_CHECKING:
-    from dragoman.harness.settings import Settings
+    from dragoman.builtin.settings import Settings
 
 
 def examine(settings: Settings, *, as_json: bool) -> int:
-    from dragoman.harness.doctor import examine_agent
+    from dragoman.builtin.doctor import examine_agent
 
     findings = examine_agent(settings, Path.cwd(), os.environ)
     is_ready = all(finding.state != "missing" for finding in findings)

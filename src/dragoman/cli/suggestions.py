@@ -10,7 +10,7 @@ import re
 
 def agent_names() -> tuple[str, ...]:
     """The agents known here; none where the settings cannot be read. A shell would cut a name with a space in two."""
-    from dragoman.cli.agents.place import here
+    from dragoman.cli.agents.paths import here
     from dragoman.errors import ConfigError
 
     try:

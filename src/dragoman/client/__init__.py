@@ -20,9 +20,9 @@ from dragoman.client.turn import PromptTurn
 from dragoman.errors import AuthRequired, CrashLoop, LoginFailed
 
 if TYPE_CHECKING:
-    from dragoman.client.consent import Asker, Consent, Decision, Question
     from dragoman.client.files import WorkspaceFiles
     from dragoman.client.login import LoginMethod, login_methods, terminal_login, with_login
+    from dragoman.client.permission import Asker, ClientPermissions, Decision, Question
     from dragoman.client.supervisor import RestartNote, RestartPolicy, Supervised, supervise
     from dragoman.client.terminals import LocalTerminals
 
@@ -31,7 +31,7 @@ __all__ = [
     "Asker",
     "AuthRequired",
     "ClientOptions",
-    "Consent",
+    "ClientPermissions",
     "CrashLoop",
     "Decision",
     "Loading",
@@ -60,28 +60,16 @@ __all__ = [
     "with_login",
 ]
 
-_HOMES = {
-    "Asker": "consent",
-    "Consent": "consent",
-    "Decision": "consent",
-    "LocalTerminals": "terminals",
-    "LoginMethod": "login",
-    "Question": "consent",
-    "RestartNote": "supervisor",
-    "RestartPolicy": "supervisor",
-    "Supervised": "supervisor",
-    "WorkspaceFiles": "files",
-    "login_methods": "login",
-    "supervise": "supervisor",
-    "terminal_login": "login",
-    "with_login": "login",
-}
+if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
 
-
-def __getattr__(name: str) -> object:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    __getattr__ = lazy_exports(
+        globals(),
+        {
+            ".files": ("WorkspaceFiles",),
+            ".login": ("LoginMethod", "login_methods", "terminal_login", "with_login"),
+            ".permission": ("Asker", "ClientPermissions", "Decision", "Question"),
+            ".supervisor": ("RestartNote", "RestartPolicy", "Supervised", "supervise"),
+            ".terminals": ("LocalTerminals",),
+        },
+    )

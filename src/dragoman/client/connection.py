@@ -10,8 +10,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dragoman.client.early import EarlyArrivals
-from dragoman.client.serve import ServiceDesk
+from dragoman.client.early_updates import EarlyArrivals
+from dragoman.client.requests import RequestHandler
 from dragoman.errors import (
     AUTH_REQUIRED,
     AuthRequired,
@@ -62,7 +62,7 @@ class Connection:
         # Told when the connection is over, with the sessions that were open.
         self.when_lost: Callable[[ConnectionClosed, list[Session]], None] | None = None
         self.early = EarlyArrivals(limits)
-        self._desk = ServiceDesk(services, self.sessions, self.early, is_unstable=is_unstable)
+        self._desk = RequestHandler(services, self.sessions, self.early, is_unstable=is_unstable)
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: set[asyncio.Task[None]] = set()
         self.peer = Peer(transport, self, limits=limits, observers=observers, noise_limit=limits.noise_lines)

@@ -121,11 +121,9 @@ def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
 
     A pattern may leave out the side (`prompt/*`) and stands for all below it (`prompt`).
     """
-    from dragoman.conformance import cases
-
+    cases = import_module(f"dragoman.conformance.{binds}.cases")
     for module in sorted(found.name for found in iter_modules(cases.__path__)):
-        if module.startswith(f"{binds}_"):
-            import_module(f"{cases.__name__}.{module}")
+        import_module(f"{cases.__name__}.{module}")
     wanted = [pattern.removeprefix(f"{binds}/").rstrip("/") for pattern in patterns]
     return [each for each in CASES.values() if each.binds == binds and (not wanted or _fits(each, wanted))]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.conformance import agent_unseen, client_unseen
+from dragoman.conformance.agent import not_covered as agent_rules
 from dragoman.conformance.case import Binds, Case, load_cases
+from dragoman.conformance.client import not_covered as client_rules
 from dragoman.conformance.passive import SEEN
 from dragoman.trace.checks.rules import RULES, Rule
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SIDES: Final[tuple[Binds, ...]] = ("agent", "client")
-UNSEEN: Final[Mapping[Binds, Mapping[int, str]]] = {"agent": agent_unseen.UNSEEN, "client": client_unseen.UNSEEN}
+UNSEEN: Final[Mapping[Binds, Mapping[int, str]]] = {"agent": agent_rules.UNSEEN, "client": client_rules.UNSEEN}
 
 
 class Coverage(NamedTuple):
@@ -69,7 +70,7 @@ def coverage_page() -> str:
         _numbers(entries),
         "| # | Level | Rule | Binds | Seen by |\n|---|---|---|---|---|\n" + "\n".join(map(_row, entries)),
     ]
-    softened = "\n".join(f"- **{rule}**: {why}" for rule, why in agent_unseen.SOFTENED.items())
+    softened = "\n".join(f"- **{rule}**: {why}" for rule, why in agent_rules.SOFTENED.items())
     parts += ["## Judged more mildly than written", f"These warn instead of failing.\n\n{softened}"]
     return "\n\n".join(parts) + "\n"
 

@@ -11,8 +11,8 @@ from dragoman.conformance.case import Fail, Warn
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dragoman.conformance.agent.probe import AgentProbe
     from dragoman.conformance.conversation import Message
-    from dragoman.conformance.probe import AgentProbe
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 _TURN_UPDATES: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan")

@@ -6,7 +6,7 @@ Knows nothing of JSON or of the protocol; never waits for a process it did not s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman.process.launch import MARKER_VARIABLE
 
@@ -16,17 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MARKER_VARIABLE", "Child", "Patience", "Spare"]
 
-_HOMES = {"Child": "child", "Patience": "child", "Spare": "sweep"}
-
-
 if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
 
-    def __getattr__(name: str) -> Any:
-        """A child needs an event loop, and loading asyncio takes longer than starting a program does."""
-        home = _HOMES.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
-
-        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
-        return value
+    # A child needs an event loop, and importing asyncio takes longer than starting a program does.
+    __getattr__ = lazy_exports(globals(), {".child": ("Child", "Patience"), ".sweep": ("Spare",)})

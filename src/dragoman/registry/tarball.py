@@ -68,7 +68,7 @@ def members(file: IO[bytes], count: Callable[[int], None]) -> Iterator[Member]:
 
 
 class _Reader:
-    """Hands out what comes out of the compression, and never more than was asked for."""
+    """ToolAccess out what comes out of the compression, and never more than was asked for."""
 
     def __init__(self, file: _Readable, count: Callable[[int], None]) -> None:
         self._file = file

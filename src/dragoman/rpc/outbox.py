@@ -110,7 +110,7 @@ class Outbox:
                     self._rooms.remove(room)
 
     def flush(self) -> None:
-        """Hands everything to the transport."""
+        """ToolAccess everything to the transport."""
         frames = self._frames
         if not frames:
             return

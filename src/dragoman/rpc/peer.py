@@ -248,7 +248,7 @@ class Peer:
     # The in-order step
 
     def _handle_run(self, frames: list[Frame], start: int) -> int:
-        """Hands on the hot notifications that stand here one after another; returns how many there were."""
+        """ToolAccess on the hot notifications that stand here one after another; returns how many there were."""
         first = frames[start]
         if self._hot_decode is None or not isinstance(first, bytes) or self._hot_mark not in first[:_MARK_BYTES]:
             return 0

@@ -6,7 +6,7 @@ of `v1/`; `tools/schema` writes those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, UnsetType
 
@@ -48,15 +48,9 @@ SCHEMA_VERSION: Final = "2.4.0"
 
 
 if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
 
-    def __getattr__(name: str) -> Any:
-        if name in ("UNSTABLE_TYPES", "UNSTABLE_MEMBERS", "find_unstable"):
-            from dragoman.schema import stability
-
-            value = getattr(stability, name)
-        elif name in v1.__all__:
-            value = getattr(v1, name)
-        else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_exports(
+        globals(),
+        {".stability": ("UNSTABLE_MEMBERS", "UNSTABLE_TYPES", "find_unstable"), ".v1": v1.__all__},
+    )

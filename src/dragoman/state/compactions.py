@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.schema import UNSET
 from dragoman.state.messages import close_open
-from dragoman.state.passage import Passage
+from dragoman.state.text_buffer import Passage
 
 if TYPE_CHECKING:
     from typing import Final

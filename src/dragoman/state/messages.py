@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.schema import UNSET
 from dragoman.schema.v1 import AgentMessageChunk, AgentThoughtChunk, TextContent, UserMessageChunk
-from dragoman.state.passage import Passage
+from dragoman.state.text_buffer import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

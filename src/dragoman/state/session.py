@@ -16,9 +16,9 @@ from dragoman.schema import UNSET, Unknown, v1
 from dragoman.state import compactions, messages, plans, settings, subagents, tools
 from dragoman.state.compactions import CompactionState
 from dragoman.state.messages import Message
-from dragoman.state.passage import View
 from dragoman.state.plans import PlanState
 from dragoman.state.subagents import SessionMessageState, SubagentState
+from dragoman.state.text_buffer import View
 from dragoman.state.tools import ToolCallState
 from dragoman.state.turns import TurnState
 

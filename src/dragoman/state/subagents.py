@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from dragoman.schema import UNSET
 from dragoman.state.messages import close_open
-from dragoman.state.passage import Passage
+from dragoman.state.text_buffer import Passage
 
 if TYPE_CHECKING:
     from typing import Any

@@ -15,8 +15,7 @@ from msgspec import UNSET, Struct, inspect
 
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Unknown, v1
 from dragoman.schema.parts import Choice
-from dragoman.trace.entry import Entry, Frame, Header, Stderr
-from dragoman.trace.mask import (
+from dragoman.text.placeholder import (
     keep_currency,
     keep_media_type,
     keep_method,
@@ -27,6 +26,7 @@ from dragoman.trace.mask import (
     mask_bytes,
     mask_number,
 )
+from dragoman.trace.entry import Entry, Frame, Header, Stderr
 from dragoman.wire.bounds import find_fault
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from dragoman.trace.checks.fit import check_fit
 from dragoman.trace.checks.link import Link
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Direction, End, Exit, Frame, Header
-from dragoman.trace.exchange import Exchange
+from dragoman.trace.inspect.exchange import Exchange
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Checks
     from dragoman.trace.entry import Entry
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 Level: TypeAlias = Literal["MUST", "MUST NOT", "SCHEMA", "SHOULD", "SHOULD NOT", "lc", "SDK", "EXTRA", "NOTE"]
 """As in docs/spec/rules.md, and two more: EXTRA is a member the schema does not name (rule 329), NOTE an observation

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman import DragomanError, RequestError, spawn
-from dragoman.conformance.services import filled
+from dragoman.conformance.agent.services import filled
 from dragoman.schema import Unknown, encode, v1
 from dragoman.testing import RealTerminals, ScriptedAnswers
 

@@ -10,7 +10,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
 
 if TYPE_CHECKING:
-    from dragoman.harness.limits import Limits
+    from dragoman.builtin.limits import Limits
 
 _LOG_BYTES = 4 * 1024 * 1024  # one log of this size, and the one before it, are kept
 _LEVELS = ("debug", "info", "warning", "error")
@@ -22,7 +22,7 @@ def run(call: Call) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
-    from dragoman.harness.settings import Settings
+    from dragoman.builtin.settings import Settings
     from dragoman.store.places import config_dir, data_dir, state_dir
 
     given = call.given
@@ -47,7 +47,7 @@ def run(call: Call) -> int:
         from dragoman.cli.agent_doctor import examine
 
         return examine(settings, as_json=given.json)
-    from dragoman.harness.adapter import build_agent
+    from dragoman.builtin.agent import build_agent
 
     _say_if_scripted(settings.model)
     build_agent(settings).run()
@@ -58,8 +58,8 @@ def _written(folder: Path) -> dict[str, str]:
     """What the user's settings say; nothing is loaded for it when there are none. Raises: ConfigError."""
     if not (folder / "settings.json").exists():
         return {}
+    from dragoman.builtin.modes import MODES
     from dragoman.errors import ConfigError
-    from dragoman.harness.modes import MODES
     from dragoman.registry import load_settings
 
     settings = load_settings(folder / "settings.json", "user")
@@ -95,7 +95,7 @@ def _log_to(path: Path, level: str) -> None:
 
 
 def _limits(given: Any) -> Limits:
-    from dragoman.harness.limits import Limits
+    from dragoman.builtin.limits import Limits
 
     turn_tokens = _number("--max-turn-tokens", given.max_turn_tokens)
     session_tokens = _number("--max-session-tokens", given.max_session_tokens)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 # Action -> where it is done, and the options it takes.
 ACTIONS: Final = {
-    "list": ("look", "list_agents", ("registry", "json")),
-    "show": ("look", "show_agent", ("json",)),
-    "add": ("write", "add_agent", ("env", "default", "replace")),
-    "remove": ("write", "remove_agent", ()),
-    "install": ("supply", "install_agent", ("distribution", "without_checksum", "python", "default", "json")),
-    "accept": ("write", "accept_proposal", ("mcp", "yes", "json")),
-    "doctor": ("examine", "examine_agent", ("timeout", "json")),
-    "update": ("supply", "update_registry", ("json",)),
+    "list": ("list", "list_agents", ("registry", "json")),
+    "show": ("list", "show_agent", ("json",)),
+    "add": ("edit", "add_agent", ("env", "default", "replace")),
+    "remove": ("edit", "remove_agent", ()),
+    "install": ("install", "install_agent", ("distribution", "without_checksum", "python", "default", "json")),
+    "accept": ("edit", "accept_proposal", ("mcp", "yes", "json")),
+    "doctor": ("doctor", "examine_agent", ("timeout", "json")),
+    "update": ("install", "update_registry", ("json",)),
 }
 
 

@@ -15,8 +15,8 @@ from dragoman.cli.console import paint, write_json, write_table
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from dragoman.conformance.agent.prompts import Prompts
     from dragoman.conformance.case import Binds, Case, Result
-    from dragoman.conformance.prompts import Prompts
     from dragoman.conformance.report.model import Report
 
 _SEE_HELP: Final = "see dragoman check --help"
@@ -47,9 +47,9 @@ def run(call: Call) -> int:
 
 
 def _check_agent(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.probe import Settings
-    from dragoman.conformance.run import JOBS, AgentRun
-    from dragoman.conformance.target import Program
+    from dragoman.conformance.agent.probe import Settings
+    from dragoman.conformance.agent.run import JOBS, AgentRun
+    from dragoman.conformance.agent.target import Program
 
     given = call.given
     settings = Settings(timeout_seconds=_number(given.timeout, "--timeout", 30.0), prompts=_prompts(given))
@@ -64,9 +64,9 @@ def _check_agent(call: Call, cases: list[Case]) -> Report:
 
 
 def _check_client(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.client_probe import ClientSettings
-    from dragoman.conformance.client_run import JOBS, ClientRun
-    from dragoman.conformance.client_target import ClientProgram
+    from dragoman.conformance.client.probe import ClientSettings
+    from dragoman.conformance.client.run import JOBS, ClientRun
+    from dragoman.conformance.client.target import ClientProgram
 
     given = call.given
     settings = ClientSettings(timeout_seconds=_number(given.timeout, "--timeout", 10.0))
@@ -233,7 +233,7 @@ def _nearest(name: str, known: dict[str, Case]) -> str:
 
 
 def _prompts(given: Any) -> Prompts | None:
-    from dragoman.conformance.prompts import preset, read_prompts
+    from dragoman.conformance.agent.prompts import preset, read_prompts
 
     chosen = None if given.preset is None else preset(given.preset)
     return chosen if given.prompts is None else read_prompts(given.prompts, chosen)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from dragoman.trace.entry import Entry
+    from dragoman.trace.inspect.screen import Screen
+    from dragoman.trace.inspect.timeline import Filter, Row, Timeline
     from dragoman.trace.reader import Trace
-    from dragoman.trace.screen import Screen
-    from dragoman.trace.timeline import Filter, Row, Timeline
 
 # Where nobody looks at it a line may be longer: an excerpt of a message fits.
 WIDTH_WITHOUT_TERMINAL: Final = 160
@@ -70,14 +70,14 @@ def _run_file(given: Any) -> int:
 
 
 def _timeline(trace: Trace, watch: Any = None, until: int | None = None) -> Timeline:
-    from dragoman.trace.timeline import read_timeline
+    from dragoman.trace.inspect.timeline import read_timeline
 
     entries = trace.entries if until is None else trace.entries[:until]
     return read_timeline(entries, header=trace.header, watch=watch)
 
 
 def _screen(timeline: Timeline, stream: TextIO) -> Screen:
-    from dragoman.trace.screen import Screen
+    from dragoman.trace.inspect.screen import Screen
 
     return Screen(
         _width(stream),
@@ -94,11 +94,11 @@ def _width(stream: TextIO) -> int:
 
 
 def _show_timeline(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
-    from dragoman.trace.screen import closing, opening
+    from dragoman.trace.inspect.screen import closing, opening
 
     groups = list(_groups(timeline.rows, trace.entries, wanted, one_by_one=given.all or given.json))
     if given.json:
-        from dragoman.trace.document import row_document
+        from dragoman.trace.inspect.document import row_document
 
         _write_json(row_document(row) for rows in groups for row in rows)
         return
@@ -110,7 +110,7 @@ def _show_timeline(trace: Trace, timeline: Timeline, screen: Screen, wanted: Fil
 
 def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one: bool) -> Iterator[list[Row]]:
     """What is shown, a line each."""
-    from dragoman.trace.timeline import runs
+    from dragoman.trace.inspect.timeline import runs
 
     for group in runs(row for row in rows if wanted.wants(row)):
         if one_by_one:
@@ -120,12 +120,12 @@ def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one
 
 
 def _show_message(trace: Trace, timeline: Timeline, screen: Screen, given: Any) -> None:
-    from dragoman.trace.screen import message_lines
+    from dragoman.trace.inspect.screen import message_lines
 
     number = _number("--message", given.message, len(timeline.rows))
     row, entry = timeline.rows[number - 1], trace.entries[number - 1]
     if given.json:
-        from dragoman.trace.document import entry_document, row_document
+        from dragoman.trace.inspect.document import entry_document, row_document
 
         _write_json([{**row_document(row), **entry_document(entry)}])
     else:
@@ -133,8 +133,8 @@ def _show_message(trace: Trace, timeline: Timeline, screen: Screen, given: Any) 
 
 
 def _show_state(trace: Trace, given: Any) -> int:
-    from dragoman.trace.folding import FoldedSessions, describe
-    from dragoman.trace.screen import state_lines
+    from dragoman.trace.inspect.folding import FoldedSessions, describe
+    from dragoman.trace.inspect.screen import state_lines
 
     until = None if given.at is None else _number("--at", given.at, len(trace.entries))
     sessions = FoldedSessions()
@@ -152,8 +152,8 @@ def _show_state(trace: Trace, given: Any) -> int:
 
 
 def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
-    from dragoman.trace.document import finding_document
-    from dragoman.trace.screen import finding_lines
+    from dragoman.trace.inspect.document import finding_document
+    from dragoman.trace.inspect.screen import finding_lines
 
     groups = _groups(timeline.rows, trace.entries, wanted, one_by_one=True)
     found = [finding for rows in groups for row in rows for finding in row.findings]
@@ -164,8 +164,8 @@ def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Fil
 
 
 def _show_stats(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
-    from dragoman.trace.figures import figures
-    from dragoman.trace.screen import stats_lines
+    from dragoman.trace.inspect.figures import figures
+    from dragoman.trace.inspect.screen import stats_lines
 
     groups = _groups(timeline.rows, trace.entries, wanted, one_by_one=False)
     stats = figures(row for rows in groups for row in rows)
@@ -176,7 +176,7 @@ def _show_stats(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter
 
 
 def _write_page(trace: Trace, given: Any) -> int:
-    from dragoman.trace.page import write_page
+    from dragoman.trace.inspect.page import write_page
 
     with open(given.html, "w", encoding="utf-8", opener=_private) as file:
         write_page(file, trace, given.file)
@@ -193,8 +193,8 @@ def _run_live(call: Call, chosen: list[str]) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError
-    from dragoman.trace.live import LiveView
-    from dragoman.trace.relay import run_relay
+    from dragoman.trace.inspect.live import LiveView
+    from dragoman.trace.record.relay import run_relay
 
     given = call.given
     if not call.program or not given.live:
@@ -222,7 +222,7 @@ def _run_live(call: Call, chosen: list[str]) -> int:
 
 def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
     """What is wanted; a conversation that only begins knows no sessions yet, so there they are left out."""
-    from dragoman.trace.timeline import Filter
+    from dragoman.trace.inspect.timeline import Filter
 
     return Filter(
         session=None if given.session is None or timeline is None else _session(given.session, timeline),
@@ -237,7 +237,7 @@ def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
 
 def _session(word: str, timeline: Timeline) -> str:
     """A session by its id, the short name the timeline gives it, or the beginning or end of its id."""
-    from dragoman.trace.timeline import is_called
+    from dragoman.trace.inspect.timeline import is_called
 
     known = timeline.aliases
     if word in known:

@@ -92,7 +92,7 @@ async def _choose(
 
 async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
     from dragoman.cli.console import uses_colour
-    from dragoman.cli.person.person import Person
+    from dragoman.cli.prompt.person import Person
 
     if not Person.is_there():
         return None
@@ -105,7 +105,7 @@ async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
 
 def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
     from dragoman.cli.console import write_json, write_table
-    from dragoman.trace.plain import one_line
+    from dragoman.text.terminal import one_line
 
     if is_json:
         write_json([_row(method) for method in methods])
@@ -135,7 +135,7 @@ def _row(method: LoginMethod) -> dict[str, Any]:
 
 
 def _say(sentence: str) -> None:
-    from dragoman.trace.plain import one_line
+    from dragoman.text.terminal import one_line
 
     sys.stderr.write(f"dragoman: {one_line(sentence)}\n")
 

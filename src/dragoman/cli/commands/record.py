@@ -16,7 +16,7 @@ def run(call: Call) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError
-    from dragoman.trace.relay import GRACE_SECONDS, run_relay
+    from dragoman.trace.record.relay import GRACE_SECONDS, run_relay
     from dragoman.trace.writer import TraceWriter
 
     if not call.program:

@@ -100,7 +100,7 @@ def _settings_rules(project: str) -> list[Rule]:
     from dragoman.policy import parse_rule
     from dragoman.registry.settings import load_settings, project_file, user_file
     from dragoman.store.places import config_dir
-    from dragoman.trace.plain import one_line
+    from dragoman.text.terminal import one_line
 
     own = load_settings(user_file(config_dir()), "user")
     shipped = load_settings(project_file(Path(project)), "project")

@@ -65,7 +65,7 @@ async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
 
 def _show(found: list[v1.SessionInfo], *, is_json: bool) -> int:
     from dragoman.cli.console import write_json, write_table
-    from dragoman.trace.plain import one_line
+    from dragoman.text.terminal import one_line
 
     rows = [_row(info) for info in found]
     if is_json:

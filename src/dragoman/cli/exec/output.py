@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from logging import Handler
 
-    from dragoman.cli.exec.connect import Connected
+    from dragoman.cli.exec.connection import Connected
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form
     from dragoman.cli.exec.result import Error, Result
-    from dragoman.cli.person.progress import Progress
-    from dragoman.client.consent import Decision
+    from dragoman.cli.prompt.progress import Progress
+    from dragoman.client.permission import Decision
     from dragoman.rpc import Observer
     from dragoman.schema import v1
     from dragoman.state import SessionState
@@ -41,7 +41,7 @@ class Output:
 
     def show_progress(self, *, is_verbose: bool, root: str) -> None:
         """From now on people see on stderr what happens."""
-        from dragoman.cli.person.progress import Progress
+        from dragoman.cli.prompt.progress import Progress
 
         self.progress = Progress(sys.stderr, console.uses_colour(sys.stderr), is_verbose, root=root)
 
@@ -103,7 +103,7 @@ class Output:
 
     def note(self, sentence: str) -> None:
         """A line for people."""
-        from dragoman.trace.plain import one_line
+        from dragoman.text.terminal import one_line
 
         if self.progress is not None:
             self.progress.note(f"dragoman: {sentence}")
@@ -145,7 +145,7 @@ class Output:
             case "text" if result.text and not self._was_seen():
                 text = result.text
                 if sys.stdout.isatty():
-                    from dragoman.trace.plain import plain
+                    from dragoman.text.terminal import plain
 
                     text = plain(text)
                 self.write((text if text.endswith("\n") else text + "\n").encode(errors="replace"))
@@ -160,7 +160,7 @@ class Output:
         self.write(json.encode(event) + b"\n")
 
     def _explain(self, result: Result, error: Error) -> None:
-        from dragoman.trace.plain import plain
+        from dragoman.text.terminal import plain
 
         if result.exit_code == exits.AGENT_DIED:
             for call in result.tool_calls:

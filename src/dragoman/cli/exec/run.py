@@ -12,16 +12,16 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.exec.ending import Facts, exit_code_of, note_error
+from dragoman.cli.exec.exit_code import Facts, exit_code_of, note_error
 from dragoman.cli.exec.output import Output
-from dragoman.cli.exec.plan import Plan, end_program, read_plan, start_program
+from dragoman.cli.exec.request import Plan, end_program, read_plan, start_program
 from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
     import asyncio
 
     from dragoman.cli.command import Call
-    from dragoman.cli.exec.connect import Connected
+    from dragoman.cli.exec.connection import Connected
     from dragoman.cli.exec.result import Result
     from dragoman.client import Session
     from dragoman.process.launch import Launched
@@ -99,7 +99,7 @@ class Run:
             await self._converse(self._plan)
 
     async def _converse(self, plan: Plan) -> None:
-        from dragoman.cli.exec.connect import Connected, connected, open_session
+        from dragoman.cli.exec.connection import Connected, connected, open_session
         from dragoman.cli.exec.prompt import blocks
         from dragoman.cli.exec.settings import apply_settings
 
@@ -191,7 +191,7 @@ class Run:
     # The result
 
     def _write_result(self) -> None:
-        from dragoman.cli.exec.report import build_result
+        from dragoman.cli.exec.result_builder import build_result
 
         decisions = [] if self._to is None else self._to.consent.decisions
         self.facts.was_nobody_asked = any(decision.is_unasked for decision in decisions)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.options import Options
     from dragoman.client import Session
-    from dragoman.client.legacy import LegacyModels
+    from dragoman.client.legacy_models import LegacyModels
 
 
 class Choice(NamedTuple):

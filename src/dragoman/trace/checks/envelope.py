@@ -17,12 +17,12 @@ from dragoman.errors import (
     PARSE_ERROR,
     REQUEST_CANCELLED,
 )
-from dragoman.trace.exchange import OTHER
+from dragoman.trace.inspect.exchange import OTHER
 from dragoman.wire import Malformed
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 KNOWN_CODES: Final = frozenset(
     {

@@ -12,7 +12,7 @@ from dragoman.trace.checks.shape import OWN_WORDS, Oddity, oddities, owner_of
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 ANY_TYPE: Final = 40  # follow the agreed version: later frames fit its schema
 META: Final = 327

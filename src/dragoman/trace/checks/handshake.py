@@ -13,7 +13,7 @@ from dragoman.trace.checks.link import given
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Checks, Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 OMITTED: Final = 49  # an omitted capability means unsupported
 GATES: Final = {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dragoman.schema import v1
     from dragoman.trace.entry import Direction
-    from dragoman.trace.exchange import Exchange, Reading
+    from dragoman.trace.inspect.exchange import Exchange, Reading
     from dragoman.wire import Id
 
     Check: TypeAlias = Callable[["Reading", "Link"], None]

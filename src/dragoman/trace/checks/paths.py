@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 

@@ -14,7 +14,7 @@ from dragoman.trace.checks.paths import check_path
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Checks, Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 _SHELL: Final = re.compile(r"\S\s+(&&|\|\|?|[<>]{1,2}|2>&1)\s*\S|;\s*\S|\$\(|`")
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][\w+.-]*://[^/?#@]*:[^/?#@]+@")

@@ -16,7 +16,7 @@ from dragoman.trace.checks.settings import take_settings
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Checks, Link
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 # Calls on a session the client must have opened on this connection (rule 86).
 SCOPED: Final = frozenset(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.trace.checks.link import Checks, Link, Session
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 
 def take_settings(reading: Reading, link: Link, session: Session, modes: Any, options: Any) -> None:

@@ -15,7 +15,7 @@ from dragoman.trace.checks.updates import announce_tool
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.link import Checks, Link, Session
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 # An agent that ends a turn this long after its cancel was sent has had every chance to see it: of the recorded agents
 # that honour one the slowest takes 0.5 s, most 20 ms, apart from those that wait for an open permission first.

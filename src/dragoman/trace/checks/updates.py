@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.trace.checks.link import Checks, Link, Session
-    from dragoman.trace.exchange import Reading
+    from dragoman.trace.inspect.exchange import Reading
 
 FINISHED: Final = frozenset({"completed", "failed"})
 FINAL_COMPACTION: Final = frozenset({"completed", "failed", "cancelled"})

@@ -1,0 +1,98 @@
+"""What may leave on a connection, and what it has to satisfy first.
+
+Owns one table per connection, made from what its client advertised: the type of a session update leads to a check,
+to nothing (send it), or is missing (no update at all). A lookup is all the common updates pay. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from dragoman.errors import CapabilityError, LocalProtocolError
+from dragoman.schema import Unknown, v1
+
+if TYPE_CHECKING:
+    from dragoman.agent.client import RemoteClient
+    from dragoman.agent.settings import Offers
+
+Check: TypeAlias = Callable[[Any, Any], Any]
+Gates: TypeAlias = dict[type, Check | None]
+
+
+def make_gates(client: RemoteClient, *, takes_unstable: bool) -> Gates:
+    """The table for a client that has introduced itself."""
+    from dragoman.schema.stability import UNSTABLE_TYPES  # defines every type, which `initialize` can do without
+
+    gates: Gates = {
+        v1.UserMessageChunk: None,
+        v1.AgentMessageChunk: None,
+        v1.AgentThoughtChunk: None,
+        v1.Plan: None,
+        v1.AvailableCommandsUpdate: None,
+        v1.SessionInfoUpdate: None,
+        v1.UsageUpdate: None,
+        v1.ToolCall: _check_paths,
+        v1.ToolCallUpdate: _check_paths,
+        v1.CurrentModeUpdate: _note_mode,
+        v1.ConfigOptionUpdate: _note_options,
+        Unknown: None,  # whoever relays another agent passes on what neither side knows
+    }
+    needs = {
+        v1.Notice: "session.notices",  # rule 62
+        v1.CompactionUpdate: "session.compaction",  # rule 63
+        v1.CompactionSummaryChunk: "session.compaction",
+        v1.PlanUpdate: "plan",
+        v1.PlanRemoved: "plan",
+        v1.SubagentUpdate: "subagents",
+        v1.SessionMessage: "subagents",
+        v1.SessionMessageChunk: "subagents",
+    }
+    for kind, gate in needs.items():
+        if kind in UNSTABLE_TYPES and not takes_unstable:
+            gates[kind] = _refuse_unstable
+        else:
+            gates[kind] = None if client.offers(gate) else _refusal(gate)
+    return gates
+
+
+def _check_paths(offers: Offers, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
+    """Paths of diffs and locations are absolute (rules 246, 248)."""
+    for item in update.content or ():
+        if type(item) is v1.Diff and not item.path.startswith("/"):
+            raise LocalProtocolError(f"the path of a diff must be absolute, not {item.path!r}")
+    for location in update.locations or ():
+        if not location.path.startswith("/"):
+            raise LocalProtocolError(f"the path of a location must be absolute, not {location.path!r}")
+    return update
+
+
+def _note_mode(offers: Offers, update: v1.CurrentModeUpdate) -> object:
+    offers.change_mode(update.current_mode_id)
+    return update
+
+
+def _note_options(offers: Offers, update: v1.ConfigOptionUpdate) -> object:
+    return v1.ConfigOptionUpdate(offers.offer_options(update.config_options), meta=update.meta)
+
+
+def _refuse_unstable(offers: Offers, update: object) -> NoReturn:
+    raise LocalProtocolError(f"{type(update).__name__} is not stable; create the agent with unstable=True to send it")
+
+
+def _refusal(gate: str) -> Check:
+    def refuse(offers: Offers, update: object) -> NoReturn:
+        raise CapabilityError(f"{type(update).__name__} needs a client that advertises {gate}; this one does not")
+
+    return refuse
+
+
+def require_stable(value: object) -> None:
+    """Raises LocalProtocolError when a result holds a type or member that only the unstable schema has."""
+    from dragoman.schema.stability import find_unstable
+
+    where = find_unstable(value)
+    if where is not None:
+        raise LocalProtocolError(
+            f"{type(value).__name__} holds {where}, which is not stable; create the agent with unstable=True to send it"
+        )

@@ -1,0 +1,315 @@
+"""How tools touch the world: through the client where it offers that, on this machine otherwise.
+
+Owns the choice, the same for every tool: files below the session's folders are the client's if it has them, because
+unsaved changes live there; all others are on this machine. Does not judge what may be touched: that was done before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import stat
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from msgspec import UNSET
+
+from dragoman.agent import ClientError
+from dragoman.agent.permission import ask_permission
+from dragoman.builtin.tools.tool import CommandResult, ToolError
+from dragoman.errors import DragomanError
+from dragoman.schema import v1
+from dragoman.workspace import Workspace, WorkspaceError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from dragoman.agent import Turn
+    from dragoman.builtin.tools.tool import Choice
+
+_MISSING: Final = -32002
+_LARGEST_BYTES: Final = 10 * 1024 * 1024  # what `workspace` takes, for files beyond its folders as well
+_SKIP: Final = "skip"
+# Output of a running command is shown at most this often.
+_SHOW_SECONDS: Final = 0.25
+
+
+class LocalAccess:
+    """This machine's files and commands. Nobody to ask."""
+
+    def __init__(self, roots: Sequence[str]) -> None:
+        self._roots = tuple(roots)
+        self._workspace: Workspace | None = None
+
+    async def read_text(self, path: str) -> str:
+        return await asyncio.to_thread(self._read, path)
+
+    async def write_text(self, path: str, text: str) -> None:
+        await asyncio.to_thread(self._write, path, text)
+
+    async def run(
+        self,
+        line: str,
+        *,
+        cwd: str,
+        timeout_seconds: float,
+        limit_bytes: int,
+        on_start: Callable[[str], Awaitable[None]] | None = None,
+        on_output: Callable[[str], Awaitable[None]] | None = None,
+    ) -> CommandResult:
+        """A child of this process, on pipes: what a model reads has no use for colours."""
+        from dragoman.process.command import child_environment
+        from dragoman.process.terminal import Terminal
+
+        news = asyncio.Event()
+        try:
+            terminal = Terminal.start(
+                ["sh", "-c", line],
+                cwd=cwd,
+                env=child_environment({}),
+                pty=False,
+                limit_bytes=limit_bytes,
+                on_output=lambda data: news.set(),
+            )
+        except DragomanError as error:
+            raise ToolError(f"the command could not be started: {error}") from error
+        timed_out = False
+        telling = asyncio.create_task(_tell(terminal.read, news, on_output)) if on_output is not None else None
+        try:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await terminal.wait()
+            except TimeoutError:
+                timed_out = True
+                await terminal.kill()
+            text, is_truncated = terminal.read()
+            return CommandResult(text, terminal.exit_code, terminal.signal, is_truncated, timed_out)
+        finally:
+            if telling is not None:
+                telling.cancel()
+            await terminal.release()
+
+    async def ask(
+        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+    ) -> list[str] | None:
+        raise ToolError("nobody can be asked here; decide by yourself and say what you assumed")
+
+    def _inside(self, path: str) -> Workspace | None:
+        """The session's folders, if the path is below one of them."""
+        if self._workspace is None:
+            try:
+                self._workspace = Workspace(self._roots)
+            except WorkspaceError as error:
+                raise ToolError(str(error)) from error
+        try:
+            self._workspace.locate(path)
+        except WorkspaceError:
+            return None
+        return self._workspace
+
+    def _read(self, path: str) -> str:
+        workspace = self._inside(path)
+        try:
+            return _read_outside(path) if workspace is None else workspace.read_text(path)
+        except WorkspaceError as error:
+            if error.kind == "missing":
+                raise FileNotFoundError(path) from error
+            raise ToolError(str(error)) from error
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise ToolError(f"{path} cannot be read: {error.strerror or error}") from error
+
+    def _write(self, path: str, text: str) -> None:
+        workspace = self._inside(path)
+        try:
+            if workspace is None:
+                _write_outside(path, text)
+            else:
+                workspace.write_text(path, text)
+        except WorkspaceError as error:
+            raise ToolError(str(error)) from error
+        except OSError as error:
+            raise ToolError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+class ClientAccess:
+    """The client's files, terminals and people during one turn; `local` does what the client does not offer."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        local: LocalAccess,
+        patch: Callable[[str], v1.ToolCallPatch],
+        *,
+        uses_files: bool = True,
+        uses_terminals: bool = True,
+        settle: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """`settle` returns when the client was told everything so far: the call it is asked about, for example."""
+        client = turn.session.client
+        self._turn = turn
+        self._local = local
+        self._patch = patch
+        self._settle = settle
+        self._reads = uses_files and client.offers("fs.readTextFile")
+        self._writes = uses_files and client.offers("fs.writeTextFile")
+        self._runs = uses_terminals and client.offers("terminal")
+
+    @property
+    def _is_gone(self) -> bool:
+        """Its client has left and the turn goes on for others."""
+        return not self._turn.session.client.is_connected
+
+    async def read_text(self, path: str) -> str:
+        if not self._reads or self._is_gone or self._local._inside(path) is None:
+            return await self._local.read_text(path)
+        try:
+            return await self._turn.read_file(path)
+        except ClientError as error:
+            # Some clients have no code of their own for a file that is not there.
+            if error.code == _MISSING or not _is_there(path):
+                raise FileNotFoundError(path) from error
+            raise ToolError(f"the editor cannot read {path}: {error.message}") from error
+
+    async def write_text(self, path: str, text: str) -> None:
+        if not self._writes or self._is_gone or self._local._inside(path) is None:
+            await self._local.write_text(path, text)
+            return
+        try:
+            await self._turn.write_file(path, text)
+        except ClientError as error:
+            raise ToolError(f"the editor cannot write {path}: {error.message}") from error
+
+    async def run(
+        self,
+        line: str,
+        *,
+        cwd: str,
+        timeout_seconds: float,
+        limit_bytes: int,
+        on_start: Callable[[str], Awaitable[None]] | None = None,
+        on_output: Callable[[str], Awaitable[None]] | None = None,
+    ) -> CommandResult:
+        if not self._runs or self._is_gone:
+            return await self._local.run(
+                line, cwd=cwd, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes, on_output=on_output
+            )
+        timed_out = False
+        try:
+            async with self._turn.terminal("sh", ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
+                if on_start is not None:
+                    await on_start(terminal.id)
+                    await self._told()  # a quick command would be over, and its terminal gone, before it is shown
+                try:
+                    async with asyncio.timeout(timeout_seconds):
+                        ended = await terminal.wait()
+                except TimeoutError:
+                    timed_out = True
+                    await terminal.kill()
+                    ended = await terminal.wait()
+                output = await terminal.output()
+                code = ended.exit_code if isinstance(ended.exit_code, int) else None
+                signal = ended.signal if isinstance(ended.signal, str) else None
+                return CommandResult(output.output, code, signal, output.truncated, timed_out, terminal.id)
+        except ClientError as error:
+            raise ToolError(f"the editor's terminal cannot run this: {error.message}") from error
+
+    async def ask(
+        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+    ) -> list[str] | None:
+        client = self._turn.session.client
+        await self._told()
+        try:
+            if client.offers("elicitation.form"):
+                return await self._ask_by_form(question, choices, is_multiple=is_multiple)
+            if choices:
+                return await self._ask_by_permission(tool_call_id, question, choices)
+        except ClientError as error:
+            raise ToolError(f"the question could not be asked: {error.message}") from error
+        raise ToolError("this editor has no way to ask a person for text; decide by yourself and say what you assumed")
+
+    async def _told(self) -> None:
+        """Returns when the client knows everything so far."""
+        if self._settle is not None:
+            await self._settle()
+
+    async def _ask_by_form(self, question: str, choices: Sequence[Choice], *, is_multiple: bool) -> list[str] | None:
+        options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]
+        answer: v1.ElicitationPropertySchema
+        if not options:
+            answer = v1.StringPropertySchema(title="Answer", min_length=1)
+        elif is_multiple:
+            answer = v1.MultiSelectPropertySchema(v1.TitledMultiSelectItems(options), title="Answer")
+        else:
+            answer = v1.StringPropertySchema(title="Answer", one_of=options)
+        schema = v1.ElicitationSchema(properties={"answer": answer}, required=["answer"])
+        reply = await self._turn.elicit(question, schema)
+        if not isinstance(reply, v1.AcceptElicitation) or not reply.content:
+            return None
+        given = reply.content.get("answer")
+        return [str(each) for each in given] if isinstance(given, (list, tuple)) else [str(given)]
+
+    async def _ask_by_permission(self, tool_call_id: str, question: str, choices: Sequence[Choice]) -> list[str] | None:
+        """Answers dressed as options: the one way of asking that every client has."""
+        options = [
+            v1.PermissionOption(f"choice-{number}", choice.label, "allow_once") for number, choice in enumerate(choices)
+        ]
+        options.append(v1.PermissionOption(_SKIP, "Skip this question", "reject_once"))
+        patch = self._patch(tool_call_id)
+        permission = await ask_permission(self._turn.session, patch, options)
+        for option, choice in zip(options, choices, strict=False):
+            if option.option_id == permission.option_id:
+                return [choice.label]
+        return None
+
+
+async def _tell(
+    read: Callable[[], tuple[str, bool]], news: asyncio.Event, tell: Callable[[str], Awaitable[None]]
+) -> None:
+    """Passes on what a command wrote, now and then."""
+    while True:
+        await news.wait()
+        news.clear()
+        await tell(read()[0])
+        await asyncio.sleep(_SHOW_SECONDS)
+
+
+def _is_there(path: str) -> bool:
+    return os.path.lexists(path)
+
+
+def _read_outside(path: str) -> str:
+    """A file beyond the session's folders, which a person or a rule has let the agent read."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolError(f"{path} is no regular file")
+        if status.st_size > _LARGEST_BYTES:
+            raise ToolError(f"{path} has {status.st_size} bytes, more than the {_LARGEST_BYTES} that are read at once")
+        data = file.read()
+    if b"\0" in data:
+        raise ToolError(f"{path} is binary, not text")
+    try:
+        return codecs.decode(data, "utf-8")
+    except UnicodeDecodeError:
+        raise ToolError(f"{path} is no UTF-8 text") from None
+
+
+def _write_outside(path: str, text: str) -> None:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    fd, temporary = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        with suppress(FileNotFoundError):
+            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,1 @@
+"""What the model is given besides the tools: instructions, commands, history, titles and the system prompt."""

@@ -1,0 +1,265 @@
+"""Slash commands: words of the user that mean something before any model reads them.
+
+Owns which there are, how a prompt names one, what a template becomes, and what the agent's own commands do. A template
+is text for the model and nothing else: it runs nothing and allows nothing, and a project's own is marked as such.
+Blocks while it reads files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import UNSET, Struct
+
+from dragoman.builtin.context.history import CLEAR, COMMAND
+from dragoman.builtin.models.model import StepEnd
+from dragoman.builtin.modes import MODES
+from dragoman.errors import ConfigError
+from dragoman.registry.settings import PROJECT_FOLDER, find_project
+from dragoman.schema import v1
+from dragoman.uistream import chunks as c
+from dragoman.uistream.messages import TextPart
+from dragoman.workspace import FileLimits, Workspace, WorkspaceError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+
+    from dragoman.builtin.desk import Desk
+    from dragoman.builtin.models.model import ModelRequest
+    from dragoman.uistream.messages import Part
+
+_log = logging.getLogger("dragoman.builtin")
+
+FOLDER: Final = "commands"
+_MOST: Final = 100  # a menu nobody reads to its end
+_LARGEST_BYTES: Final = 64 * 1024
+_DESCRIPTION_CHARACTERS: Final = 120
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+# A path such as /etc/hosts is no command: its name goes on after the slash.
+_CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.:-]*)(?:\s+(.*))?", re.DOTALL)
+_PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+
+_REVIEW: Final = """\
+Review $ARGUMENTS. If nothing is named here, review what is not committed yet (git status, git diff, git diff --staged);
+if everything is committed, the last commit.
+
+Read the changed code in its surroundings. Report what is wrong or likely to break, most serious first, each with file
+and line, why it is wrong, and what to do instead. Leave out what is a matter of taste. If there is nothing, say so.
+Change nothing."""
+
+
+class Command(Struct, frozen=True):
+    """One command. Without a body it is the agent's own, and does something."""
+
+    name: str
+    description: str
+    hint: str = ""
+    body: str | None = None
+    source: Literal["agent", "user", "project"] = "agent"
+
+    def expand(self, arguments: str) -> str:
+        """The template with its arguments in place: `$1` to `$9` are words, `$ARGUMENTS` is all of them."""
+        body = self.body or ""
+        if not _PLACE.search(body):
+            return f"{body}\n\n{arguments}" if arguments else body
+        words = _words(arguments)
+
+        def fill(place: re.Match[str]) -> str:
+            if place[1] == "ARGUMENTS":
+                return arguments
+            number = int(place[1])
+            return words[number - 1] if number <= len(words) else ""
+
+        # In one pass: what an argument says is not looked at again.
+        return _PLACE.sub(fill, body)
+
+
+class Invocation(Struct, frozen=True):
+    """A prompt that names a command; `command` is None when there is none of that name."""
+
+    name: str
+    arguments: str
+    command: Command | None
+
+    @property
+    def prompt(self) -> str | None:
+        """What the model is to read instead; None when the agent answers by itself."""
+        if self.command is None or self.command.body is None:
+            return None
+        return self.command.expand(self.arguments)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is kept with the user's message. The expanded text is, because files change."""
+        prompt = self.prompt
+        return {COMMAND: {"name": self.name} if prompt is None else {"name": self.name, "prompt": prompt}}
+
+
+OWN: Final = (
+    Command(CLEAR, "Let the model forget the conversation; it stays stored and visible"),
+    Command("help", "Show the commands there are"),
+    Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
+    Command("model", "Show or change the model", "PROVIDER:NAME"),
+    Command("review", "Review changes that are not committed yet, or what you name", "what to review", _REVIEW),
+)
+
+
+def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
+    """Every command for work in `cwd`. Nothing replaces a command of the agent's, no project one of the user's: then
+    it is called `project:NAME`."""
+    found = {command.name: command for command in OWN}
+    for command in _templates(config_dir / FOLDER, "user"):
+        if command.name in found:
+            _log.warning("the template %s has the name of a command of the agent's and is left out", command.name)
+        else:
+            found[command.name] = command
+    here = Path(os.path.realpath(cwd))
+    for folder in dict.fromkeys((here, find_project(here))):
+        for command in _templates(folder / PROJECT_FOLDER / FOLDER, "project", root=folder):
+            name = f"project:{command.name}" if command.name in found else command.name
+            found.setdefault(name, Command(name, command.description, command.hint, command.body, "project"))
+    return found
+
+
+def invoked(parts: Sequence[Part]) -> tuple[str, str] | None:
+    """Name and arguments, if the message begins with a command."""
+    first = parts[0] if parts else None
+    called = _CALL.fullmatch(first.text.rstrip()) if isinstance(first, TextPart) else None
+    return None if called is None else (called[1], (called[2] or "").strip())
+
+
+def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpdate:
+    """What clients offer."""
+    return v1.AvailableCommandsUpdate(
+        [
+            v1.AvailableCommand(each.name, _shown(each), v1.UnstructuredCommandInput(each.hint) if each.hint else UNSET)
+            for each in commands.values()
+        ]
+    )
+
+
+async def obey(
+    call: Invocation, commands: Mapping[str, Command], desk: Desk, choose: Callable[..., Awaitable[None]]
+) -> str:
+    """Does what a command of the agent's own says, and gives the words to answer with. `choose` keeps a setting of the
+    session's and tells everybody."""
+    if call.command is None:
+        names = ", ".join(f"/{name}" for name in commands)
+        return (
+            f"There is no command /{call.name}. There are {names}. "
+            "Words for the model that begin with a slash need a space before it."
+        )
+    match call.name:
+        case "help":
+            return "\n".join(f"- `/{' '.join(filter(None, (x.name, x.hint)))}` {_shown(x)}" for x in commands.values())
+        case "clear":
+            desk.host.memory.clear()  # the model has read no file any more
+            return "The model has forgotten the conversation. It is still stored, and shown when it is loaded again."
+        case "mode":
+            return await _set_mode(call.arguments, desk, choose)
+        case "model":
+            return await _set_model(call.arguments, desk, choose)
+    raise AssertionError(call.name)
+
+
+async def _set_mode(wanted: str, desk: Desk, choose: Callable[..., Awaitable[None]]) -> str:
+    if wanted == "full":
+        # A prompt may hold the words of others, piped in or pasted; they must not be able to take all reins off.
+        return f"The mode stays {desk.mode.id}: full is chosen in the editor, or with --mode full, not by a message."
+    if wanted in MODES:
+        await choose(mode=wanted)
+        return f"The mode is {wanted} now: {MODES[wanted].description}."
+    listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in MODES.values())
+    missing = f"There is no mode {wanted!r}. " if wanted else ""
+    return f"{missing}The mode is {desk.mode.id}. There are:\n{listed}"
+
+
+async def _set_model(wanted: str, desk: Desk, choose: Callable[..., Awaitable[None]]) -> str:
+    from dragoman.builtin.models.find import find_model
+    from dragoman.builtin.models.providers import missing_key
+
+    if not wanted:
+        names = ", ".join(desk.model_names)
+        return f"The model is {desk.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."
+    try:
+        find_model(wanted)
+    except ConfigError as error:
+        return f"The model stays {desk.model_name}: {error}."
+    provider = missing_key(wanted, os.environ)
+    if provider is not None:
+        return f"The model stays {desk.model_name}: {wanted} needs {' or '.join(provider.variables)} to be set."
+    await choose(model=wanted)
+    return f"The model is {wanted} now."
+
+
+class Spoken:
+    """The agent's own words, in the place of a model: says one text and calls nobody."""
+
+    name = "dragoman"
+    context_tokens = None
+    is_scripted = False
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[c.Chunk | StepEnd]:
+        yield c.TextStart("words")
+        yield c.TextDelta("words", self._text)
+        yield c.TextEnd("words")
+        yield StepEnd("stop")
+
+
+def _templates(folder: Path, source: Literal["user", "project"], root: Path | None = None) -> Iterator[Command]:
+    """The templates of a folder by name. A link out of a project is not followed."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".md"))[:_MOST]
+        workspace = Workspace([root or folder], limits=FileLimits(file_bytes=_LARGEST_BYTES)) if names else None
+    except (OSError, WorkspaceError):
+        return
+    for file in names:
+        name = file.removesuffix(".md")
+        try:
+            if workspace is None or not _NAME.fullmatch(name):
+                continue
+            # The user's own may be links to wherever they keep such things.
+            path = folder / file
+            text = workspace.read_text(path) if root else _read_own(path)
+        except (OSError, WorkspaceError) as error:
+            _log.warning("a command is left out: %s", error)
+            continue
+        members, body = _front_matter(text)
+        if body:
+            description = members.get("description") or body.splitlines()[0].strip("# ")
+            yield Command(name, description[:_DESCRIPTION_CHARACTERS], members.get("argument-hint", ""), body, source)
+
+
+def _read_own(path: Path) -> str:
+    real = Path(os.path.realpath(path))
+    return Workspace([real.parent], limits=FileLimits(file_bytes=_LARGEST_BYTES)).read_text(real)
+
+
+def _front_matter(text: str) -> tuple[dict[str, str], str]:
+    """`key: value` lines between two lines `---` at the beginning, and what follows them."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    if lines[0].rstrip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
+        return {}, text.strip()
+    end = next(number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---")
+    pairs = (line.partition(":") for line in lines[1:end])
+    members = {key.strip().lower(): " ".join(value.split()).strip("\"'") for key, colon, value in pairs if colon}
+    return members, "\n".join(lines[end + 1 :]).strip()
+
+
+def _words(arguments: str) -> list[str]:
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # an apostrophe is no quotation
+        return arguments.split()
+
+
+def _shown(command: Command) -> str:
+    return f"{command.description} (from the project)" if command.source == "project" else command.description

@@ -1,0 +1,188 @@
+"""What the built-in agent lacks on this machine, and how to get it.
+
+Owns what is looked at: model and key, packages, programs, files. It talks to no provider and changes nothing; the one
+program it starts is the login shell, where the agent would. Blocks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_args
+
+from dragoman.builtin.context.commands import read_commands
+from dragoman.builtin.context.instructions import LIMIT_BYTES, read_instructions
+from dragoman.builtin.environment import login_environment, needs_login_environment
+from dragoman.builtin.models.find import NO_MODEL, find_model
+from dragoman.builtin.models.providers import default_model, missing_key, provider_of
+from dragoman.builtin.tools.search_ripgrep import find_ripgrep
+from dragoman.errors import ConfigError, StoreError
+from dragoman.registry.doctor import Finding
+from dragoman.store.rules import RuleFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dragoman.builtin.settings import Settings
+
+_EXTRA: Final = "pip install 'dragoman[agent]'"
+# What a provider's models need besides pydantic-ai: the module, and the name of pydantic-ai's own extra.
+_SDKS: Final = {"anthropic": ("anthropic", "anthropic"), "google": ("google.genai", "google")}
+_OPENAI: Final = ("openai", "openai")
+_ON_OPENAI: Final = frozenset({"openai", "openai-chat", "openai-responses", "openai-compatible", "ollama", "vllm"})
+
+
+def examine_agent(settings: Settings, cwd: Path, env: Mapping[str, str]) -> list[Finding]:
+    """Everything a session in `cwd` would need."""
+    model = settings.model or default_model(env)
+    return [
+        *_model("model", model, env),
+        *(_model("title model", settings.title_model, env) if settings.title_model else ()),
+        *_packages(model),
+        _ripgrep(),
+        _store(settings.store),
+        _rules(settings.rules_file, cwd),
+        _shell(env),
+        *_context(settings, cwd),
+    ]
+
+
+def _model(what: str, name: str | None, env: Mapping[str, str]) -> Iterator[Finding]:
+    if name is None:
+        yield Finding(
+            what, "missing", NO_MODEL, "export ANTHROPIC_API_KEY=... or dragoman agent --model PROVIDER:MODEL"
+        )
+        return
+    try:
+        found = find_model(name)
+    except ConfigError as error:
+        yield Finding(what, "missing", str(error), "dragoman agent --model PROVIDER:MODEL")
+        return
+    if found.is_scripted:
+        yield Finding(what, "ok", f"{name} (plays a script and calls nobody)")
+    elif (nearest := _unheard_of(name)) is not None:
+        yield Finding(what, "note", f"pydantic-ai has not heard of {name}; if it is new, that says nothing", nearest)
+    else:
+        yield Finding(what, "ok", name)
+    provider = missing_key(name, env)
+    if provider is not None:
+        variables = " or ".join(provider.variables)
+        yield Finding(f"{what} key", "missing", f"{variables} is not set", f"export {provider.variables[0]}=...")
+    elif (known := provider_of(name)) is not None and known.variables:
+        # Which one, never what it says.
+        yield Finding(f"{what} key", "ok", next(variable for variable in known.variables if env.get(variable)))
+
+
+def _unheard_of(name: str) -> str | None:
+    """A hint, if pydantic-ai knows names of this provider's and this is none of them."""
+    if not _has("pydantic_ai"):
+        return None
+    from difflib import get_close_matches
+
+    from pydantic_ai.models import KnownModelName
+
+    provider, _, _ = name.partition(":")
+    known = [each for each in get_args(KnownModelName.__value__) if each.startswith(f"{provider}:")]
+    if not known or name in known:
+        return None
+    nearest = get_close_matches(name, known, n=3, cutoff=0.0)
+    return f"names it knows: {', '.join(nearest)}"
+
+
+def _packages(model: str | None) -> Iterator[Finding]:
+    provider = None if model is None else provider_of(model)
+    if _has("pydantic_ai"):
+        yield Finding("pydantic-ai", "ok", _version("pydantic-ai-slim"))
+    elif provider is None:
+        yield Finding("pydantic-ai", "note", "not installed; models of providers need it", _EXTRA)
+    else:
+        yield Finding("pydantic-ai", "missing", f"not installed; models of {provider.title} need it", _EXTRA)
+    if provider is not None:
+        sdk = _SDKS.get(provider.id) or (_OPENAI if provider.id in _ON_OPENAI else None)
+        if sdk is not None and not _has(sdk[0]):
+            fix = f"pip install 'pydantic-ai-slim[{sdk[1]}]'"
+            yield Finding(sdk[0], "missing", f"not installed; models of {provider.title} need it", fix)
+    if _has("mcp"):
+        yield Finding("mcp", "ok", _version("mcp"))
+    else:
+        yield Finding("mcp", "note", "not installed; MCP servers cannot be used", _EXTRA)
+
+
+def _has(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package around it is not there
+        return False
+
+
+def _version(distribution: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "installed"
+
+
+def _ripgrep() -> Finding:
+    program = find_ripgrep()
+    if program is not None:
+        return Finding("ripgrep", "ok", program)
+    return Finding(
+        "ripgrep", "note", "not found; searching works without it, but takes longer", "install ripgrep (the program rg)"
+    )
+
+
+def _store(path: Path) -> Finding:
+    fix = "make it writable, or name another with --store FILE"
+    if path.exists():
+        try:
+            asyncio.run(_open(path))
+        except StoreError as error:
+            return Finding("store", "missing", str(error), fix)
+        return Finding("store", "ok", str(path))
+    folder = next(folder for folder in path.parents if folder.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        return Finding("store", "missing", f"{path} cannot be made: {folder} is not writable", fix)
+    return Finding("store", "ok", f"{path} (made with the first session)")
+
+
+async def _open(path: Path) -> None:
+    from dragoman.store.sessions import Store
+
+    await (await Store.open(path)).close()
+
+
+def _rules(path: Path, cwd: Path) -> Finding:
+    try:
+        count = len(RuleFile(path).rules(cwd))
+    except ConfigError as error:
+        return Finding("rules", "missing", str(error), f"mend {path}; until then none of your rules holds")
+    return Finding("rules", "ok", f"{count} for this project")
+
+
+def _shell(env: Mapping[str, str]) -> Finding:
+    if not needs_login_environment(env):
+        return Finding("login shell", "ok", "not needed: PATH is set")
+    if login_environment(env) is not None:
+        return Finding("login shell", "ok", "it completes the environment, which has a bare PATH")
+    return Finding(
+        "login shell",
+        "note",
+        "PATH is bare and the login shell does not say a better one; commands may not be found",
+        "start the editor from a terminal, or set PATH for the agent in the editor's settings",
+    )
+
+
+def _context(settings: Settings, cwd: Path) -> Iterator[Finding]:
+    found = read_instructions(str(cwd), (), settings.config_dir)
+    if found.is_cut:
+        detail = f"{', '.join(found.paths)}: more than {LIMIT_BYTES // 1024} KB, so a part is left out"
+        yield Finding("instructions", "note", detail, "shorten them")
+    elif found.paths:
+        yield Finding("instructions", "ok", ", ".join(found.paths))
+    templates = [each.name for each in read_commands(str(cwd), settings.config_dir).values() if each.source != "agent"]
+    if templates:
+        yield Finding("commands", "ok", ", ".join(f"/{name}" for name in templates))

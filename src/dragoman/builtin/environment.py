@@ -1,0 +1,151 @@
+"""The environment a person has in their terminal, for a program that an editor started without one.
+
+Owns the question whether ours is poor, the time-boxed talk with the login shell, and what of its answer is taken: its
+PATH, and variables we do not have. Blocks; does not know who uses the result.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import selectors
+import signal
+import threading
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_log = logging.getLogger("dragoman.builtin")
+
+RESOLVING: Final = "DRAGOMAN_RESOLVING_ENVIRONMENT"
+"""Set to 1 for the shell, so that a start file can leave out what takes long, and nothing asks a second time."""
+
+# What a system gives to programs that no shell started. Whoever installed a tool has one more folder.
+_BARE_PATH: Final = frozenset(
+    (
+        *("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"),
+        *("/usr/games", "/usr/local/games", "/snap/bin", "/Library/Apple/usr/bin", "/System/Cryptexes/App/usr/bin"),
+    )
+)
+# True of the shell we asked, not of us.
+_OF_THE_SHELL: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "PS1", "LINES", "COLUMNS", "TERM", RESOLVING})
+_OF_THE_SHELL_PREFIXES: Final = ("BASH_FUNC_", "DRAGOMAN_")
+_LARGEST_BYTES: Final = 4 * 1024 * 1024  # an environment is at most 2 MiB on Linux; the rest is chatter
+_PLAIN_SHELLS: Final = frozenset({"csh", "tcsh"})  # take no other option beside -l
+
+_lock: Final = threading.Lock()
+# A shell is asked once, also when it gave no answer: start files do not get faster.
+_answers: Final[dict[tuple[str, str], dict[str, str] | None]] = {}
+
+
+def needs_login_environment(env: Mapping[str, str]) -> bool:
+    """Whether a program with this environment would miss the tools its user has: no PATH, or a bare one by no shell."""
+    if env.get(RESOLVING):
+        return False
+    folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
+    if not folders:
+        return True
+    return "SHLVL" not in env and all(folder.rstrip("/") in _BARE_PATH for folder in folders)
+
+
+def login_environment(
+    env: Mapping[str, str] | None = None, *, shell: str | None = None, seconds: float = 3.0
+) -> dict[str, str] | None:
+    """`env` (ours by default) completed by the login shell's; None when nothing is missing or nothing could be had.
+
+    Blocks up to `seconds`, once for the process. Never raises.
+    """
+    own = dict(os.environ if env is None else env)
+    if not needs_login_environment(own):
+        return None
+    program = shell or own.get("SHELL") or _shell_of_user()
+    key = program, own.get("HOME", "")
+    with _lock:
+        if key not in _answers:
+            try:
+                _answers[key] = _ask(program, own, seconds)
+            except (OSError, ValueError) as error:
+                _log.warning("the environment of the login shell %s cannot be had: %s", program, error)
+                _answers[key] = None
+        answer = _answers[key]
+    if answer is None:
+        return None
+    completed = _complete(own, answer)
+    return completed if completed != own else None
+
+
+def _complete(own: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Our variables stay as they are, but PATH begins with theirs."""
+    added = {
+        name: value
+        for name, value in theirs.items()
+        if name not in own and name not in _OF_THE_SHELL and not name.startswith(_OF_THE_SHELL_PREFIXES)
+    }
+    folders = [*theirs.get("PATH", "").split(os.pathsep), *own.get("PATH", "").split(os.pathsep)]
+    path = os.pathsep.join(dict.fromkeys(filter(None, folders)))
+    return {**own, **added, **({"PATH": path} if path else {})}
+
+
+def _shell_of_user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_shell or "/bin/sh"
+    except KeyError:  # a container may run under a number that has no name
+        return "/bin/sh"
+
+
+def _ask(shell: str, own: Mapping[str, str], seconds: float) -> dict[str, str] | None:
+    import subprocess
+
+    # Start files print what they like, so the answer stands between two words that nobody else can say.
+    mark = os.urandom(8).hex()
+    line = f"printf '%s' '{mark}'; /usr/bin/env -0; printf '%s' '{mark}'; exit 0"
+    options = ["-c"] if os.path.basename(shell) in _PLAIN_SHELLS else ["-l", "-i", "-c"]
+    home = own.get("HOME", "")
+    process = subprocess.Popen(
+        [shell, *options, line],
+        cwd=home if os.path.isdir(home) else "/",
+        env={**own, RESOLVING: "1"},
+        stdin=subprocess.DEVNULL,  # whoever asks something gets no answer
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            text = _read(process.stdout.fileno(), mark.encode(), time.monotonic() + seconds)
+        finally:
+            # The whole group, not what left it: an agent for keys that a start file started is meant to stay. The
+            # shell is not reaped before, so the group is still its own.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    if text is None:
+        _log.warning("the login shell %s did not say its environment within %g s", shell, seconds)
+        return None
+    pairs = (entry.partition("=") for entry in text.decode(errors="surrogateescape").split("\0"))
+    return {name: value for name, is_pair, value in pairs if name and is_pair}
+
+
+def _read(fd: int, mark: bytes, deadline: float) -> bytes | None:
+    """What stands between the marks; None if it does not come in time."""
+    heard = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and len(heard) < _LARGEST_BYTES:
+            if not selector.select(left):
+                continue
+            data = os.read(fd, 1 << 16)
+            if not data:
+                return None
+            heard += data
+            # Not the end of the pipe: something that a start file put in the background may hold it open.
+            pieces = heard.split(mark)
+            if len(pieces) > 2:
+                return pieces[1]
+    return None

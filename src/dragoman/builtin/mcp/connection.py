@@ -1,0 +1,290 @@
+"""One connection to an MCP server, by the official `mcp` package.
+
+Owns the three transports and what their failures mean in words. A server on stdio is a child of `dragoman.process`, so
+that its whole tree ends with it. The package takes most of a second to import and is no part of a base install, so
+`load` imports it, in a thread, when a session has a server; elsewhere it is named inside functions only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from dragoman._version import __version__
+from dragoman.builtin.mcp.server import LinkLost
+from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
+from dragoman.builtin.mcp.tools import Offer, output_of
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.errors import AgentExited
+from dragoman.process.child import Patience
+from dragoman.transports.process import ProcessTransport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from types import TracebackType
+
+    import httpx2
+    import mcp_types
+    from mcp.client._transport import Transport
+
+    from dragoman.builtin.mcp.config import ServerSpec
+    from dragoman.builtin.tools.tool import ToolOutput
+    from dragoman.errors import ConnectionClosed
+
+_log = logging.getLogger("dragoman.builtin")
+
+CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that forgot the call never answers
+_REACH_SECONDS: Final = 30.0
+_PATIENCE: Final = Patience(1.0, 2.0)  # servers that mind the end of stdin do so at once
+_LISTEN_SECONDS: Final = 2.0  # what changes before the subscription stands would go unnoticed
+_MOST_TOOLS: Final = 512
+_MOST_PAGES: Final = 64
+_SIGN_IN: Final = (401, 403)
+
+
+def load() -> type[Connection]:
+    """Imports the package. Raises: ImportError."""
+    import mcp  # the top first: what is below it may have been imported by somebody else
+    import mcp.client.sse
+    import mcp.client.streamable_http  # noqa: F401 - so that no later import of it makes the event loop wait
+
+    return Connection
+
+
+class Connection:
+    """A connection. `lost` says why it is over, `has_changed` that the server has other tools now; `news` is called
+    when either becomes true."""
+
+    def __init__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> None:
+        import mcp_types
+        from mcp import Client
+
+        self.lost: str | None = None
+        self.has_changed = False
+        self._spec = spec
+        self._cwd = cwd
+        self._news = news
+        self._status: int | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._client = Client(
+            self._transport(),
+            message_handler=self._hear,
+            client_info=mcp_types.Implementation(name="dragoman", version=__version__),
+            read_timeout_seconds=CALL_SECONDS,
+            cache=None,  # what a server said of its tools is asked again only when it says that it changed
+        )
+
+    async def __aenter__(self) -> Connection:
+        """Raises: LinkLost, saying why the server cannot be had."""
+        try:
+            await self._client.__aenter__()
+        except Exception as error:
+            raise LinkLost(self._why(error)) from error
+        capability = self._client.server_capabilities.tools
+        if self._client.session.discover_result is not None and capability is not None and capability.list_changed:
+            await self._begin_listening()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        """A connection that breaks cancels the task it was entered in; here that becomes `lost`."""
+        if self._listening is not None:
+            self._listening.cancel()
+        has_broken = False
+        try:
+            await self._client.__aexit__(kind, error, traceback)
+        except Exception as broken:
+            has_broken = broken is not error
+            self._lose(self._why(broken))
+        if self._listening is not None:
+            await asyncio.wait({self._listening})
+        task = asyncio.current_task()
+        return has_broken and isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
+
+    async def offers(self) -> tuple[Offer, ...]:
+        """The server's tools. Raises: LinkLost."""
+        found: list[Offer] = []
+        cursor: str | None = None
+        try:
+            if self._client.server_capabilities.tools is None:
+                return ()
+            for _ in range(_MOST_PAGES):
+                page = await self._client.list_tools(cursor=cursor)
+                found += map(_offer, page.tools)
+                cursor = page.next_cursor
+                if cursor is None or len(found) >= _MOST_TOOLS:
+                    break
+        except Exception as error:
+            raise LinkLost(self._why(error)) from error
+        return tuple(found[:_MOST_TOOLS])
+
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+        """What the tool gave. Cancelling this cancels the call at the server.
+
+        Raises: ToolError when the server does not do it, LinkLost when it is gone.
+        """
+        try:
+            result = await self._client.call_tool(tool, arguments, meta=cast("Any", {**meta} or None))
+        except Exception as error:
+            raise self._failure(tool, error) from error
+        return output_of(result.content, result.structured_content, is_error=result.is_error)
+
+    async def _hear(self, message: Any) -> None:
+        if getattr(message, "method", None) == "notifications/tools/list_changed":
+            self._change()
+
+    async def _begin_listening(self) -> None:
+        """Since 2026-07-28 changes are only told to who asks. A server that does not take that up keeps its tools."""
+        listens = asyncio.Event()
+
+        async def listen() -> None:
+            try:
+                async with self._client.listen(tools_list_changed=True) as changes:
+                    listens.set()
+                    async for _ in changes:
+                        self._change()
+            except Exception as error:
+                _log.debug("MCP server %s tells no changes: %s", self._spec.name, error)
+            finally:
+                listens.set()
+
+        self._listening = asyncio.create_task(listen(), name=f"dragoman-mcp-listen-{self._spec.name}")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LISTEN_SECONDS):
+                await listens.wait()
+
+    def _change(self) -> None:
+        self.has_changed = True
+        self._news()
+
+    def _lose(self, why: str) -> None:
+        if self.lost is None:
+            self.lost = why
+            self._news()
+
+    # Transports
+
+    def _transport(self) -> Transport:
+        if self._spec.command:
+            return self._stdio()
+        return self._sse() if self._spec.is_sse else self._http()
+
+    @asynccontextmanager
+    async def _stdio(self) -> AsyncIterator[Any]:
+        spec = self._spec
+        # The user or their editor chose this program, so it has what any program they start has.
+        transport = await ProcessTransport.spawn(
+            spec.command, cwd=spec.cwd or self._cwd, env=spec.env, patience=_PATIENCE
+        )
+        streams = Incoming(transport, self._on_end)
+        transport.start(streams)
+        try:
+            yield streams, Outgoing(streams)
+        finally:
+            streams.close()
+            await transport.wait_closed()
+
+    @asynccontextmanager
+    async def _http(self) -> AsyncIterator[Any]:
+        from httpx2 import AsyncClient, Timeout
+        from mcp.client.streamable_http import streamable_http_client
+
+        async with (
+            AsyncClient(
+                headers=self._spec.headers,
+                timeout=Timeout(_REACH_SECONDS, read=CALL_SECONDS),
+                event_hooks={"response": [self._note_status]},
+            ) as client,
+            streamable_http_client(self._spec.url, http_client=client) as streams,
+        ):
+            yield streams
+
+    @asynccontextmanager
+    async def _sse(self) -> AsyncIterator[Any]:
+        from mcp.client.sse import sse_client
+
+        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS) as (reads, writes):
+            yield Watched(reads, lambda: self._lose("it closed the connection")), writes
+
+    async def _note_status(self, response: httpx2.Response) -> None:
+        self._status = response.status_code if response.is_error else None
+
+    def _on_end(self, reason: ConnectionClosed) -> None:
+        self._lose(_ending(reason))
+
+    # Failures
+
+    def _failure(self, tool: str, error: Exception) -> ToolError | LinkLost:
+        """What the failure of a call is: the connection's, or the call's."""
+        from httpx2 import HTTPError
+        from mcp import MCPError
+        from mcp_types import REQUEST_TIMEOUT
+
+        first = _first(error)
+        if self.lost is not None or isinstance(first, (HTTPError, OSError)) or _is_end(first):
+            self._lose(self._why(first))
+            return LinkLost(self.lost or "")
+        name = self._spec.name
+        if not isinstance(first, MCPError):
+            return ToolError(f"the answer of {name} to {tool} cannot be used: {first}")
+        if first.code == REQUEST_TIMEOUT:
+            return ToolError(f"{name} did not finish {tool} within {CALL_SECONDS:g} s")
+        return ToolError(f"{name} refused {tool}: {first.message}")
+
+    def _why(self, error: BaseException) -> str:
+        """Why there is no connection, and what to do."""
+        from httpx2 import HTTPStatusError, TransportError
+
+        if self.lost is not None:
+            return self.lost
+        first = _first(error)
+        if isinstance(first, HTTPStatusError):
+            self._status = first.response.status_code
+        if self._status in _SIGN_IN:
+            return f"it wants to know who asks (HTTP {self._status}); give it an Authorization header"
+        if self._status is not None:
+            return f"{self._spec.where} answered with HTTP {self._status}; check the address"
+        if isinstance(first, TransportError):
+            return f"{self._spec.where} cannot be reached ({str(first) or type(first).__name__}); check that it runs"
+        if _is_end(first):
+            return f"{self._spec.where} closed the connection"
+        return str(first) or type(first).__name__
+
+
+def _is_end(error: BaseException) -> bool:
+    """Whether nothing more can come of the connection. A session that a server forgot is one that ended."""
+    from anyio import BrokenResourceError, ClosedResourceError
+    from mcp import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
+    if isinstance(error, MCPError):
+        return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
+    return isinstance(error, (BrokenResourceError, ClosedResourceError))
+
+
+def _ending(reason: ConnectionClosed) -> str:
+    if not isinstance(reason, AgentExited):
+        return str(reason)
+    return str(reason).replace("the agent", "it", 1)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first failure of those that came together."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _offer(tool: mcp_types.Tool) -> Offer:
+    hints = tool.annotations
+    return Offer(
+        tool.name,
+        (hints and hints.title) or tool.title or "",
+        tool.description or "",
+        tool.input_schema,
+        is_read_only=hints is not None and hints.read_only_hint is True,
+        is_open_world=hints is not None and hints.open_world_hint is True,
+    )

@@ -1,0 +1,171 @@
+"""The streams of an MCP server as the `mcp` package reads and writes them.
+
+Owns the way between a child process and the package's messages, with backpressure in both directions, and noticing
+that a stream ended. Knows nothing of what is said. The package is imported by
+whoever makes these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.wire import Framer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.shared.message import SessionMessage
+
+    from dragoman.errors import ConnectionClosed
+    from dragoman.transports.process import ProcessTransport
+
+_log = logging.getLogger("dragoman.builtin")
+
+_PAUSE_MESSAGES: Final = 64  # read ahead of the package by this much, then the server waits
+_UNSENT_BYTES: Final = 1 << 16
+
+
+class Incoming:
+    """What a server on stdio writes, as the package reads it; and the receiver of its transport."""
+
+    def __init__(self, transport: ProcessTransport, on_end: Callable[[ConnectionClosed], None]) -> None:
+        self.transport = transport
+        self.is_over = False
+        self.can_write = asyncio.Event()
+        self.can_write.set()
+        self._on_end = on_end
+        self._framer = Framer()
+        self._messages: deque[SessionMessage | Exception] = deque()
+        self._arrived = asyncio.Event()
+
+    # For the transport
+
+    def feed(self, data: bytes) -> None:
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
+        for frame in self._framer.feed(data):
+            if not isinstance(frame, bytes):
+                continue
+            try:
+                message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
+            except ValueError:
+                # Many servers print to stdout before they know better.
+                _log.debug("a server's line is no message: %.200r", frame)
+                continue
+            self._messages.append(SessionMessage(message))
+        if self._messages:
+            self._arrived.set()
+        if len(self._messages) >= _PAUSE_MESSAGES:
+            self.transport.pause_reading()
+
+    def end(self, reason: ConnectionClosed) -> None:
+        self._stop()
+        self._on_end(reason)
+
+    def drained(self) -> None:
+        self.can_write.set()
+
+    # For the package
+
+    async def receive(self) -> SessionMessage | Exception:
+        from anyio import EndOfStream
+
+        while not self._messages:
+            if self.is_over:
+                raise EndOfStream
+            self._arrived.clear()
+            await self._arrived.wait()
+        message = self._messages.popleft()
+        if not self._messages and not self.is_over:
+            self.transport.resume_reading()
+        return message
+
+    def __aiter__(self) -> Incoming:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        from anyio import EndOfStream
+
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Incoming:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """The package reads no more; the process is ended by whoever started it."""
+        self._stop()
+
+    def close(self) -> None:
+        self._stop()
+        self.transport.close()
+
+    def _stop(self) -> None:
+        self.is_over = True
+        self._arrived.set()
+        self.can_write.set()
+
+
+class Outgoing:
+    """What the package writes to a server on stdio."""
+
+    def __init__(self, incoming: Incoming) -> None:
+        self._incoming = incoming
+        self._is_closed = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._is_closed or self._incoming.is_over:
+            from anyio import ClosedResourceError
+
+            raise ClosedResourceError
+        transport = self._incoming.transport
+        transport.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        if transport.unsent_bytes > _UNSENT_BYTES:
+            self._incoming.can_write.clear()
+            await self._incoming.can_write.wait()
+
+    async def __aenter__(self) -> Outgoing:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+
+
+class Watched:
+    """A stream of the package whose end is told."""
+
+    def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
+        self._stream = stream
+        self._on_end = on_end
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __aiter__(self) -> Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except StopAsyncIteration:
+            self._on_end()
+            raise
+
+    async def __aenter__(self) -> Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._stream.__aexit__(*error)

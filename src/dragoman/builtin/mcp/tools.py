@@ -1,0 +1,185 @@
+"""A tool of an MCP server as a tool of ours: what the model is told of it, what leave it needs, what its result shows.
+
+Owns the translation in both directions. What servers say of their tools is a hint by strangers: it chooses an icon and
+what a mode excludes, and never allows anything. Does not know how a server is reached.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.builtin.tools.long_output import LIMIT_BYTES, fit
+from dragoman.builtin.tools.tool import Preview, ToolOutput
+from dragoman.policy import Request
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from dragoman.builtin.tools.tool import Kind, ToolContext
+
+NAME_CHARACTERS: Final = 64  # what providers take as the name of a function
+DESCRIPTION_CHARACTERS: Final = 1000  # sent with every request, for every tool: room for usage, not for a manual
+TITLE_CHARACTERS: Final = 80
+# Images and files are kept with the session and shown; a model takes images of about this size at most.
+BLOB_CHARACTERS: Final = 5 * 1024 * 1024
+
+_UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+class Offer(Struct, frozen=True):
+    """A tool as its server describes it."""
+
+    name: str
+    title: str = ""
+    description: str = ""
+    schema: dict[str, Any] = {}
+    is_read_only: bool = False
+    is_open_world: bool = False
+
+    @property
+    def kind(self) -> Kind:
+        """Whatever may change something is `other`, additive or destructive: nothing says what it changes."""
+        if not self.is_read_only:
+            return "other"
+        return "fetch" if self.is_open_world else "read"
+
+
+class Caller(Protocol):
+    """Whoever reaches the server."""
+
+    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+        """`meta` goes into the `_meta` of the request. Raises: ToolError."""
+        ...
+
+
+class McpTool:
+    """One tool of a server, under the name the model knows it by."""
+
+    arguments: type[Any] = dict
+
+    def __init__(self, name: str, server: str, offer: Offer, caller: Caller) -> None:
+        self.name = name
+        self.kind: Kind = offer.kind
+        self.offer = offer
+        self.schema = {"type": "object", "properties": {}, **offer.schema}
+        self.description = shortened(offer.description or offer.title or offer.name, DESCRIPTION_CHARACTERS)
+        self._server = server
+        self._caller = caller
+        shown = " ".join((offer.title or offer.name).split())
+        self._title = shortened(f"{server}: {shown}", TITLE_CHARACTERS)
+
+    def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
+        return Preview(self._title)
+
+    def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
+        return (
+            Request(
+                "dragoman",
+                self.kind,
+                self._title,
+                mcp=(self._server, self.offer.name),
+                root=context.cwd,
+                home=os.path.expanduser("~"),
+            ),
+        )
+
+    async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
+        output = await self._caller.call(self.offer.name, arguments, context.trace)
+        fitted = await fit(output.text, context)
+        if not fitted.is_truncated:
+            return output
+        return msgspec.structs.replace(output, text=fitted.text, is_truncated=True, output_path=fitted.path)
+
+
+def name_of(server: str, tool: str, taken: Collection[str]) -> str:
+    """What the model calls a tool: `SERVER_TOOL`, of plain characters, numbered if that is taken."""
+    whole = _UNFIT.sub("_", f"{server}_{tool}").strip("_") or "tool"
+    name, number = whole[:NAME_CHARACTERS], 1
+    while name in taken:
+        number += 1
+        name = f"{whole[: NAME_CHARACTERS - len(str(number)) - 1]}_{number}"
+    return name
+
+
+def shortened(text: str, characters: int) -> str:
+    text = text.strip()
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def output_of(blocks: Iterable[Any], structured: Any, *, is_error: bool) -> ToolOutput:
+    """The result of a call. Its text says all a model can read; images and resources are also there as such.
+
+    A block is of the `mcp` package; it is told by its `type`.
+    """
+    reading = _Reading()
+    for block in blocks:
+        reading.take(block)
+    if not reading.texts and structured is not None:
+        reading.texts.append(msgspec.json.format(msgspec.json.encode(structured), indent=2).decode())
+    return ToolOutput(
+        "\n".join(reading.texts),
+        images=tuple(reading.images),
+        resources=tuple(reading.resources),
+        is_error=is_error,
+        is_truncated=reading.has_dropped,
+    )
+
+
+class _Reading:
+    """What the blocks of one result come to."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.images: list[dict[str, str]] = []
+        self.resources: list[dict[str, Any]] = []
+        self.has_dropped = False
+        self._room = BLOB_CHARACTERS
+
+    def take(self, block: Any) -> None:
+        match block.type:
+            case "text":
+                self.texts.append(block.text)
+            case "image":
+                if self._fits("image", block.data, block.mime_type):
+                    self.images.append({"data": block.data, "media_type": block.mime_type})
+            case "audio":
+                if self._fits("audio", block.data, block.mime_type):
+                    uri = f"audio:{len(self.resources) + 1}"
+                    self.resources.append({"uri": uri, "blob": block.data, "media_type": block.mime_type})
+            case "resource_link":
+                self.texts.append(f"[{block.title or block.name}]({block.uri})")
+                self.resources.append(_described(block.uri, block.mime_type, name=block.title or block.name))
+            case "resource":
+                self._embed(block.resource)
+            case other:
+                self.texts.append(f"[content of the unknown kind {other}]")
+
+    def _embed(self, resource: Any) -> None:
+        text = getattr(resource, "text", None)
+        if text is None:
+            if self._fits(f"file {resource.uri}", resource.blob, resource.mime_type):
+                self.resources.append(_described(resource.uri, resource.mime_type, blob=resource.blob))
+            return
+        self.texts.append(f"{resource.uri}:\n{text}")
+        if len(text) <= LIMIT_BYTES:  # of a longer one, text is cut and kept; nobody looks at it here
+            self.resources.append(_described(resource.uri, resource.mime_type, text=text))
+
+    def _fits(self, what: str, data: str, media_type: str | None) -> bool:
+        """Names it for the model, and whether there is room for it."""
+        size = f"{media_type or 'unknown type'}, {len(data) * 3 // 4} bytes"
+        if len(data) > self._room:
+            self.texts.append(f"[{what}: {size}; too large, left out]")
+            self.has_dropped = True
+            return False
+        self._room -= len(data)
+        self.texts.append(f"[{what}: {size}]")
+        return True
+
+
+def _described(uri: str, media_type: str | None, **members: str) -> dict[str, Any]:
+    return {"uri": uri, **members, **({} if media_type is None else {"media_type": media_type})}

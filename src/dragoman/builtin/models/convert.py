@@ -1,0 +1,273 @@
+"""Our messages as `pydantic-ai` takes them.
+
+Owns that direction: a turn of ours, with all its steps in one message, becomes answers and requests in turn. The same
+messages always give the same result, and a longer conversation only adds to it: providers' caches live on that.
+Imports the package, so it is loaded with a provider's model only.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import UNSET
+
+from dragoman.uistream.messages import (
+    DataPart,
+    FilePart,
+    Message,
+    OtherPart,
+    ReasoningPart,
+    SourceUrlPart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+)
+
+with suppress(ImportError):  # no part of a base install; nothing here is called without it
+    from pydantic_ai import messages as pm
+    from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.tools import ToolDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dragoman.builtin.models.model import ModelRequest
+    from dragoman.uistream.messages import Part
+
+METADATA: Final = "pydantic-ai"
+"""Under this name a part's `provider_metadata` has what the provider wants back: signatures, ids."""
+DENIED: Final = "The user refused this call. Do not try it again in another way; ask, or do without it."
+INTERRUPTED: Final = "This call was interrupted; whether it did anything is not known."
+_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
+# What models can look at; other bytes would only be refused.
+_SHOWN: Final = ("image/", "audio/", "video/", "application/pdf")
+
+
+def parameters_of(request: ModelRequest) -> ModelRequestParameters:
+    """The system prompt and the tools, in the order they were given."""
+    return ModelRequestParameters(
+        function_tools=[
+            ToolDefinition(
+                name=tool.name, description=tool.description, parameters_json_schema=tool.parameters, strict=False
+            )
+            for tool in request.tools
+        ],
+        instruction_parts=[pm.InstructionPart(content=request.system)] if request.system else None,
+    )
+
+
+def messages_of(messages: Iterable[Message]) -> list[pm.ModelMessage]:
+    """The conversation. It ends with a request, because the model is asked."""
+    conversation = _Conversation()
+    for message in messages:
+        if message.role == "user":
+            conversation.ask(pm.UserPromptPart(content=_user_content(message.parts)))
+        elif message.role == "assistant":
+            conversation.add_turn(message.parts)
+        else:
+            texts = [part.text for part in message.parts if isinstance(part, TextPart)]
+            conversation.ask(pm.SystemPromptPart(content="\n".join(texts)))
+    conversation.end_step()
+    return conversation.messages
+
+
+class _Conversation:
+    """Takes parts one after the other; neighbours of one side become one message."""
+
+    def __init__(self) -> None:
+        self.messages: list[pm.ModelMessage] = []
+        self._said: list[pm.ModelResponsePart] = []
+        self._calls: list[ToolPart] = []
+        self._source: dict[str, Any] = {}
+
+    def ask(self, *parts: pm.ModelRequestPart) -> None:
+        self.end_step()
+        if self.messages and isinstance(self.messages[-1], pm.ModelRequest):
+            self.messages[-1] = pm.ModelRequest(parts=[*self.messages[-1].parts, *parts])
+        else:
+            self.messages.append(pm.ModelRequest(parts=list(parts)))
+
+    def add_turn(self, parts: Sequence[Part]) -> None:
+        for part in parts:
+            match part:
+                case StepStartPart():
+                    self.end_step()
+                case TextPart() if part.text:
+                    self._say(_text(part), part.provider_metadata)
+                case ReasoningPart():
+                    self._say(_thought(part), part.provider_metadata)
+                case ToolPart():
+                    self._say(_call(part), part.provider_metadata)
+                    self._calls.append(part)
+                case FilePart() if (content := _bytes_of(part.url, part.media_type)) is not None:
+                    self._say(pm.FilePart(content=content), UNSET)
+                case OtherPart(raw={"type": "steering-message", "parts": list(said)}):
+                    texts = [each["text"] for each in said if isinstance(each, dict) and each.get("type") == "text"]
+                    self.ask(pm.UserPromptPart(content="\n".join(texts)))
+                case _:
+                    pass  # for people: plans, notices, sources
+        self.end_step()
+
+    def _say(self, part: pm.ModelResponsePart, metadata: Any) -> None:
+        self._said.append(part)
+        self._source = self._source or _metadata(metadata)
+
+    def end_step(self) -> None:
+        said, calls, source = self._said, self._calls, self._source
+        self._said, self._calls, self._source = [], [], {}
+        # Thoughts that led to nothing come from a step that was cut off; providers refuse them.
+        if all(isinstance(part, pm.ThinkingPart) for part in said):
+            return
+        self.messages.append(
+            pm.ModelResponse(
+                parts=said,
+                provider_name=source.get("provider"),
+                canonical_system=source.get("system"),
+                provider_url=source.get("url"),
+            )
+        )
+        if calls:
+            self.messages.append(pm.ModelRequest(parts=[_result(call) for call in calls]))
+
+
+# What the model said
+
+
+def _text(part: TextPart) -> pm.TextPart:
+    kept = _metadata(part.provider_metadata)
+    return pm.TextPart(
+        content=part.text,
+        id=kept.get("id"),
+        provider_name=kept.get("provider"),
+        provider_details=kept.get("details"),
+    )
+
+
+def _thought(part: ReasoningPart) -> pm.ThinkingPart:
+    kept = _metadata(part.provider_metadata)
+    return pm.ThinkingPart(
+        content=part.text,
+        id=kept.get("id"),
+        signature=kept.get("signature"),
+        provider_name=kept.get("provider"),
+        provider_details=kept.get("details"),
+    )
+
+
+def _call(part: ToolPart) -> pm.ToolCallPart:
+    kept = _metadata(part.provider_metadata)
+    # Arguments that were no JSON are shown as they were; providers take objects only.
+    arguments = part.input if isinstance(part.input, dict) else {} if part.input is UNSET else {"input": part.input}
+    return pm.ToolCallPart(
+        tool_name=part.name,
+        args=arguments,
+        tool_call_id=call_id_of(part),
+        id=kept.get("id"),
+        provider_name=kept.get("provider"),
+        provider_details=kept.get("details"),
+    )
+
+
+def call_id_of(part: ToolPart) -> str:
+    """The id by which the provider knows the call; ours differs where the provider used one twice."""
+    return str(_metadata(part.provider_metadata).get("call_id") or part.tool_call_id)
+
+
+def _result(part: ToolPart) -> pm.ToolReturnPart:
+    outcome: Any = "success"
+    content: Any
+    if part.state == "output-denied":
+        content, outcome = DENIED, "denied"
+    elif part.state == "output-error":
+        content, outcome = part.error_text or "it failed", "failed"
+    elif part.state == "output-available" and not part.is_preliminary:
+        content = _output(part.output)
+        if isinstance(part.output, dict) and part.output.get("is_error"):
+            outcome = "failed"
+    else:
+        content, outcome = INTERRUPTED, "interrupted"
+    return pm.ToolReturnPart(tool_name=part.name, content=content, tool_call_id=call_id_of(part), outcome=outcome)
+
+
+def _output(output: Any) -> Any:
+    """What the model reads of a tool's output: its text, and pictures after it."""
+    if not isinstance(output, dict) or "text" not in output:
+        return output
+    images = [
+        image
+        for each in output.get("images") or ()
+        if (image := _bytes(each.get("data", ""), each.get("media_type", ""))) is not None
+    ]
+    return [output["text"], *images] if images else output["text"]
+
+
+# What the user said
+
+
+def _user_content(parts: Sequence[Part]) -> str | list[pm.UserContent]:
+    content = [each for part in parts for each in _content(part)]
+    texts = [each for each in content if isinstance(each, str)]
+    return "\n\n".join(texts) if len(texts) == len(content) else content
+
+
+def _content(part: Part) -> Sequence[pm.UserContent]:
+    match part:
+        case TextPart():
+            return (part.text,)
+        case FilePart():
+            name = part.filename if part.filename is not UNSET else ""
+            return (_file(part.url, part.media_type, name),)
+        case SourceUrlPart():
+            return (_link(part.url, part.title or part.url),)
+        case DataPart(name="resource", data={"uri": str(uri)}):
+            return (_resource(uri, part.data),)
+        case DataPart(name="resource-link", data={"uri": str(uri)}):
+            return (_link(uri, part.data.get("title") or part.data.get("name"), part.data.get("description")),)
+        case _:
+            return ()
+
+
+def _file(url: str, media_type: str, name: str) -> pm.UserContent:
+    content = _bytes_of(url, media_type)
+    if content is not None:
+        return content
+    if url.startswith("data:"):
+        return f"[a file {name} of type {media_type}, which cannot be shown here]"
+    return _link(url, name or None)
+
+
+def _resource(uri: str, contents: dict[str, Any]) -> pm.UserContent:
+    if isinstance(contents.get("text"), str):
+        return f'<resource uri="{uri}">\n{contents["text"]}\n</resource>'
+    media_type = contents.get("media_type") or ""
+    content = _bytes(contents.get("blob") or "", media_type)
+    return content if content is not None else f'<resource uri="{uri}" type="{media_type}"/>'
+
+
+def _link(uri: str, title: str | None, description: str | None = None) -> str:
+    about = f": {description}" if description else ""
+    return f"[{title or uri}]({uri}){about}"
+
+
+def _bytes_of(url: str, media_type: str) -> pm.BinaryContent | None:
+    found = _DATA_URL.fullmatch(url)
+    return None if found is None else _bytes(found[2], media_type or found[1])
+
+
+def _bytes(data: str, media_type: str) -> pm.BinaryContent | None:
+    """Bytes a model can look at; None for all others."""
+    if not media_type.startswith(_SHOWN):
+        return None
+    try:
+        return pm.BinaryContent(data=base64.b64decode(data, validate=True), media_type=media_type)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _metadata(metadata: Any) -> dict[str, Any]:
+    kept = metadata.get(METADATA) if isinstance(metadata, dict) else None
+    return kept if isinstance(kept, dict) else {}

@@ -1,0 +1,54 @@
+"""From a name to a model.
+
+Owns the names: `scripted`, `scripted:FILE`, `cassette:FILE`, and `PROVIDER:MODEL`. A source is imported when it is
+named, not before, and what talks to a provider only when it is first used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dragoman.builtin.models.providers import CHOSEN, provider_of
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.builtin.models.model import Model
+
+NO_MODEL: Final = (
+    "no model is named and no key of a provider is set; "
+    f"set {', '.join(provider.variables[0] for provider in CHOSEN[:-1])} or {CHOSEN[-1].variables[0]}, "
+    "or start the agent with --model PROVIDER:MODEL"
+)
+
+
+def find_model(name: str) -> Model:
+    """Raises: ConfigError for a name nobody knows, a file that is not there, or a package that is not installed."""
+    source, _, rest = name.partition(":")
+    if source == "scripted":
+        from dragoman.builtin.models.scripted import ScriptedModel
+
+        return ScriptedModel(_read(rest) if rest else None)
+    if source == "cassette":
+        from dragoman.builtin.models.cassette import Cassette
+
+        return Cassette(rest)
+    if provider_of(name) is not None:
+        from importlib.util import find_spec
+
+        from dragoman.builtin.models.provider import MISSING, ProviderModel
+
+        if find_spec("pydantic_ai") is None:
+            raise ConfigError(MISSING)
+        return ProviderModel(name)
+    raise ConfigError(
+        f"no model is called {name!r}; there are PROVIDER:MODEL, such as anthropic:{CHOSEN[0].models[0]} or "
+        "ollama:qwen3, and for tests scripted, scripted:FILE and cassette:FILE"
+    )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the script {path} cannot be read: {error}") from None

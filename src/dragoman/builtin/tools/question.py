@@ -1,0 +1,74 @@
+"""`question`: ask the user, and wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from msgspec import Meta, Struct
+
+from dragoman.builtin.tools import paths
+from dragoman.builtin.tools.tool import Choice, Kind, Preview, ToolError, ToolOutput
+
+if TYPE_CHECKING:
+    from dragoman.builtin.tools.tool import ToolContext
+    from dragoman.policy import Request
+
+
+class QuestionChoice(Struct):
+    """An answer to choose."""
+
+    label: Annotated[str, Meta(description="The answer in a few words.")]
+    description: Annotated[str | None, Meta(description="What it would mean.")] = None
+
+
+class QuestionArguments(Struct):
+    """What to ask."""
+
+    question: Annotated[str, Meta(description="The question, complete and short.")]
+    choices: Annotated[
+        list[QuestionChoice | str] | None, Meta(description="Answers to choose from; without any the user writes one.")
+    ] = None
+    multiple: Annotated[bool | None, Meta(description="More than one choice can be right.")] = None
+
+
+class Question:
+    """Asks the user."""
+
+    name: Final = "question"
+    kind: Final[Kind] = "other"
+    arguments: Final = QuestionArguments
+    description: Final = (
+        "Ask the user a question and wait for the answer. Only for what you cannot find out or decide by yourself; "
+        "offer choices where you can."
+    )
+
+    def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
+        question = paths.one_line(paths.word(arguments, "question"), 300)
+        return Preview(f"Ask: {question}" if question else "Ask a question")
+
+    def requests(self, arguments: QuestionArguments, context: ToolContext) -> tuple[Request, ...]:
+        return ()
+
+    async def run(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutput:
+        if not arguments.question.strip():
+            raise ToolError("the question is empty; say what you want to know")
+        answer = await context.hands.ask(
+            context.tool_call_id,
+            arguments.question.strip(),
+            _choices(arguments.choices or []),
+            is_multiple=bool(arguments.multiple),
+        )
+        if answer is None:
+            return ToolOutput("The user declined to answer. Go on with what you know, and say what you assumed.")
+        chosen = ", ".join(answer)
+        return ToolOutput(f"The user answered: {chosen}" if chosen.strip() else "The user chose none of them.")
+
+
+def _choices(given: list[QuestionChoice | str]) -> list[Choice]:
+    """Each label once: two buttons with the same words cannot be told apart."""
+    choices: dict[str, Choice] = {}
+    for choice in given:
+        label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
+        if label.strip():
+            choices.setdefault(label.strip(), Choice(label.strip(), description or ""))
+    return list(choices.values())

@@ -1,0 +1,148 @@
+"""`read`: a window of a text file with line numbers, or what is in a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from msgspec import UNSET, Meta, Struct
+
+from dragoman.builtin.tools import paths, read_files
+from dragoman.builtin.tools.long_output import LIMIT_BYTES
+from dragoman.builtin.tools.tool import Kind, Place, Preview, ToolError, ToolOutput
+
+if TYPE_CHECKING:
+    from dragoman.builtin.tools.tool import ToolContext
+    from dragoman.policy import Request
+
+_LINES: Final = 2000
+# Longer lines are generated; one of them would fill the whole answer.
+_LINE_LETTERS: Final = 4000
+_ENTRIES: Final = 1000
+_IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic")
+_SEALED: Final = (".pdf", ".zip", ".gz", ".xz", ".zst", ".7z", ".tar", ".docx", ".xlsx", ".pptx", ".so", ".exe", ".pyc")
+
+
+class ReadArguments(Struct):
+    """What to read."""
+
+    path: Annotated[str, Meta(description="File or folder, absolute or relative to the working folder.")]
+    line: Annotated[
+        int | None, Meta(description="First line to read, counted from 1; a negative number counts from the end.")
+    ] = None
+    limit: Annotated[int | None, Meta(description=f"How many lines to read; {_LINES} if nothing is said.")] = None
+
+
+class Read:
+    """Reads text."""
+
+    name: Final = "read"
+    kind: Final[Kind] = "read"
+    arguments: Final = ReadArguments
+    description: Final = (
+        "Read a text file. Each line is shown after its number and a tab, which are not part of the file. "
+        f"Gives up to {_LINES} lines or {LIMIT_BYTES // 1024} KB; use line and limit for the rest. Unsaved changes in "
+        "the user's editor are seen. A folder gives the names in it. Read a file before you overwrite it."
+    )
+
+    def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
+        path = paths.place_of(arguments, cwd)
+        if path is None:
+            return Preview("Read")
+        line, limit = paths.number(arguments, "line"), paths.number(arguments, "limit")
+        place = Place(path, line if line is not None and line > 0 else UNSET)
+        return Preview(f"Read {paths.shown(path, cwd)}{_window_title(line, limit)}", (place,))
+
+    def requests(self, arguments: ReadArguments, context: ToolContext) -> tuple[Request, ...]:
+        path = paths.absolute(arguments.path, context.cwd)
+        return paths.look("read", f"Read {paths.shown(path, context.cwd)}", path, context)
+
+    async def run(self, arguments: ReadArguments, context: ToolContext) -> ToolOutput:
+        path = paths.absolute(arguments.path, context.cwd)
+        if await asyncio.to_thread(os.path.isdir, path):
+            return ToolOutput(await asyncio.to_thread(_list, path, context.cwd), places=(Place(path),))
+        _refuse_by_name(path, context.cwd)
+        try:
+            text = await context.hands.read_text(path)
+        except FileNotFoundError:
+            raise paths.no_such_file(path, context, "look with glob for its right name") from None
+        if "\0" in text:
+            raise ToolError(
+                f"{paths.shown(path, context.cwd)} is binary, not text; use a program that knows its format"
+            )
+        read_files.remember(context.memory, path, text)
+        return _window(text, arguments, path, context.cwd)
+
+
+def _window_title(line: int | None, limit: int | None) -> str:
+    if line is not None and line < 0:
+        return f" (last {-line} lines)"
+    if limit is not None and limit > 0:
+        first = max(line or 1, 1)
+        return f" (lines {first}-{first + limit - 1})" if limit > 1 else f" (line {first})"
+    return f" (from line {line})" if line is not None and line > 1 else ""
+
+
+def _refuse_by_name(path: str, cwd: str) -> None:
+    ending = os.path.splitext(path)[1].lower()
+    if ending in _IMAGES:
+        raise ToolError(
+            f"{paths.shown(path, cwd)} is an image; this tool reads text only, so ask the user what is on it"
+        )
+    if ending in _SEALED:
+        raise ToolError(f"{paths.shown(path, cwd)} is no text file; use bash with a program that knows {ending} files")
+
+
+def _window(text: str, arguments: ReadArguments, path: str, cwd: str) -> ToolOutput:
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return ToolOutput("[the file is empty]", places=(Place(path),))
+    line, total = arguments.line or 1, len(lines)
+    first = max(total + line, 0) if line < 0 else line - 1
+    if first >= total:
+        raise ToolError(
+            f"{paths.shown(path, cwd)} has {total} lines, so there is no line {line}; read from an earlier one"
+        )
+    limit = _LINES if arguments.limit is None or arguments.limit < 1 else arguments.limit
+    shown, is_cut = _numbered(lines, first, min(first + limit, total))
+    last = first + len(shown)
+    notes = []
+    if last < total:
+        notes.append(f"[lines {first + 1} to {last} of {total}; go on with line={last + 1}]")
+    if is_cut:
+        notes.append(f"[lines longer than {_LINE_LETTERS} letters are cut; see them whole with grep or bash]")
+    place = Place(path, first + 1 if first else UNSET)
+    return ToolOutput("\n".join([*shown, *notes]), places=(place,), is_truncated=last < total or is_cut)
+
+
+def _numbered(lines: list[str], first: int, end: int) -> tuple[list[str], bool]:
+    """As many lines as fit, and whether one of them was cut."""
+    shown: list[str] = []
+    size_bytes, is_cut = 0, False
+    for number in range(first, end):
+        line = lines[number].removesuffix("\r")
+        if len(line) > _LINE_LETTERS:
+            line, is_cut = f"{line[:_LINE_LETTERS]} [... {len(line) - _LINE_LETTERS} more letters]", True
+        numbered = f"{number + 1}\t{line}"
+        size_bytes += len(numbered.encode("utf-8", "replace")) + 1
+        if size_bytes > LIMIT_BYTES and shown:
+            break
+        shown.append(numbered)
+    return shown, is_cut
+
+
+def _list(path: str, cwd: str) -> str:
+    try:
+        with os.scandir(path) as entries:
+            names = sorted(f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries)
+    except OSError as error:
+        raise ToolError(f"the folder {paths.shown(path, cwd)} cannot be read: {error.strerror or error}") from error
+    if not names:
+        return f"[the folder {paths.shown(path, cwd)} is empty]"
+    listed = [name.encode("utf-8", "replace").decode() for name in names[:_ENTRIES]]
+    if len(names) > _ENTRIES:
+        listed.append(f"[{_ENTRIES} of {len(names)} names; use glob to find the others]")
+    return "\n".join(listed)

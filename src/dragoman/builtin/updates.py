@@ -1,0 +1,224 @@
+"""Chunks as a client sees them: the projector from the agent's stream to ACP v1 updates.
+
+Owns the whole mapping, and the little state it needs: which calls were announced, what they show, how the turn ended.
+Live streams and replayed messages go through the same code. It sends nothing and waits for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from dragoman.builtin.tool_calls import ToolCalls
+from dragoman.schema import v1
+from dragoman.uistream import chunks as c
+from dragoman.uistream.content import blocks_of, file_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dragoman.builtin.tools.tool import Tool
+    from dragoman.uistream.messages import Message
+
+_STOP_REASONS: Final[dict[str, str]] = {
+    "stop": "end_turn",
+    "tool-calls": "end_turn",
+    "other": "end_turn",
+    "length": "max_tokens",
+    "content-filter": "refusal",
+}
+LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}
+DISCARDED: Final = "[What this step said and did is void; it is being done again.]"
+
+
+def stop_reason_of(finish_reason: str) -> str | None:
+    """The stop reason a finish reason stands for; None for `error`, which is no way to end a turn in ACP."""
+    if finish_reason == "error":
+        return None
+    return _STOP_REASONS.get(finish_reason, "end_turn")
+
+
+class Projector:
+    """One client's view of one turn, or of one stored message. Feed it every chunk from the first on.
+
+    `starts_on_input` takes complete arguments for a call that runs. The built-in agent says by itself when a call
+    starts (`data-tool-start`), because a person may have to be asked before.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Tool] | None = None,
+        *,
+        cwd: str = "/",
+        starts_on_input: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.calls = ToolCalls(tools or {}, cwd, starts_on_input=starts_on_input, clock=clock)
+        self.stop_reason: str | None = None
+        self.error: str | None = None
+        """What went wrong, when the stream said so; the prompt is answered with it."""
+        self._message_id: str | None = None
+        self._passages = 0
+        self._text_ids: dict[tuple[str, str], str] = {}
+        calls = self.calls
+        self._table: dict[type, Callable[[Any], Sequence[v1.SessionUpdate]]] = {
+            c.Start: self._start,
+            c.ResetStep: self._reset_step,
+            c.TextStart: lambda x: self._open("text", x.id),
+            c.TextDelta: self._text,
+            c.ReasoningStart: lambda x: self._open("reasoning", x.id),
+            c.ReasoningDelta: self._reasoning,
+            c.ToolInputStart: calls.input_start,
+            c.ToolInputDelta: calls.input_delta,
+            c.ToolInputAvailable: calls.input_available,
+            c.ToolInputError: calls.input_error,
+            c.ToolApprovalResponse: calls.approval_response,
+            c.ToolApprovalRequest: calls.approval_request,
+            c.ToolOutputAvailable: calls.output,
+            c.ToolOutputError: calls.error,
+            c.ToolOutputDenied: calls.denied,
+            c.SourceUrl: lambda x: (v1.AgentMessageChunk(v1.ResourceLink(x.title or x.url, x.url), self._own_id()),),
+            c.SourceDocument: self._source_document,
+            c.File: lambda x: (v1.AgentMessageChunk(file_block(x.url, x.media_type), self._own_id()),),
+            c.ReasoningFile: lambda x: (v1.AgentThoughtChunk(file_block(x.url, x.media_type), self._own_id()),),
+            c.SteeringMessage: self._steering,
+            c.Data: self._data,
+            c.Failure: self._failure,
+            c.Abort: self._abort,
+            c.Finish: self._finish,
+        }
+        self._data_table: dict[str, Callable[[Any], Sequence[v1.SessionUpdate]]] = {
+            "plan": self._plan,
+            "usage": self._usage,
+            "title": lambda data: (v1.SessionInfoUpdate(title=_member(data, "title")),),
+            "mode": lambda data: (v1.CurrentModeUpdate(_member(data, "mode_id", "modeId")),),
+            "commands": self._commands,
+            "notice": self._notice,
+            "limit": self._limit,
+            "tool-start": lambda data: calls.start(_member(data, "tool_call_id", "toolCallId")),
+        }
+
+    def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
+        """What the client hears because of this chunk, in order. Chunks of kinds nobody knows give nothing."""
+        projected = self._table.get(type(chunk))
+        return () if projected is None else projected(chunk)
+
+    def user_message(self, message: Message) -> list[v1.SessionUpdate]:
+        """The user's words, as a loaded session repeats them."""
+        return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
+
+    # Messages
+
+    def _start(self, chunk: c.Start) -> Sequence[v1.SessionUpdate]:
+        if chunk.message_id:
+            self._message_id, self._passages = chunk.message_id, 0
+        return ()
+
+    def _open(self, kind: str, id: str) -> Sequence[v1.SessionUpdate]:
+        """Every passage of text is a message of its own for the client: text after a tool call belongs below it.
+
+        Numbered in the order they begin, so that a replay gives the same ids.
+        """
+        self._passages += 1
+        if self._message_id is not None:
+            self._text_ids[kind, id] = f"{self._message_id}.{self._passages}"
+        return ()
+
+    def _own_id(self) -> str | msgspec.UnsetType:
+        return UNSET if self._message_id is None else f"{self._message_id}.{self._passages}"
+
+    def _text(self, chunk: c.TextDelta) -> Sequence[v1.SessionUpdate]:
+        if not chunk.delta:
+            return ()
+        message_id = self._text_ids.get(("text", chunk.id), UNSET)
+        return (v1.AgentMessageChunk(v1.TextContent(chunk.delta), message_id),)
+
+    def _reasoning(self, chunk: c.ReasoningDelta) -> Sequence[v1.SessionUpdate]:
+        if not chunk.delta:
+            return ()
+        message_id = self._text_ids.get(("reasoning", chunk.id), UNSET)
+        return (v1.AgentThoughtChunk(v1.TextContent(chunk.delta), message_id),)
+
+    def _source_document(self, chunk: c.SourceDocument) -> Sequence[v1.SessionUpdate]:
+        name = f"{chunk.title} ({chunk.filename})" if chunk.filename else chunk.title
+        return (v1.AgentMessageChunk(v1.TextContent(f"[{name}]"), self._own_id()),)
+
+    def _steering(self, chunk: c.SteeringMessage) -> Sequence[v1.SessionUpdate]:
+        texts = [part.get("text") for part in chunk.parts if isinstance(part, dict) and part.get("type") == "text"]
+        return [v1.UserMessageChunk(v1.TextContent(text), chunk.id) for text in texts if isinstance(text, str)]
+
+    def _reset_step(self, chunk: c.ResetStep) -> Sequence[v1.SessionUpdate]:
+        """v1 cannot take text back, so the client is told."""
+        return [*self.calls.end_all(DISCARDED), v1.AgentMessageChunk(v1.TextContent(DISCARDED), self._own_id())]
+
+    # Beside the text
+
+    def _data(self, chunk: c.Data) -> Sequence[v1.SessionUpdate]:
+        projected = self._data_table.get(chunk.name)
+        if projected is None:
+            return ()
+        try:
+            return projected(chunk.data)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return ()  # data of another program that happens to have one of these names
+
+    def _plan(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        entries = [
+            v1.PlanEntry(entry["content"], entry.get("priority", "medium"), entry.get("status", "pending"))
+            for entry in data["entries"]
+        ]
+        return (v1.Plan(entries),)
+
+    def _usage(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        """Nothing is shown while the size of the window is unknown: a share of nothing helps nobody."""
+        used, size = data.get("used"), data.get("size")
+        if not isinstance(used, int) or not isinstance(size, int):
+            return ()
+        cost = data.get("cost_usd")
+        return (v1.UsageUpdate(used, size, UNSET if cost is None else v1.Cost(float(cost), "USD")),)
+
+    def _commands(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        commands = [
+            v1.AvailableCommand(
+                entry["name"],
+                entry["description"],
+                v1.UnstructuredCommandInput(entry["hint"]) if entry.get("hint") else UNSET,
+            )
+            for entry in data["commands"]
+        ]
+        return (v1.AvailableCommandsUpdate(commands),)
+
+    def _notice(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        return (v1.Notice(data.get("severity", "info"), data["title"], data.get("description", UNSET)),)
+
+    # Ends
+
+    def _limit(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        self.stop_reason = LIMITS.get(_member(data, "limit"), "end_turn")
+        return ()
+
+    def _failure(self, chunk: c.Failure) -> Sequence[v1.SessionUpdate]:
+        self.error = chunk.error_text
+        return ()
+
+    def _abort(self, chunk: c.Abort) -> Sequence[v1.SessionUpdate]:
+        self.stop_reason, self.error = "cancelled", None
+        return self.calls.end_all("cancelled")
+
+    def _finish(self, chunk: c.Finish) -> Sequence[v1.SessionUpdate]:
+        if self.stop_reason is None and chunk.finish_reason is not UNSET:
+            self.stop_reason = stop_reason_of(chunk.finish_reason)
+        elif self.stop_reason is None and self.error is None:
+            self.stop_reason = "end_turn"
+        return ()
+
+
+def _member(data: Any, *names: str) -> str:
+    for name in names:
+        if isinstance(data.get(name), str):
+            value: str = data[name]
+            return value
+    raise KeyError(names[0])

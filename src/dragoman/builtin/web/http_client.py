@@ -1,0 +1,204 @@
+"""One HTTP exchange with an address somebody already chose: a request, an answer of bounded size, the end.
+
+Owns HTTP/1.1 as far as one question needs it: head, chunks, compression, nothing kept open. Connects to the address it
+is given and never looks a name up, so what was judged is what is reached. Cancelling it closes the connection. Knows
+no redirect and no rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
+
+from dragoman._version import __version__
+from dragoman.builtin.tools.tool import ToolError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Mapping
+
+    from dragoman.builtin.web.url import Target
+
+_HEAD_BYTES: Final = 64 * 1024
+_LINE_BYTES: Final = 16 * 1024
+_PIECE_BYTES: Final = 64 * 1024
+_MOST_INTERIM: Final = 10
+REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+
+
+class Answer(Struct, frozen=True):
+    """What a server said. Names of headers are in lower case. The body of a redirect is not read."""
+
+    status: int
+    reason: str
+    headers: dict[str, str]
+    body: bytes = b""
+    is_cut: bool = False
+    """There is more than what was read."""
+
+    @property
+    def location(self) -> str | None:
+        """Where the server sends whoever asks. Servers write letters and spaces there that have no place in a URL."""
+        if self.status not in REDIRECTS or "location" not in self.headers:
+            return None
+        return self.headers["location"].encode("latin-1").decode("utf-8", "replace").replace(" ", "%20")
+
+
+class Connect(Protocol):
+    """Opens a connection to an address. With `tls` the certificate has to be that of `name`."""
+
+    async def __call__(
+        self, address: str, port: int, *, tls: ssl.SSLContext | None, name: str
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]: ...
+
+
+async def connect(
+    address: str, port: int, *, tls: ssl.SSLContext | None, name: str
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Raises: OSError."""
+    return await asyncio.open_connection(
+        address, port, limit=_LINE_BYTES, ssl=tls, server_hostname=name if tls is not None else None
+    )
+
+
+async def exchange(
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    target: Target,
+    *,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    limit_bytes: int,
+) -> Answer:
+    """Asks, reads at most `limit_bytes` of the answer, and closes. Raises: OSError; ToolError for what is no HTTP."""
+    reader, writer = streams
+    try:
+        writer.write(_request(target, method, headers or {}, body))
+        await writer.drain()
+        return await _read_answer(reader, limit_bytes)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+        why = "ended in the middle" if isinstance(error, asyncio.IncompleteReadError) else "is no HTTP"
+        raise ToolError(f"the answer of {target.authority} {why}; try it again later") from None
+    finally:
+        # Not `close`: a peer that does not answer the good-bye of TLS would keep us.
+        writer.transport.abort()
+
+
+def _request(target: Target, method: str, headers: Mapping[str, str], body: bytes) -> bytes:
+    lines = {
+        "Host": target.authority,
+        "User-Agent": f"dragoman/{__version__}",
+        "Accept-Encoding": "gzip, deflate",
+        "Connection": "close",
+        **headers,
+    }
+    if body:
+        lines["Content-Length"] = str(len(body))
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    if any(set(f"{name}{value}") & {"\r", "\n", "\0"} for name, value in lines.items()):
+        raise ToolError("a header of the request would be more than one line")
+    return f"{method} {target.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body
+
+
+async def _read_answer(reader: asyncio.StreamReader, limit_bytes: int) -> Answer:
+    for _ in range(_MOST_INTERIM):
+        status, reason, headers = await _read_head(reader)
+        if status >= 200:
+            break
+    else:
+        raise ValueError("only interim answers")
+    answer = Answer(status, reason, headers)
+    if answer.location is not None or status in (204, 304):
+        return answer
+    raw, is_cut = await _read_body(reader, headers, limit_bytes)
+    body, is_longer = _unpacked(raw, headers.get("content-encoding", ""), limit_bytes)
+    return Answer(status, reason, headers, body, is_cut or is_longer)
+
+
+async def _read_head(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, str]]:
+    version, _, rest = (await _line(reader)).partition(" ")
+    code, _, reason = rest.strip().partition(" ")
+    if not version.startswith("HTTP/1.") or len(code) != 3 or not code.isdecimal():
+        raise ValueError("no status line")
+    headers: dict[str, str] = {}
+    left = _HEAD_BYTES
+    while line := await _line(reader):
+        left -= len(line)
+        if left < 0:
+            raise ValueError("the head is too long")
+        name, colon, value = line.partition(":")
+        if colon and not line.startswith((" ", "\t")):
+            # Of a header that comes twice the first counts, as it does for most who read them.
+            headers.setdefault(name.strip().lower(), value.strip())
+    return int(code), reason.strip()[:100], headers
+
+
+async def _line(reader: asyncio.StreamReader) -> str:
+    return (await reader.readuntil(b"\n")).decode("latin-1").rstrip("\r\n")
+
+
+async def _read_body(reader: asyncio.StreamReader, headers: Mapping[str, str], limit_bytes: int) -> tuple[bytes, bool]:
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return await _read_chunks(reader, limit_bytes)
+    length = headers.get("content-length", "")
+    if not length:
+        return await _read_up_to(reader, limit_bytes, is_exact=False)
+    if not (length.isascii() and length.isdecimal()):
+        raise ValueError("no length")
+    body, is_cut = await _read_up_to(reader, min(int(length), limit_bytes), is_exact=True)
+    return body, is_cut or int(length) > limit_bytes
+
+
+async def _read_chunks(reader: asyncio.StreamReader, limit_bytes: int) -> tuple[bytes, bool]:
+    body = bytearray()
+    while size := int((await _line(reader)).partition(";")[0].strip(), 16):
+        if size < 0:
+            raise ValueError("no size")
+        piece, _ = await _read_up_to(reader, min(size, limit_bytes - len(body)), is_exact=True)
+        body += piece
+        if len(piece) < size:
+            return bytes(body), True
+        if await _line(reader):
+            raise ValueError("a chunk is longer than it says")
+    return bytes(body), False
+
+
+async def _read_up_to(reader: asyncio.StreamReader, count: int, *, is_exact: bool) -> tuple[bytes, bool]:
+    """So many bytes, and whether there are more; `is_exact`: so many have to come, and more are not looked for."""
+    body = bytearray()
+    while len(body) < count:
+        piece = await reader.read(min(_PIECE_BYTES, count - len(body)))
+        if not piece:
+            if is_exact:
+                raise asyncio.IncompleteReadError(bytes(body[-100:]), count)
+            return bytes(body), False
+        body += piece
+    return bytes(body), not is_exact and bool(await reader.read(1))
+
+
+def _unpacked(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]:
+    """The body without its compression, and whether there is more. A small one may unpack to any size."""
+    names = [name for name in encoding.lower().replace(" ", "").split(",") if name not in ("", "identity")]
+    if not names or not raw:
+        return raw, False
+    if names not in (["gzip"], ["x-gzip"], ["deflate"]):
+        raise ToolError(f"the answer is packed as {', '.join(names)[:100]}, which was not asked for and cannot be read")
+    body = bytearray()
+    try:
+        # The two lower bits of the first byte tell a zlib head from deflate without one.
+        window = 47 if names != ["deflate"] or raw[0] & 0x0F == 8 else -15
+        while raw and len(body) < limit_bytes:
+            unpacker = zlib.decompressobj(window)
+            body += unpacker.decompress(raw, limit_bytes - len(body))
+            if unpacker.unconsumed_tail:
+                return bytes(body), True
+            raw = unpacker.unused_data
+    except zlib.error:
+        if not body:
+            raise ToolError(
+                "the answer says that it is packed, but it cannot be unpacked; try it again later"
+            ) from None
+    return bytes(body), bool(raw)

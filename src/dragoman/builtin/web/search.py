@@ -1,0 +1,126 @@
+"""Search services: which one the user has set up, how it is asked, what it answers.
+
+Owns the variables and the three forms of request and result. Sends nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote_plus
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.builtin.web.html_tree import read_html
+from dragoman.builtin.web.inline_text import collapse
+from dragoman.builtin.web.url import Target, read_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+URL: Final = "DRAGOMAN_SEARCH_URL"
+KEY: Final = "DRAGOMAN_SEARCH_KEY"
+PROVIDER: Final = "DRAGOMAN_SEARCH_PROVIDER"
+PROVIDERS: Final = ("brave", "tavily", "searxng")
+_PLACES: Final = {
+    "brave": "https://api.search.brave.com/res/v1/web/search",
+    "tavily": "https://api.tavily.com/search",
+}
+_OWN_KEYS: Final = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY"}
+HOW: Final = (
+    f"set BRAVE_API_KEY (Brave Search) or TAVILY_API_KEY (Tavily), or {URL} to a SearXNG instance that answers in "
+    f"JSON; or {URL}, {KEY} and {PROVIDER} ({', '.join(PROVIDERS)}) for one behind another address"
+)
+_SNIPPET_LETTERS: Final = 600
+
+
+class Found(Struct, frozen=True):
+    """One result."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class Service(Struct, frozen=True):
+    """A search service that was set up."""
+
+    provider: str
+    target: Target
+    key: str = ""
+
+    def question(self, query: str, count: int) -> tuple[Target, str, dict[str, str], bytes]:
+        """Where to ask, by which method, with which headers and body."""
+        headers = {"Accept": "application/json"}
+        if self.provider == "tavily":
+            headers |= {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+            return self.target, "POST", headers, msgspec.json.encode({"query": query, "max_results": count})
+        if self.provider == "brave":
+            headers["X-Subscription-Token"] = self.key
+            return self._with(f"q={quote_plus(query)}&count={count}"), "GET", headers, b""
+        if self.key:
+            headers["Authorization"] = f"Bearer {self.key}"
+        return self._with(f"q={quote_plus(query)}&format=json"), "GET", headers, b""
+
+    def results(self, body: bytes) -> list[Found]:
+        """What an answer found. Raises: ToolError when it is of another form."""
+        try:
+            answer = msgspec.json.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise ToolError(f"{self.target.host} did not answer in JSON; is it a {self.provider} address?") from None
+        if isinstance(answer, dict) and self.provider == "brave":
+            answer = answer.get("web") or {"results": []}
+        entries = answer.get("results") if isinstance(answer, dict) else None
+        if not isinstance(entries, list):
+            raise ToolError(f"{self.target.host} answered in a form that {self.provider} does not have")
+        snippet = "description" if self.provider == "brave" else "content"
+        return [found for entry in entries if (found := _found(entry, snippet)) is not None]
+
+    def _with(self, query: str) -> Target:
+        joint = "&" if "?" in self.target.path else "?"
+        return msgspec.structs.replace(self.target, path=f"{self.target.path}{joint}{query}")
+
+
+def find_service(env: Mapping[str, str]) -> Service | None:
+    """The service that the environment names, None if it names none. Raises: ToolError for half of one."""
+    place = env.get(URL, "").strip()
+    provider = env.get(PROVIDER, "").strip().lower() or _guess(place, env)
+    if not provider:
+        return None
+    if provider not in PROVIDERS:
+        raise ToolError(f"{PROVIDER} is {provider!r}; there are {', '.join(PROVIDERS)}")
+    place = place or _PLACES.get(provider, "")
+    key = env.get(KEY, "").strip() or env.get(_OWN_KEYS.get(provider, KEY), "").strip()
+    if not place:
+        raise ToolError(f"the web cannot be searched: {provider} needs {URL}")
+    if provider in _OWN_KEYS and not key:
+        raise ToolError(f"the web cannot be searched: {provider} needs a key; set {KEY} or {_OWN_KEYS[provider]}")
+    try:
+        target = read_url(place)
+    except ToolError as error:
+        raise ToolError(f"the web cannot be searched, {URL} is wrong: {error}") from None
+    path = target.path.rstrip("/")
+    if provider == "searxng" and not path.endswith("/search"):
+        target = msgspec.structs.replace(target, path=f"{path}/search")
+    return Service(provider, target, key)
+
+
+def _guess(place: str, env: Mapping[str, str]) -> str:
+    """The provider that is meant if nobody names one."""
+    if place:
+        return next((name for name in _PLACES if f"{name}.com" in place), "searxng")
+    return next((name for name, key in _OWN_KEYS.items() if env.get(key, "").strip()), "")
+
+
+def _found(entry: Any, snippet: str) -> Found | None:
+    if not isinstance(entry, dict) or not isinstance(entry.get("url"), str) or not entry["url"].strip():
+        return None
+    return Found(
+        _plain(entry.get("title"))[:300], collapse(entry["url"]), _plain(entry.get(snippet))[:_SNIPPET_LETTERS]
+    )
+
+
+def _plain(text: Any) -> str:
+    """Services mark the words they found with tags."""
+    return collapse(read_html(text[:20_000])[0].text()) if isinstance(text, str) else ""

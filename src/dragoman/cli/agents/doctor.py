@@ -1,0 +1,138 @@
+"""`dragoman agents doctor`: what is missing to run an agent, how to get it, and what the agent says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dragoman.cli import exits
+from dragoman.cli.agents.paths import here, needed, shown_command, shown_path, tell_notes
+from dragoman.cli.console import BOLD, RED, paint, write_json
+from dragoman.errors import AgentExited, DragomanError
+from dragoman.text.terminal import duration, one_line, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.cli.command import Call
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.registry.doctor import Finding, Probe
+
+_SECONDS = 60.0  # the slowest real agent answers after eleven on two busy cores
+
+
+def examine_agent(call: Call) -> int:
+    from dragoman.registry import resolve_command
+    from dragoman.registry.doctor import examine
+
+    if call.program is not None and call.given.name is not None:
+        raise exits.Failure(
+            "doctor takes a name or a command, not both", hint="dragoman agents doctor -- my-agent --acp"
+        )
+    agents = here()
+    if call.program is not None:
+        entry = resolve_command(call.program)
+    else:
+        name = needed(call.given.name, "doctor", "dragoman agents doctor gemini")
+        entry = agents.look_up(name) or agents.find(name)
+    findings = examine(entry)
+    seconds = _seconds(call.given.timeout)
+    is_complete = all(finding.state != "missing" for finding in findings)
+    answer, error = asyncio.run(_ask(entry, seconds)) if is_complete else (None, None)
+    if call.given.json:
+        write_json(_document(entry, findings, answer, error))
+    else:
+        _write(entry, findings, answer, error)
+    tell_notes(agents)
+    if not is_complete:
+        return exits.USAGE
+    return exits.OK if error is None else exits.failure_of(error).exit_code
+
+
+async def _ask(entry: AgentEntry, seconds: float) -> tuple[Probe | None, DragomanError | None]:
+    from dragoman.registry.doctor import probe
+
+    try:
+        return await probe(entry, Path.cwd(), seconds=seconds), None
+    except DragomanError as error:
+        return None, error
+
+
+def _seconds(given: str | None) -> float:
+    try:
+        seconds = _SECONDS if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise exits.Failure(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
+    return seconds
+
+
+def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None) -> None:
+    write = sys.stdout.write
+    source = "" if entry.source == "command" else f" ({entry.source}: {shown_path(entry.where)})"
+    write(f"{paint(one_line(entry.name), BOLD, sys.stdout)}{source}\n")
+    if entry.command:
+        write(f"  {shown_command(entry.command)}\n")
+    write_findings(findings)
+    if answer is not None:
+        _write_answer(answer)
+    elif error is not None:
+        write(f"{paint('failed', RED, sys.stdout)}: initialize: {one_line(str(error))}\n")
+        if isinstance(error, AgentExited) and error.stderr_tail.strip():
+            write("  its last words on stderr:\n")
+            sys.stdout.writelines(f"    {line}\n" for line in plain(error.stderr_tail).rstrip().splitlines()[-15:])
+    else:
+        write("not started: something is missing\n")
+
+
+def write_findings(findings: Sequence[Finding]) -> None:
+    """One line each, and one for what to do about it."""
+    write = sys.stdout.write
+    for finding in findings:
+        mark = {"ok": "ok", "note": "note", "missing": paint("missing", RED, sys.stdout)}[finding.state]
+        write(f"{mark}: {finding.what}: {one_line(finding.detail)}\n")
+        if finding.fix:
+            write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
+
+
+def _write_answer(answer: Probe) -> None:
+    write = sys.stdout.write
+    name = one_line(answer.title or answer.name) or "it does not say who it is"
+    version = f" {one_line(answer.version)}" if answer.version else ""
+    write(f"ok: initialize: {name}{version}, protocol version {answer.protocol_version}, {duration(answer.seconds)}\n")
+    offered = ", ".join(_offers(answer.capabilities)) or "nothing beyond the base"
+    write(f"  it offers: {one_line(offered)}\n")
+    if not answer.logins:
+        write("  it needs no login that it knows of\n")
+    for login in answer.logins:
+        missing = f"; not set: {', '.join(login.missing)}" if login.missing else ""
+        write(f"  login: {one_line(login.id)} ({one_line(login.name)}, {one_line(login.type)}{one_line(missing)})\n")
+
+
+def _offers(capabilities: dict[str, Any], prefix: str = "") -> list[str]:
+    """Paths of everything that is offered: true, or an object that is there."""
+    found = []
+    for name, value in capabilities.items():
+        path = f"{prefix}{name}"
+        if name == "_meta" or value is False or value is None:
+            continue
+        inner = _offers(value, f"{path}.") if isinstance(value, dict) else []
+        found += inner or ([] if isinstance(value, dict) and value else [path])
+    return found
+
+
+def _document(
+    entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None
+) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "source": entry.source,
+        "command": list(entry.command),
+        "findings": findings,
+        "initialize": answer,
+        "error": None if error is None else str(error),
+        "stderr": error.stderr_tail if isinstance(error, AgentExited) else None,
+    }

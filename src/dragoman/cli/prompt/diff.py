@@ -1,0 +1,108 @@
+"""The change of one file as coloured unified hunks.
+
+Complete and literal: no line is cut, hidden letters are named, so a reader who scrolls has seen what would be written.
+Pure; how much of it a screen gets is decided by who shows it, what differs is found by `dragoman.workspace`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.cli.prompt.colour import BOLD, CYAN, GREEN, RED
+from dragoman.text.visible import quoted, spelled, wrapped
+from dragoman.workspace.hunks import find_hunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dragoman.cli.prompt.colour import Ink
+    from dragoman.workspace.hunks import Hunk
+
+_CONTEXT: Final = 3
+_LINES: Final = 20_000  # more than anybody reads, and what is drawn in a moment
+_STYLES: Final = {"+": GREEN, "-": RED, "@": CYAN}
+
+
+class DiffView(NamedTuple):
+    """A change to look at."""
+
+    path: str
+    added: int
+    removed: int
+    lines: list[str]
+
+    @property
+    def figures(self) -> str:
+        return f"+{self.added} -{self.removed}"
+
+
+def view_diff(path: str, old: str | None, new: str, *, ink: Ink, width: int) -> DiffView:
+    """The change from `old` (None: no file yet) to `new`, in lines of at most `width` columns."""
+    hunks = find_hunks(None if old is None else _bytes(old), _bytes(new))
+    note = " (new file)" if old is None else " (empty from now on)" if old and not new else ""
+    lines = [ink(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
+    for sign, text in _unified((old or "").split("\n"), hunks):
+        style = _STYLES.get(sign)
+        body = text if sign in "@\\" else sign + spelled(text)
+        lines += [ink(piece, style) if style else piece for piece in wrapped(body, width)]
+        if len(lines) >= _LINES:
+            lines.append(f"… the change is longer than {_LINES} lines and not shown any further")
+            break
+    return DiffView(path, sum(len(hunk.after) for hunk in hunks), sum(len(hunk.before) for hunk in hunks), lines)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _unified(before: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[str, str]]:
+    """Signs and lines. Of a file whose lines all end with CR LF the CR is not worth showing."""
+    with_return = [line.endswith("\r") for line in before[:-1]]
+    with_return += [line.endswith("\r\n") for hunk in hunks for line in hunk.after]
+    end = "\r" if with_return and all(with_return) else ""
+    last = len(before) - (before[-1] == "")  # lines there are
+    for group in _groups(hunks):
+        start = max(0, group[0].before_line - 1 - _CONTEXT)
+        stop = min(last, _after(group[-1]) + _CONTEXT)
+        shift = group[0].after_line - group[0].before_line
+        grown = sum(len(hunk.after) - len(hunk.before) for hunk in group)
+        yield "@", f"@@ -{_range(start, stop)} +{_range(start + shift, stop + shift + grown)} @@"
+        at = start
+        for hunk in group:
+            for line in before[at : hunk.before_line - 1]:
+                yield " ", line.removesuffix(end)
+            yield from _signed("-", hunk.before, end)
+            yield from _signed("+", hunk.after, end)
+            at = _after(hunk)
+        for line in before[at:stop]:
+            yield " ", line.removesuffix(end)
+
+
+def _groups(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
+    """Hunks whose contexts touch are shown as one."""
+    group: list[Hunk] = []
+    for hunk in hunks:
+        if group and hunk.before_line - 1 - _after(group[-1]) > 2 * _CONTEXT:
+            yield group
+            group = []
+        group.append(hunk)
+    if group:
+        yield group
+
+
+def _after(hunk: Hunk) -> int:
+    """The index of the first old line behind it."""
+    return hunk.before_line - 1 + len(hunk.before)
+
+
+def _range(start: int, stop: int) -> str:
+    count = stop - start
+    return f"{start + 1}" if count == 1 else f"{start + (count > 0)},{count}"
+
+
+def _signed(sign: str, lines: Sequence[str], end: str) -> Iterator[tuple[str, str]]:
+    for line in lines:
+        text = line.removesuffix("\n")
+        yield sign, text.removesuffix(end)
+        if text == line:
+            yield "\\", "\\ no newline at the end of the file"

@@ -1,0 +1,345 @@
+"""A turn as it goes, for people: on stderr, line by line, as good in a log as on a terminal.
+
+Owns what is worth a line and how it looks. Fed with updates and the state they were folded into; the state may be
+ahead of the update, so each thing is shown once, as it is by then. Never raises for what a peer sends, and knows no
+connection. The cursor is never moved.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.cli.prompt import content, tools
+from dragoman.cli.prompt.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Ink
+from dragoman.cli.prompt.stream import Lines
+from dragoman.cli.prompt.tools import ToolLines
+from dragoman.schema import Unknown, v1
+from dragoman.text.output_lines import OutputLines
+from dragoman.text.terminal import clip, duration, one_line, plain, size
+from dragoman.text.visible import label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TextIO
+
+    from dragoman.client.permission import Decision
+    from dragoman.client.terminals import Look
+    from dragoman.state import SessionState
+
+_LOG_WIDTH: Final = 160  # columns where there is no screen
+_LIVE_LINES: Final = 200  # of one command; then its last ones when it ends, unless everything is wanted
+_LAST_LINES: Final = 20
+_PLAN_MARKS: Final = {"completed": "✓", "in_progress": "›", "pending": "·"}
+_DECISIONS: Final = {"allow": ("allowed", DIM), "deny": ("denied", YELLOW)}
+_SEVERITIES: Final = {"info": CYAN, "warning": YELLOW, "error": RED}
+
+
+class Progress:
+    """What a turn does, written to one stream."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        colour: bool,
+        verbose: bool,
+        *,
+        root: str = "",
+        says_text: bool = True,
+        look: Callable[[str], Look | None] | None = None,
+    ) -> None:
+        """`root`: paths below it are shown from there on. `says_text`: the agent's answer is shown here as well.
+
+        `look` tells how a terminal of ours ended, if nobody calls `terminal_exit`.
+        """
+        self.is_verbose = verbose
+        self.root = root
+        self.width = _width(stream)
+        self.ink = Ink(colour)
+        self.look = look
+        self._lines = Lines(stream)
+        self._says_text = says_text
+        self._tools = ToolLines(self)
+        self._thought = ""
+        self._thought_is_shown = False
+        self._plan: tuple[tuple[str, str], ...] = ()
+        self._running: dict[str, _Running] = {}
+        self._spoke = ""
+
+    @property
+    def last_voice(self) -> str:
+        """Who wrote last; a tool call's key while nothing came after its line."""
+        return self._lines.voice
+
+    def update(self, update: v1.SessionUpdate, state: SessionState) -> None:
+        """Shows an update that was folded into `state`."""
+        if type(update) is not v1.AgentThoughtChunk:
+            self._end_thought()
+        step = _STEPS.get(type(update))
+        if step is not None:
+            step(self, update, state)
+
+    def terminal_output(self, terminal_id: str, data: bytes) -> None:
+        """Shows what a command wrote, as it comes."""
+        self._end_thought()
+        running = self._running.get(terminal_id)
+        if running is None:
+            running = self._running[terminal_id] = _Running(self.ink.has_colour)
+        self._show_output(terminal_id, running, running.lines.feed(data))
+
+    def terminal_exit(self, terminal_id: str, exit_code: int | None, signal: str | None = None) -> None:
+        """Shows how a command ended, if not well; tool calls that show this terminal get to know as well."""
+        self.finish_output(terminal_id)
+        self._tools.exits[terminal_id] = (exit_code, signal)
+        ending = tools.describe_exit(exit_code, signal)
+        if ending:
+            self._rail(terminal_id, self.ink(ending, RED))
+
+    def finish_output(self, terminal_id: str) -> None:
+        """Shows what is left of a command's output: half a line, and the last lines of a flood."""
+        running = self._running.get(terminal_id)
+        if running is None:
+            return
+        self._show_output(terminal_id, running, running.lines.finish())
+        if running.hidden > len(running.last):
+            self._rail(terminal_id, self.ink(f"… {running.hidden - len(running.last)} lines not shown", DIM))
+        for line in running.last:
+            self._rail(terminal_id, line)
+        del self._running[terminal_id]
+
+    def decision(self, decision: Decision) -> None:
+        """Shows who decided on a permission; what a person chose they have just seen."""
+        if decision.decided_by == "person" and not self.is_verbose:
+            return
+        self._end_thought()
+        word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
+        what = f"{label(decision.kind, 20)}: {label(decision.title, self.width)}"
+        self.line(f"{self.ink(word, style)} {what} {self.ink(f'({label(decision.decided_by, self.width)})', DIM)}")
+
+    def note(self, text: str, style: str = DIM) -> None:
+        """Shows a line of our own."""
+        self._end_thought()
+        self.line(self.ink(one_line(text), style))
+
+    def end(self, stop_reason: str | None, state: SessionState | None = None, *, seconds: float | None = None) -> None:
+        """Closes the turn with one line: why it stopped, what it did, what it took."""
+        self._end_thought()
+        for terminal_id in list(self._running):
+            self.finish_output(terminal_id)
+        style = GREEN if stop_reason == "end_turn" else RED if stop_reason is None else YELLOW
+        parts = [self.ink(label(stop_reason or "broke off", 40), style)]
+        if state is not None:
+            parts += _figures(state)
+        if seconds is not None:
+            parts.append(duration(seconds))
+        self.line(" · ".join(parts))
+
+    def hold(self) -> None:
+        """Writes nothing until `release`: a person is being asked."""
+        self._end_thought()
+        self._lines.hold()
+
+    def release(self) -> None:
+        """Writes what came meanwhile."""
+        self._lines.release()
+
+    def line(self, text: str, voice: str = "") -> None:
+        """A line that is ready to be shown."""
+        self._lines.line(text, voice)
+
+    def short(self, path: str) -> str:
+        """A path as it is shown: from the root on, if it is below."""
+        below = self.root.rstrip("/") + "/"
+        return label(path.removeprefix(below) if self.root and path.startswith(below) else path, self.width)
+
+    def _show_message(self, update: v1.AgentMessageChunk, state: SessionState) -> None:
+        if self._says_text:
+            voice = f"message {update.message_id}" if isinstance(update.message_id, str) else "message"
+            self._lines.speak(voice, content.text_of(update.content))
+
+    def _show_user(self, update: v1.UserMessageChunk, state: SessionState) -> None:
+        if self.is_verbose:
+            style = f"\x1b[{BOLD}m" if self.ink.has_colour else ""
+            self._lines.speak("user", content.text_of(update.content), "> ", style)
+
+    def _show_thought(self, update: v1.AgentThoughtChunk, state: SessionState) -> None:
+        text = content.text_of(update.content)
+        if self.is_verbose:
+            self._lines.speak("thought", text, "~ ", f"\x1b[{DIM}m" if self.ink.has_colour else "")
+        elif not self._thought_is_shown:
+            self._thought = (self._thought + text)[:2000].lstrip()
+            if "\n" in self._thought:
+                self._say_thought()
+
+    def _say_thought(self) -> None:
+        thought, self._thought = self._thought.partition("\n")[0], ""
+        self._thought_is_shown = True
+        self.line(self.ink("~ " + label(thought, self.width - 2), DIM))
+
+    def _end_thought(self) -> None:
+        if self._thought.strip():
+            self._say_thought()
+        self._thought = ""
+        self._thought_is_shown = False
+
+    def _show_tool(self, update: v1.ToolCall | v1.ToolCallUpdate, state: SessionState) -> None:
+        if isinstance(update.meta, dict):
+            self._show_own_terminal(update.meta)
+        call = state.tool_calls.get(update.tool_call_id)
+        if call is not None:
+            self._tools.show(call)
+
+    def _show_own_terminal(self, meta: dict[str, Any]) -> None:
+        """The output of a command which the agent runs itself, in the form that several real agents send."""
+        match meta.get("terminal_output_delta") or meta.get("terminal_output"):
+            case {"terminal_id": str(terminal_id), "data": str(text)}:
+                self.terminal_output(terminal_id, text.encode(errors="replace"))
+        match meta.get("terminal_exit"):
+            case {"terminal_id": str(terminal_id), **ending}:
+                code, signal = ending.get("exit_code"), ending.get("signal")
+                self.terminal_exit(
+                    terminal_id, code if isinstance(code, int) else None, signal if isinstance(signal, str) else None
+                )
+
+    def _show_plan(self, update: v1.Plan, state: SessionState) -> None:
+        self._show_entries(update.entries)
+
+    def _show_plan_update(self, update: v1.PlanUpdate, state: SessionState) -> None:
+        match update.plan:
+            case v1.PlanItems(entries=entries):
+                self._show_entries(entries)
+            case v1.PlanFile(uri=uri):
+                self.line(f"{self.ink('plan', BOLD)} {label(uri, self.width)}")
+            case v1.PlanMarkdown(content=text):
+                self.line(self.ink("plan", BOLD))
+                self._lines.speak("plan", plain(text), "  ")
+
+    def _show_entries(self, entries: Sequence[v1.PlanEntry]) -> None:
+        """All steps when they are new; then only those whose status changed."""
+        steps = tuple((entry.content, entry.status) for entry in entries)
+        if steps == self._plan:
+            return
+        before, self._plan = self._plan, steps
+        is_known = [text for text, _ in before] == [text for text, _ in steps]
+        done = sum(status == "completed" for _, status in steps)
+        self.line(f"{self.ink('plan', BOLD)} {done}/{len(steps)}")
+        for number, (text, status) in enumerate(steps):
+            if not is_known or before[number][1] != status:
+                style = {"completed": DIM, "in_progress": CYAN}.get(status, "")
+                entry = f"  {_PLAN_MARKS.get(status, '·')} {label(text, self.width - 4)}"
+                self.line(self.ink(entry, style) if style else entry)
+
+    def _show_mode(self, update: v1.CurrentModeUpdate, state: SessionState) -> None:
+        self.line(self.ink(f"mode: {label(update.current_mode_id, 60)}", DIM))
+
+    def _show_notice(self, update: v1.Notice, state: SessionState) -> None:
+        word = label(update.severity, 20)
+        text = label(update.title, self.width)
+        self.line(f"{self.ink(word + ':', _SEVERITIES.get(update.severity, CYAN))} {text}")
+        if isinstance(update.description, str) and update.description:
+            self._lines.speak("notice", plain(update.description), "  ")
+
+    def _show_compaction(self, update: v1.CompactionUpdate, state: SessionState) -> None:
+        error = f": {label(update.error, self.width)}" if isinstance(update.error, str) else ""
+        said = f"compaction of the context: {label(update.status, 20)}{error}"
+        self.line(self.ink(said, RED if error else DIM))
+
+    def _show_subagent(self, update: v1.SubagentUpdate, state: SessionState) -> None:
+        child = state.subagents.get(update.session_id)
+        title = child.title if child is not None and child.title else update.session_id
+        doing = "" if child is None or child.state is None else f": {label(_state_word(child.state), 20)}"
+        said = f"subagent {label(title, self.width)}{doing}"
+        if said != self._spoke:
+            self._spoke = said
+            self.line(self.ink(said, DIM))
+
+    def _show_detail(self, update: v1.SessionUpdate, state: SessionState) -> None:
+        """What is worth a line only to somebody who wants everything."""
+        if not self.is_verbose:
+            return
+        match update:
+            case v1.SessionInfoUpdate(title=str(title)):
+                self.line(self.ink(f"title: {label(title, self.width)}", DIM))
+            case v1.AvailableCommandsUpdate(available_commands=commands):
+                names = ", ".join("/" + label(command.name, 40) for command in commands)
+                self.line(self.ink(clip(f"commands: {names}", self.width), DIM))
+            case v1.UsageUpdate(used=used, size=total):
+                self.line(self.ink(f"context: {size(used)} of {size(total)} tokens", DIM))
+            case Unknown(tag=tag):
+                self.line(self.ink(f"unknown update: {label(tag or '', 60, '(of no kind)')}", DIM))
+
+    def _show_output(self, terminal_id: str, running: _Running, lines: list[str]) -> None:
+        for line in lines:
+            if self.is_verbose or running.shown < _LIVE_LINES:
+                running.shown += 1
+                self._rail(terminal_id, line)
+            else:
+                running.hidden += 1
+                running.last = [*running.last[-_LAST_LINES + 1 :], line]
+
+    def _rail(self, terminal_id: str, line: str) -> None:
+        """A line of a command's output, beside a rail; several commands at once are told apart."""
+        voice = f"terminal {terminal_id}"
+        if len(self._running) > 1 and self.last_voice != voice:
+            self.line(self.ink(f"│ terminal {label(terminal_id, 40)}:", DIM))
+        self.line(self.ink("│ ", DIM) + line, voice)
+
+
+class _Running:
+    """A command that writes."""
+
+    __slots__ = ("hidden", "last", "lines", "shown")
+
+    def __init__(self, has_colour: bool) -> None:
+        self.lines = OutputLines(has_colour)
+        self.shown = 0
+        self.hidden = 0
+        self.last: list[str] = []
+
+
+def _width(stream: TextIO) -> int:
+    try:
+        return max(40, os.get_terminal_size(stream.fileno()).columns - 1)
+    except (OSError, ValueError, AttributeError):
+        return _LOG_WIDTH
+
+
+def _state_word(state: v1.StateUpdate) -> str:
+    if isinstance(state, v1.IdleStateUpdate):
+        return state.stop_reason if isinstance(state.stop_reason, str) else "idle"
+    if isinstance(state, Unknown):
+        return state.tag or ""
+    return {v1.RunningStateUpdate: "running", v1.RequiresActionStateUpdate: "waits for an answer"}.get(type(state), "")
+
+
+def _figures(state: SessionState) -> list[str]:
+    """What the last turn did and took."""
+    turn = state.turns[-1] if state.turns else None
+    calls = [call for call in state.tool_calls.values() if turn is not None and call.turn == turn.index]
+    parts = [f"{len(calls)} tool call{'s' * (len(calls) != 1)}"] if calls else []
+    if turn is not None and turn.usage is not None:
+        parts.append(f"{size(turn.usage.input_tokens)} in, {size(turn.usage.output_tokens)} out")
+    if state.usage is not None and state.usage.size:
+        parts.append(f"context {size(state.usage.used)} of {size(state.usage.size)}")
+    if state.cost is not None:
+        parts.append(f"{state.cost.amount:.4g} {label(state.cost.currency, 8)}")
+    return parts
+
+
+_STEPS: Final[dict[type, Callable[[Progress, Any, SessionState], None]]] = {
+    v1.AgentMessageChunk: Progress._show_message,
+    v1.AgentThoughtChunk: Progress._show_thought,
+    v1.UserMessageChunk: Progress._show_user,
+    v1.ToolCall: Progress._show_tool,
+    v1.ToolCallUpdate: Progress._show_tool,
+    v1.Plan: Progress._show_plan,
+    v1.PlanUpdate: Progress._show_plan_update,
+    v1.CurrentModeUpdate: Progress._show_mode,
+    v1.Notice: Progress._show_notice,
+    v1.CompactionUpdate: Progress._show_compaction,
+    v1.SubagentUpdate: Progress._show_subagent,
+    v1.SessionInfoUpdate: Progress._show_detail,
+    v1.AvailableCommandsUpdate: Progress._show_detail,
+    v1.UsageUpdate: Progress._show_detail,
+    Unknown: Progress._show_detail,
+}

@@ -1,0 +1,1 @@
+"""Judging agents: the judge is the client."""

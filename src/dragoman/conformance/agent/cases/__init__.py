@@ -1,0 +1,1 @@
+"""The cases for agents, one module per area of the protocol."""

@@ -1,0 +1,1 @@
+"""Judging clients: the judge is the agent."""

@@ -1,0 +1,1 @@
+"""The cases for clients, one module per area of the protocol."""

@@ -1,0 +1,165 @@
+"""Parts as the store keeps them: the JSON of the AI SDK's UI message parts, one row each.
+
+Owns both directions. Everything else sees the typed parts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from dragoman.errors import StoreError
+from dragoman.store.sessions import MessageRow, PartRow
+from dragoman.uistream.messages import (
+    DataPart,
+    FilePart,
+    Message,
+    OtherPart,
+    Part,
+    ReasoningPart,
+    SourceDocumentPart,
+    SourceUrlPart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_part(part: Part) -> bytes:
+    """One row's JSON."""
+    return _encoder.encode(part_to_json(part))
+
+
+def decode_part(data: bytes | str) -> Part:
+    """Raises: StoreError for what is no part at all."""
+    try:
+        return part_from_json(msgspec.json.decode(data, type=dict[str, Any]))
+    except (msgspec.DecodeError, UnicodeError, KeyError) as error:
+        raise StoreError(f"a stored message part cannot be read: {error}") from None
+
+
+def part_to_json(part: Part) -> dict[str, Any]:
+    """The part as a UI message has it."""
+    match part:
+        case TextPart() | ReasoningPart():
+            kind = "text" if isinstance(part, TextPart) else "reasoning"
+            return _given(
+                ("type", kind), ("text", part.text), ("state", part.state), ("providerMetadata", part.provider_metadata)
+            )
+        case ToolPart():
+            return _tool_to_json(part)
+        case FilePart():
+            kind = "reasoning-file" if part.is_reasoning else "file"
+            return _given(
+                ("type", kind), ("url", part.url), ("mediaType", part.media_type), ("filename", part.filename)
+            )
+        case SourceUrlPart():
+            return _given(
+                ("type", "source-url"), ("sourceId", part.source_id), ("url", part.url), ("title", part.title)
+            )
+        case SourceDocumentPart():
+            return _given(
+                ("type", "source-document"),
+                ("sourceId", part.source_id),
+                ("mediaType", part.media_type),
+                ("title", part.title),
+                ("filename", part.filename),
+            )
+        case DataPart():
+            return _given(("type", f"data-{part.name}"), ("id", part.id), ("data", part.data))
+        case StepStartPart():
+            return {"type": "step-start"}
+        case OtherPart():
+            return part.raw
+
+
+def part_from_json(raw: dict[str, Any]) -> Part:
+    """The part of that JSON; a kind this version does not know is kept as it is."""
+    kind = raw["type"]
+    read = _READERS.get(kind)
+    if read is not None:
+        return read(raw)
+    if kind.startswith("tool-"):
+        return _tool_from_json(raw, kind.removeprefix("tool-"))
+    if kind.startswith("data-"):
+        return DataPart(kind.removeprefix("data-"), raw.get("data"), raw.get("id", UNSET))
+    return OtherPart(raw)
+
+
+def message_to_row(message: Message) -> MessageRow:
+    """The message as the store takes it."""
+    return MessageRow(message.id, message.role, tuple(map(_part_row, message.parts)), message.metadata)
+
+
+def message_from_row(row: MessageRow) -> Message:
+    """The way back. Raises: StoreError."""
+    role: Any = row.role
+    return Message(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
+
+
+def _part_row(part: Part) -> PartRow:
+    json = part_to_json(part)
+    if isinstance(part, ToolPart):
+        return PartRow(json["type"], _encoder.encode(json), part.tool_call_id, part.state)
+    return PartRow(json["type"], _encoder.encode(json))
+
+
+def _tool_to_json(part: ToolPart) -> dict[str, Any]:
+    return _given(
+        ("type", "dynamic-tool" if part.is_dynamic else f"tool-{part.name}"),
+        ("toolName", part.name if part.is_dynamic else UNSET),
+        ("toolCallId", part.tool_call_id),
+        ("state", part.state),
+        ("title", part.title),
+        ("input", part.input),
+        ("output", part.output),
+        ("errorText", part.error_text),
+        ("approval", part.approval),
+        ("preliminary", part.is_preliminary or UNSET),
+        ("providerExecuted", part.is_provider_executed or UNSET),
+        ("callProviderMetadata", part.provider_metadata),
+    )
+
+
+def _tool_from_json(raw: dict[str, Any], name: str) -> ToolPart:
+    return ToolPart(
+        raw["toolCallId"],
+        name,
+        raw["state"],
+        raw.get("input", UNSET),
+        raw.get("output", UNSET),
+        raw.get("errorText", UNSET),
+        raw.get("title", UNSET),
+        raw.get("approval", UNSET),
+        is_preliminary=raw.get("preliminary", False),
+        is_dynamic=raw["type"] == "dynamic-tool",
+        is_provider_executed=raw.get("providerExecuted", False),
+        provider_metadata=raw.get("callProviderMetadata", UNSET),
+    )
+
+
+_READERS: dict[str, Callable[[dict[str, Any]], Part]] = {
+    "text": lambda raw: TextPart(raw["text"], raw.get("state", "done"), "", raw.get("providerMetadata", UNSET)),
+    "reasoning": lambda raw: ReasoningPart(
+        raw["text"], raw.get("state", "done"), "", raw.get("providerMetadata", UNSET)
+    ),
+    "file": lambda raw: FilePart(raw["url"], raw["mediaType"], raw.get("filename", UNSET)),
+    "reasoning-file": lambda raw: FilePart(raw["url"], raw["mediaType"], raw.get("filename", UNSET), True),
+    "source-url": lambda raw: SourceUrlPart(raw["sourceId"], raw["url"], raw.get("title", UNSET)),
+    "source-document": lambda raw: SourceDocumentPart(
+        raw["sourceId"], raw["mediaType"], raw.get("title", ""), raw.get("filename", UNSET)
+    ),
+    "step-start": lambda raw: StepStartPart(),
+    "dynamic-tool": lambda raw: _tool_from_json(raw, raw["toolName"]),
+}
+
+
+def _given(*members: tuple[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members if value is not UNSET}

@@ -1,0 +1,1 @@
+"""Showing a recording: messages paired, sessions folded, as a timeline, a page or JSON lines."""

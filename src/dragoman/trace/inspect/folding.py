@@ -1,0 +1,211 @@
+"""The sessions of a recording, folded: the state a client would show at any point.
+
+Owns following both directions into `dragoman.state`: prompts, answers and settings count as well as updates. Reads
+what was sent without judging it; what cannot be read is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import LocalProtocolError
+from dragoman.schema import Unknown, v1
+from dragoman.state import (
+    CompactionState,
+    Message,
+    PlanState,
+    SessionMessageState,
+    SessionState,
+    SubagentState,
+    ToolCallState,
+    fold,
+)
+
+if TYPE_CHECKING:
+    from dragoman.state import TimelineItem
+    from dragoman.trace.inspect.exchange import Reading
+
+_OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
+_SETTING: Final = frozenset({"session/set_mode", "session/set_config_option"})
+
+
+class FoldedSessions:
+    """Session id -> state, as of the last reading."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, SessionState] = {}
+
+    def feed(self, reading: Reading) -> tuple[str, int] | None:
+        """Takes one reading in: the session it is about and the place in its timeline that it changed, or -1.
+
+        None for what says nothing about a session.
+        """
+        if reading.value is None and reading.part != "error":
+            return None
+        method, part = reading.method, reading.part
+        name, place = reading.session_id or "", -1
+        if method == "session/update" and part == "params":
+            place = self._update(reading)
+        elif method == "session/prompt":
+            place = self._begin(reading) if part == "params" else self._end(reading)
+        elif method in _OPENING:
+            name = self._open(reading)
+        elif method == "session/request_permission" and part == "params":
+            place = self._state(reading).note_permission(reading.value.tool_call).position
+        elif method == "session/cancel":
+            self._state(reading).cancel_turn()
+        elif method in _SETTING and part == "result" and reading.request is not None:
+            self._set(reading, reading.request.value)
+        else:
+            return None
+        return (name, place) if name else None
+
+    def _state(self, reading: Reading) -> SessionState:
+        return self.states.setdefault(reading.session_id or "", SessionState())
+
+    def _open(self, reading: Reading) -> str:
+        name = reading.session_id or ""
+        if reading.part == "params":
+            if reading.method == "session/load" and name:
+                self.states[name] = SessionState()  # its history comes again
+            return name
+        if reading.part == "result":
+            new = getattr(reading.value, "session_id", None)  # of session/new and fork
+            name = new if isinstance(new, str) else name
+            self.states.setdefault(name, SessionState()).open(reading.value.modes, reading.value.config_options)
+        return name
+
+    def _begin(self, reading: Reading) -> int:
+        state = self._state(reading)
+        try:
+            return state.begin_turn(reading.value.prompt).start
+        except LocalProtocolError:  # a second prompt while one runs (rule 187): the state knows one turn at a time
+            return -1
+
+    def _end(self, reading: Reading) -> int:
+        state = self._state(reading)
+        if state.is_running:
+            state.end_turn(getattr(reading.value, "stop_reason", None), getattr(reading.value, "usage", None))
+        return -1
+
+    def _set(self, reading: Reading, asked: Any) -> None:
+        if reading.method == "session/set_mode" and asked is not None:
+            fold(self._state(reading), v1.CurrentModeUpdate(asked.mode_id))
+        elif reading.method == "session/set_config_option":
+            fold(self._state(reading), v1.ConfigOptionUpdate(reading.value.config_options))
+
+    def _update(self, reading: Reading) -> int:
+        state, update = self._state(reading), reading.value.update
+        before = len(state.timeline)
+        said = _length(state, update) if isinstance(update, v1.UserMessageChunk) else -1
+        fold(state, update)
+        if len(state.timeline) > before:
+            return before
+        if said >= 0 and _length(state, update) == said:
+            return -1  # the prompt sent back: it is there already
+        return _find(state, update)
+
+
+def _length(state: SessionState, update: v1.UserMessageChunk) -> int:
+    place = _find(state, update)
+    item = state.timeline[place] if place >= 0 else None
+    return len(item.blocks) + len(item.text) if isinstance(item, Message) else 0
+
+
+def _find(state: SessionState, update: Any) -> int:
+    """The place of the item an update changed."""
+    if isinstance(update, (v1.ToolCall, v1.ToolCallPatch)):
+        return state.tool_calls[update.tool_call_id].position
+    for place in range(len(state.timeline) - 1, -1, -1):
+        if _is_about(update, state.timeline[place]):
+            return place
+    return -1
+
+
+def _is_about(update: Any, item: TimelineItem) -> bool:
+    match update:
+        case v1.UserMessageChunk() | v1.AgentMessageChunk() | v1.AgentThoughtChunk():
+            wanted = update.message_id if isinstance(update.message_id, str) else None
+            return isinstance(item, Message) and (item.role, item.message_id) == (_role(update), wanted)
+        case v1.Plan():
+            return isinstance(item, PlanState) and item.id is None
+        case v1.PlanUpdate() | v1.PlanRemoved():
+            plan = getattr(update, "plan", update)
+            return isinstance(item, PlanState) and item.id == getattr(plan, "plan_id", None)
+        case v1.CompactionUpdate() | v1.CompactionSummaryChunk():
+            return isinstance(item, CompactionState) and item.id == update.compaction_id
+        case v1.SubagentUpdate():
+            return isinstance(item, SubagentState) and item.session_id == update.session_id
+        case v1.SessionMessage() | v1.SessionMessageChunk():
+            return isinstance(item, SessionMessageState) and item.message_id == update.message_id
+    return False
+
+
+def _role(update: v1.ContentChunk) -> str:
+    return {v1.UserMessageChunk: "user", v1.AgentMessageChunk: "agent"}.get(type(update), "thought")
+
+
+def describe(state: SessionState) -> dict[str, Any]:
+    """A session as plain data, for a screen or for JSON."""
+    usage = state.usage
+    return {
+        "title": state.title,
+        "mode": state.mode,
+        "modes": [mode.id for mode in state.modes.available_modes] if state.modes is not None else [],
+        "options": {
+            option.id: option.current_value for option in state.config_options if not isinstance(option, Unknown)
+        },
+        "commands": [command.name for command in state.commands],
+        "usage": {"used": usage.used, "size": usage.size} if usage is not None else None,
+        "cost": {"amount": state.cost.amount, "currency": state.cost.currency} if state.cost is not None else None,
+        "running": state.is_running,
+        "turns": len(state.turns),
+        "stop_reason": state.stop_reason,
+        "unknown": len(state.unknown),
+        "timeline": [_describe_item(item) for item in state.timeline],
+    }
+
+
+def _describe_item(item: TimelineItem) -> dict[str, Any]:
+    match item:
+        case Message():
+            return {
+                "item": item.role,
+                "id": item.message_id,
+                "turn": item.turn,
+                "text": item.text,
+                **_other(item.blocks),
+            }
+        case ToolCallState():
+            return {
+                "item": "tool_call",
+                "id": item.id,
+                "turn": item.turn,
+                "title": item.title,
+                "kind": item.kind,
+                "status": "cancelled" if item.is_cancelled else item.status,
+                "locations": [location.path for location in item.locations],
+                "content": len(item.content),
+            }
+        case PlanState():
+            entries = [{"status": entry.status, "content": entry.content} for entry in item.entries]
+            return {"item": "plan", "id": item.id, "entries": entries}
+        case CompactionState():
+            return {"item": "compaction", "id": item.id, "status": item.status, "text": item.text}
+        case v1.Notice():
+            return {"item": "notice", "severity": item.severity, "text": item.title}
+        case SubagentState():
+            return {"item": "subagent", "id": item.session_id, "text": item.title or ""}
+        case SessionMessageState():
+            return {"item": "session_message", "id": item.message_id, "text": item.text}
+    return {"item": "unknown", "text": item.tag or ""}
+
+
+def _other(blocks: tuple[Any, ...]) -> dict[str, Any]:
+    """The kinds of blocks that are no plain text."""
+    kinds = [
+        block.tag if isinstance(block, Unknown) else str(block.__struct_config__.tag)
+        for block in blocks
+        if not isinstance(block, v1.TextContent)
+    ]
+    return {"blocks": kinds} if kinds else {}

@@ -1,0 +1,117 @@
+"""The built-in agent with a client beside it: what an editor would see of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from dragoman.agent import Agent
+from dragoman.builtin.agent import build_agent
+from dragoman.builtin.limits import Limits
+from dragoman.builtin.models.model import ModelRequest, StepEnd
+from dragoman.builtin.models.scripted import ScriptedModel
+from dragoman.builtin.settings import Settings
+from dragoman.client import RemoteAgent, Session, connect
+from dragoman.schema import v1
+from dragoman.transports.memory import memory_pair
+from dragoman.uistream.chunks import Chunk
+from dragoman.uistream.messages import TextPart
+from tests.interop.wire_check import WireCheck
+
+
+class Answers:
+    """A person who answers permission questions by the kind of option, and remembers what was asked."""
+
+    def __init__(self, *kinds: str | None) -> None:
+        self._kinds = list(kinds)
+        self.asked: list[v1.RequestPermissionRequest] = []
+        self.arrived = asyncio.Event()
+
+    async def __call__(self, request: v1.RequestPermissionRequest, session: Session) -> str | None:
+        self.asked.append(request)
+        self.arrived.set()
+        kind = self._kinds.pop(0) if len(self._kinds) > 1 else self._kinds[0]
+        return next((option.option_id for option in request.options if option.kind == kind), None)
+
+
+class Service:
+    """One agent object, any number of clients."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.project = folder / "project"
+        self.project.mkdir(parents=True, exist_ok=True)
+        given = {
+            "model": "scripted",
+            "store": self.home / "sessions.db",
+            "rules_file": self.home / "rules.json",
+            "limits": Limits(retry_seconds=(0.0,), cleanup_seconds=2.0),
+            **settings,
+        }
+        self.settings = Settings(**given)
+        self.agent: Agent = build_agent(self.settings)
+
+    @asynccontextmanager
+    async def client(self, *kinds: str | None, is_leaving: bool = False, **options: Any) -> AsyncIterator[RemoteAgent]:
+        """A client that answers permissions so; every frame of the agent is checked when it leaves.
+
+        `is_leaving`: it goes in the middle of a turn, so an answer may be missing.
+        """
+        if kinds:
+            options.setdefault("permission", Answers(*kinds))
+        check = WireCheck()
+        ours, theirs = memory_pair()
+        serving = asyncio.create_task(self.agent.serve(theirs, observers=[check]))
+        try:
+            async with connect(ours, **options) as remote:
+                yield remote
+        finally:
+            await serving
+        if self.settings.unstable:
+            return  # of which the schema of what is stable knows nothing
+        assert [problem for problem in check.problems() if not (is_leaving and "answered 0 times" in problem)] == []
+
+    @asynccontextmanager
+    async def session(self, *kinds: str | None, **options: Any) -> AsyncIterator[Session]:
+        async with self.client(*kinds, **options) as remote:
+            yield await remote.new_session(self.project)
+
+
+class Heard:
+    """A model that writes down what it is asked, and then plays the prompt as the scripted one does."""
+
+    name = "scripted"
+    context_tokens = 1000
+    is_scripted = True
+
+    def __init__(self) -> None:
+        self.requests: list[ModelRequest] = []
+        self._model = ScriptedModel()
+
+    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk | StepEnd]:
+        messages = tuple(structs.replace(message, parts=list(message.parts)) for message in request.messages)
+        self.requests.append(structs.replace(request, messages=messages))
+        return self._model.stream(request)
+
+    @property
+    def words(self) -> list[str]:
+        """What stood in the last request, message by message; the one that is being written is left out."""
+        *messages, _ = self.requests[-1].messages
+        return ["".join(part.text for part in each.parts if isinstance(part, TextPart)) for each in messages]
+
+
+def hear(monkeypatch: pytest.MonkeyPatch) -> Heard:
+    """From now on sessions use one model that can be looked into."""
+    model = Heard()
+    monkeypatch.setattr("dragoman.builtin.desk.find_model", lambda name: model)
+    return model
+
+
+async def ask(session: Session, *lines: str) -> list[v1.SessionUpdate]:
+    """One prompt; everything the client heard of it."""
+    return [update async for update in session.prompt("\n".join(lines))]

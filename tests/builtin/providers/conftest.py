@@ -1,0 +1,11 @@
+"""No key of whoever runs the tests is used by them."""
+
+import pytest
+
+from tests.builtin.providers.server import VARIABLES
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)

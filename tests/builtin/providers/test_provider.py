@@ -1,0 +1,377 @@
+"""Models of providers over real HTTP, each thing in every wire form."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.builtin.models.model import ModelAuthError, ModelError, ModelRequest, StepEnd, ToolSpec
+from dragoman.builtin.models.provider import ProviderModel
+from dragoman.builtin.session import Host
+from dragoman.uistream import chunks as c
+from dragoman.uistream.messages import Message, StepStartPart, TextPart, Usage
+from tests.builtin.fixtures import Prop, Stage, staged
+from tests.builtin.providers.server import (
+    WIRES,
+    Answer,
+    ProviderServer,
+    Wire,
+    refused,
+    said,
+    thought,
+    use,
+)
+from tests.interop.model_server.question import Speech
+
+EACH_WIRE = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+LOOK = ToolSpec("look", "looks", {"type": "object", "properties": {"value": {"type": "string"}}})
+
+
+@asynccontextmanager
+async def model_at(server: ProviderServer, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProviderModel]:
+    for name, value in wire.variables(server.url).items():
+        monkeypatch.setenv(name, value)
+    model = ProviderModel(wire.model)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+async def heard(model: ProviderModel, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
+    asked = Message("m1", "user", [TextPart(prompt)])
+    reply = Message("m2", "assistant", [StepStartPart()])
+    request = ModelRequest((asked, reply), "You are a test.", (LOOK,), "low")
+    return [item async for item in model.stream(request)]
+
+
+def joined(items: list[c.Chunk | StepEnd], kind: type[c.TextDelta | c.ReasoningDelta]) -> str:
+    return "".join(item.delta for item in items if isinstance(item, kind))
+
+
+@EACH_WIRE
+async def test_text_thoughts_and_calls_stream_in(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = thought("it may be there", Speech(("I will ", "look.")), use("look", value="here"))
+    with ProviderServer(answer) as server:
+        async with model_at(server, wire, monkeypatch) as model:
+            items = await heard(model)
+    assert joined(items, c.ReasoningDelta).endswith("it may be there")
+    assert sum(isinstance(item, c.TextDelta) for item in items) >= 2
+    assert joined(items, c.TextDelta) == "I will look."
+    (call,) = (item for item in items if isinstance(item, c.ToolInputAvailable))
+    assert (call.tool_name, call.input) == ("look", {"value": "here"})
+    begun = [item for item in items if isinstance(item, c.ToolInputStart)]
+    streamed = [item.input_text_delta for item in items if isinstance(item, c.ToolInputDelta)]
+    assert [item.tool_call_id for item in begun] == [call.tool_call_id]
+    assert json.loads("".join(streamed)) == {"value": "here"}
+    end = items[-1]
+    assert isinstance(end, StepEnd)
+    assert end.reason in ("tool-calls", "stop")
+    assert end.model.endswith(wire.model.partition(":")[2])
+
+
+@EACH_WIRE
+async def test_system_prompt_tools_and_key_reach_the_provider(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(said("hi")) as server:
+        async with model_at(server, wire, monkeypatch) as model:
+            await heard(model, "what is there?")
+    (asked,) = server.asked
+    assert b"You are a test." in asked.data
+    assert [tool.name for tool in asked.question.tools] == ["look"]
+    assert asked.question.prompt == "what is there?"
+    sent = {name.lower(): value for name, value in asked.headers.items()}
+    assert "a-key" in (sent.get("authorization", "") + sent.get("x-api-key", "") + sent.get("x-goog-api-key", ""))
+
+
+USAGES: dict[str, tuple[dict[str, Any], Usage]] = {
+    "anthropic": (
+        {
+            "input_tokens": 100,
+            "cache_read_input_tokens": 40,
+            "cache_creation_input_tokens": 10,
+            "output_tokens": 30,
+        },
+        Usage(input=100, output=30, cache_read=40, cache_write=10),
+    ),
+    "openai-responses": (
+        {
+            "input_tokens": 140,
+            "input_tokens_details": {"cached_tokens": 40},
+            "output_tokens": 30,
+            "output_tokens_details": {"reasoning_tokens": 12},
+            "total_tokens": 170,
+        },
+        Usage(input=100, output=18, reasoning=12, cache_read=40),
+    ),
+    "openai-chat": (
+        {
+            "prompt_tokens": 140,
+            "prompt_tokens_details": {"cached_tokens": 40},
+            "completion_tokens": 30,
+            "completion_tokens_details": {"reasoning_tokens": 12},
+            "total_tokens": 170,
+        },
+        Usage(input=100, output=18, reasoning=12, cache_read=40),
+    ),
+    "google": (
+        {
+            "promptTokenCount": 140,
+            "cachedContentTokenCount": 40,
+            "candidatesTokenCount": 18,
+            "thoughtsTokenCount": 12,
+            "totalTokenCount": 170,
+        },
+        Usage(input=100, output=18, reasoning=12, cache_read=40),
+    ),
+}
+
+
+def with_usage(usage: dict[str, Any]) -> Any:
+    """Puts a usage in the place of each that an answer has."""
+
+    def rewrite(event: Any) -> Any:
+        if not isinstance(event, dict):
+            return event
+        return {name: usage if name in ("usage", "usageMetadata") else rewrite(value) for name, value in event.items()}
+
+    return rewrite
+
+
+@pytest.mark.parametrize("form", WIRES)
+async def test_tokens_come_in_five_parts_that_do_not_overlap(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent, expected = USAGES[form]
+    with ProviderServer(said("hi")._replace(rewrite=with_usage(sent))) as server:
+        async with model_at(server, WIRES[form], monkeypatch) as model:
+            end = (await heard(model))[-1]
+    assert isinstance(end, StepEnd)
+    assert end.usage == expected
+    if form == "openai-chat":
+        assert end.cost_usd is None  # nobody knows what a model on one's own server costs
+        assert model.context_tokens is None
+    else:
+        assert end.cost_usd is not None
+        assert 0 < end.cost_usd < 0.01
+        assert model.context_tokens is not None
+        assert model.context_tokens >= 200_000
+
+
+# What goes wrong
+
+
+async def failure(answer: Answer, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> ModelError:
+    with ProviderServer(answer) as server:
+        async with model_at(server, wire, monkeypatch) as model:
+            with pytest.raises(ModelError) as raised:
+                await heard(model)
+        assert len(server.asked) == 1, "trying again is not the model's business"
+    return raised.value
+
+
+@EACH_WIRE
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_key_says_which_variable_to_check(
+    wire: Wire, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = await failure(refused(status, "bad key"), wire, monkeypatch)
+    assert isinstance(error, ModelAuthError)
+    assert "bad key" in str(error)
+    assert not error.is_retryable
+    if wire.model.startswith("openai-compatible"):
+        assert error.variables == ()
+    else:
+        assert wire.key in error.variables
+        assert wire.key in str(error)
+
+
+@EACH_WIRE
+async def test_a_busy_provider_is_tried_again_when_it_says(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = await failure(refused(429, "slow down", retry_after="7"), wire, monkeypatch)
+    assert error.is_retryable
+    assert error.retry_after_seconds == 7.0
+    assert error.status == 429
+    assert "slow down" in str(error)
+
+
+@EACH_WIRE
+@pytest.mark.parametrize("status", [500, 503, 529])
+async def test_a_broken_provider_is_tried_again(wire: Wire, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    error = await failure(refused(status, "oh no"), wire, monkeypatch)
+    assert (error.is_retryable, error.status, error.retry_after_seconds) == (True, status, None)
+
+
+@EACH_WIRE
+@pytest.mark.parametrize("status", [400, 404])
+async def test_a_request_the_provider_cannot_take_is_told_in_its_words(
+    wire: Wire, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = await failure(refused(status, "prompt is too long: 300000 tokens"), wire, monkeypatch)
+    assert not error.is_retryable
+    assert not isinstance(error, ModelAuthError)
+    assert "prompt is too long: 300000 tokens" in str(error)
+
+
+@EACH_WIRE
+@pytest.mark.parametrize("events", [0, 3])
+async def test_a_line_that_breaks_is_tried_again(wire: Wire, events: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = said("one ", "two ", "three ", "four")._replace(cut_after=events)
+    assert (await failure(answer, wire, monkeypatch)).is_retryable
+
+
+@pytest.mark.parametrize("form", sorted(WIRES.keys() - {"openai-chat"}))
+async def test_an_answer_without_an_end_is_no_answer(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends as it should, but the provider has not said that it is done. In the form that many servers
+    imitate that proves nothing: some of them never say it."""
+    answer = said("one ", "two ", "three ", "four")._replace(is_short=True)
+    assert (await failure(answer, WIRES[form], monkeypatch)).is_retryable
+
+
+@EACH_WIRE
+async def test_nobody_at_the_address_is_tried_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))  # bound and not listening: refused for sure
+        url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
+        for name, value in wire.variables(url).items():
+            monkeypatch.setenv(name, value)
+        model = ProviderModel(wire.model)
+        with pytest.raises(ModelError) as raised:
+            await heard(model)
+        await model.close()
+    assert raised.value.is_retryable
+
+
+async def test_a_key_that_is_missing_is_named_before_anything_is_sent() -> None:
+    with pytest.raises(ModelAuthError, match="DEEPSEEK_API_KEY") as raised:
+        await heard(ProviderModel("deepseek:deepseek-chat"))
+    assert raised.value.variables == ("DEEPSEEK_API_KEY",)
+
+
+async def test_a_provider_whose_package_is_absent_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CO_API_KEY", "x")
+    with pytest.raises(ModelError, match=r"pip install .*pydantic-ai-slim\[cohere\]"):
+        await heard(ProviderModel("cohere:command-r"))
+
+
+# In a turn
+
+
+@asynccontextmanager
+async def turn_at(
+    server: ProviderServer, wire: Wire, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Stage]:
+    async with model_at(server, wire, monkeypatch) as model, staged(folder) as stage:
+        stage.model = model
+        stage.add(Prop("look"))
+        yield stage
+
+
+@EACH_WIRE
+async def test_the_turn_waits_as_long_as_the_provider_asks_and_then_goes_on(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ProviderServer(refused(429, "slow", retry_after="3"), refused(500, "oh"), said("done")) as server:
+        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
+            end = await stage.prompt("go")
+            assert end.error is None
+            assert stage.slept == [3.0, 2.0]
+            assert stage.texts() == ["done"]
+
+
+@EACH_WIRE
+async def test_a_half_answer_is_void_and_asked_for_again(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = said("one ", "two ", "three ", "four")._replace(cut_after=5)
+    with ProviderServer(half, said("one two three four")) as server:
+        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
+            await stage.prompt("count")
+            assert any(isinstance(chunk, c.ResetStep) for chunk in stage.seen)
+            assert stage.texts() == ["one two three four"]
+
+
+@EACH_WIRE
+async def test_cancelling_a_turn_hangs_up(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = said("one ", "two ", "three")._replace(cut_after=5, is_held=True)
+    with ProviderServer(slow) as server:
+        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
+            running = stage.start("count")
+            await stage.until(c.TextDelta)
+            running.cancel()
+            assert (await running).was_cancelled
+            assert await asyncio.to_thread(server.hung_up.wait, 10)
+
+
+@EACH_WIRE
+async def test_an_id_the_provider_uses_twice_stands_for_two_calls(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def same_ids(event: Any) -> Any:
+        return json.loads(json.dumps(event).replace("call_2", "call_1").replace("toolu_2", "toolu_1"))
+
+    first = Answer((use("look", value="a"),))
+    again = Answer((use("look", value="b"),), rewrite=same_ids)
+    with ProviderServer(first, again, said("done")) as server:
+        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
+            await stage.prompt("go")
+            assert stage.tools["look"].called == ["a", "b"]
+            assert len(stage.host.history[-1].parts) == 3 + 2 + 1
+        assert list(server.asked[-1].question.results)[-1].count("did b") == 1
+
+
+LISTS = {"anthropic": "messages", "openai-responses": "input", "openai-chat": "messages", "google": "contents"}
+
+
+def taken_apart(data: bytes, member: str) -> tuple[str, str, str]:
+    """What stands before the list of messages, the list without its end, and what stands behind."""
+    text = data.decode()
+    start = text.index("[", text.index(f'"{member}":'))
+    _, end = json.JSONDecoder().raw_decode(text, start)
+    return text[:start], text[start : end - 1], text[end:]
+
+
+@pytest.mark.parametrize("form", WIRES)
+async def test_each_request_begins_with_the_bytes_of_the_one_before(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Providers bill a prefix they have seen at a tenth; one byte that differs makes it new. Also across a restart."""
+    answers = (
+        thought("where?", Speech(("I look.",)), use("look", value="a"), use("look", value="b")),
+        thought("and there?", use("look", value="c")),
+        said("first turn done"),
+        thought("again", use("look", value="d")),
+        said("second turn done"),
+    )
+    with ProviderServer(*answers) as server:
+        async with turn_at(server, WIRES[form], tmp_path, monkeypatch) as stage:
+            await stage.prompt("go")
+            stage.host = await Host.open(stage.store, stage.host.row)
+            await stage.prompt("and on")
+    assert len(server.asked) == 5
+    for before, after in zip(server.asked, server.asked[1:], strict=False):
+        was, now = taken_apart(before.data, LISTS[form]), taken_apart(after.data, LISTS[form])
+        assert now[1].startswith(was[1])
+        assert len(now[1]) > len(was[1])
+        assert (was[0], was[2]) == (now[0], now[2])
+
+
+async def test_anthropic_is_told_where_its_cache_may_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(said("hi")) as server:
+        async with model_at(server, WIRES["anthropic"], monkeypatch) as model:
+            await heard(model)
+    body = server.asked[0].body
+    assert body["system"][-1]["cache_control"]["type"] == "ephemeral"
+    assert body["cache_control"]["type"] == "ephemeral", "at the top: behind the last message, however many there are"
+
+
+async def test_a_thought_goes_back_to_anthropic_with_its_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ProviderServer(thought("where?", use("look", value="a")), said("done")) as server:
+        async with turn_at(server, WIRES["anthropic"], tmp_path, monkeypatch) as stage:
+            await stage.prompt("go")
+    thinking = server.asked[1].body["messages"][1]["content"][0]
+    assert thinking == {"type": "thinking", "thinking": "where?", "signature": "c2NyaXB0ZWQ="}

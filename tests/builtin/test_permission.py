@@ -1,0 +1,201 @@
+"""Nothing runs without leave: what rules and modes decide, what a person is asked, what "always" means."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.builtin.modes import MODES
+from dragoman.builtin.permission import LeaveOption, describe_rule, leave_options, session_rules
+from dragoman.policy import Request, judge, parse_rule
+from dragoman.uistream import chunks as c
+from tests.builtin.fixtures import Prop, staged
+
+ROOT = "/w"
+HOME = "/home/me"
+
+
+def request(kind: str, **members: Any) -> Request:
+    return Request("dragoman", kind, root=ROOT, home=HOME, **members)
+
+
+def noting(asked: list[object], answer: str) -> Callable[[Sequence[LeaveOption]], str]:
+    """Gives the same answer to every question and keeps the questions."""
+
+    def choose(options: Sequence[LeaveOption]) -> str:
+        asked.append(options)
+        return answer
+
+    return choose
+
+
+REQUESTS = {
+    "read inside": request("read", paths=("/w/a.py",)),
+    "read outside": request("read", paths=("/etc/passwd",)),
+    "search inside": request("search", paths=("/w",)),
+    "edit inside": request("edit", paths=("/w/src/a.py",)),
+    "edit outside": request("edit", paths=("/tmp/a.py",)),
+    "edit plan": request("edit", paths=("/w/PLAN.md",)),
+    "edit hooks": request("edit", paths=("/w/.git/hooks/pre-commit",)),
+    "run": request("execute", shell="npm test"),
+    "run line": request("execute", shell="npm test && rm -rf build"),
+    "fetch": request("fetch", host="example.org"),
+    "mcp": request("other", mcp=("github", "create_issue")),
+    "mcp look": request("read", mcp=("github", "get_issue")),
+}
+VERDICTS = {
+    "ask": dict.fromkeys(REQUESTS, "ask") | {"read inside": "allow", "search inside": "allow"},
+    "edit": dict.fromkeys(REQUESTS, "ask")
+    | {"read inside": "allow", "search inside": "allow", "edit inside": "allow", "edit plan": "allow"},
+    "plan": dict.fromkeys(REQUESTS, "deny")
+    | {
+        "read inside": "allow",
+        "search inside": "allow",
+        "edit plan": "allow",
+        "read outside": "ask",
+        "fetch": "ask",
+        "mcp look": "ask",
+    },
+    "full": dict.fromkeys(REQUESTS, "allow") | {"edit hooks": "ask"},
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_each_mode_decides_by_what_the_tool_can_do(mode: str, name: str) -> None:
+    refused = MODES[mode].refusal(REQUESTS[name]) is not None
+    verdict = "deny" if refused else judge(MODES[mode].rules((ROOT,)), REQUESTS[name]).action
+    assert verdict == VERDICTS[mode][name]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_deny_of_the_user_beats_every_mode(mode: str) -> None:
+    rules = (*MODES[mode].rules((ROOT,)), parse_rule("edit:src/**", "deny", "pinned", "settings"))
+    assert judge(rules, REQUESTS["edit inside"]).action == "deny"
+
+
+def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
+    assert judge(MODES["ask"].rules(("/w*",)), request("read", paths=("/why/a",))).action == "ask"
+
+
+def test_the_buttons_name_what_always_would_cover() -> None:
+    options = leave_options([request("execute", shell="npm test --watch")])
+    assert [option.kind for option in options] == [
+        "allow_once",
+        "allow_always",
+        "allow_always",
+        "reject_once",
+        "reject_always",
+    ]
+    assert options[1].label == "Always allow `npm test --watch`"
+    assert options[2].label == "Always allow `npm test` with any arguments"
+    assert (options[2].rule, options[2].scope) == ("execute:npm test *", "project")
+
+
+@pytest.mark.parametrize("line", ["npm test; id", "npm test $(id)", "npm test > ~/.bashrc", "sudo npm test"])
+def test_a_line_that_cannot_be_held_to_its_words_is_never_offered_for_always(line: str) -> None:
+    options = leave_options([request("execute", shell=line)])
+    assert all("with any arguments" not in option.label for option in options)
+    rules = [parse_rule(option.rule, "allow", "project") for option in options if option.rule and "allow" in option.id]
+    assert judge(rules, request("execute", shell="npm test && id")).action == "ask"
+
+
+def test_several_things_at_once_can_only_be_allowed_once() -> None:
+    options = leave_options([REQUESTS["run"], REQUESTS["fetch"]])
+    assert [option.kind for option in options] == ["allow_once", "reject_once"]
+
+
+def test_rules_are_described_in_words() -> None:
+    assert describe_rule("edit:/w/src/**") == "edits of /w/src/**"
+    assert describe_rule("mcp:github:create") == "`create` of github"
+    assert describe_rule("mcp:github") == "every tool of github"
+    assert describe_rule("fetch:example.org") == "fetching from example.org"
+    assert describe_rule("read") == "reading"
+    assert session_rules([("execute:ls", "allow")])[0].scope == "session"
+
+
+async def test_an_allowed_tool_runs_without_a_question(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        stage.add(Prop("look", kind="read", request=REQUESTS["read inside"]))
+        await stage.prompt("call look")
+        assert stage.outcomes() == {"look": "output-available"}
+        assert not any(isinstance(chunk, c.ToolApprovalRequest) for chunk in stage.seen)
+
+
+async def test_a_denied_tool_does_not_run_and_the_model_reads_why(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        stage.add(Prop("make", request=REQUESTS["run"]))
+        stage.rules = [parse_rule("execute:npm *", "deny", "pinned", "settings.json")]
+        await stage.prompt("call make", "say {result}")
+        assert stage.tools["make"].called == []
+        assert "execute:npm *" in stage.texts()[0]
+
+
+@pytest.mark.parametrize(
+    ("choice", "state"),
+    [
+        ("allow-once", "output-available"),
+        ("allow-always-1", "output-available"),
+        ("reject-once", "output-denied"),
+        ("reject-always", "output-denied"),
+        (None, "output-denied"),
+        ("never offered", "output-denied"),
+    ],
+)
+async def test_only_a_clear_yes_lets_a_tool_run(tmp_path: Path, choice: str | None, state: str) -> None:
+    async with staged(tmp_path) as stage:
+        stage.add(Prop("make", request=REQUESTS["run"]))
+        stage.answers = lambda options: choice
+        await stage.prompt("call make")
+        assert stage.outcomes() == {"make": state}
+        response = next(chunk for chunk in stage.seen if isinstance(chunk, c.ToolApprovalResponse))
+        assert response.approved == (state == "output-available")
+
+
+async def test_an_always_is_asked_once_and_remembered_with_its_scope(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        asked: list[object] = []
+        stage.add(Prop("make", request=REQUESTS["run"]))
+        stage.answers = noting(asked, "allow-always-1")
+        await stage.prompt("call make", "& call make", "call make")
+        assert len(asked) == 1
+        assert stage.remembered == [("execute:npm test", "allow", "project")]
+        assert len(stage.tools["make"].called) == 3
+
+
+async def test_a_reject_always_is_not_asked_again_in_the_session(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        asked: list[object] = []
+        stage.add(Prop("make", request=REQUESTS["run"]))
+        stage.answers = noting(asked, "reject-always")
+        await stage.prompt("call make", "call make")
+        assert len(asked) == 1
+        assert stage.remembered == [("execute:npm test", "deny", "session")]
+
+
+async def test_headless_to_ask_is_to_deny(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        stage.can_ask = False
+        stage.add(Prop("make", request=REQUESTS["run"]))
+        await stage.prompt("call make", "say {result}")
+        assert stage.tools["make"].called == []
+        assert "nobody can be asked" in stage.texts()[0]
+
+
+async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        open_questions, most = 0, 0
+
+        async def answer(options: Sequence[LeaveOption]) -> str:
+            nonlocal open_questions, most
+            open_questions += 1
+            most = max(most, open_questions)
+            await stage.until(c.ToolApprovalRequest, 1)
+            open_questions -= 1
+            return "allow-once"
+
+        stage.answers = answer
+        stage.add(Prop("a", request=REQUESTS["run"]), Prop("b", request=REQUESTS["fetch"]))
+        await stage.prompt("call a", "& call b")
+        assert most == 1

@@ -1,0 +1,160 @@
+"""`edit` replaces exactly what it is told to, or nothing."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.builtin.tools.edit import find, replace
+from dragoman.builtin.tools.tool import FileDiff, Place
+from dragoman.testing import ScriptedClient
+from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+
+
+async def test_the_only_occurrence_is_replaced(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    path = shop.write("a.py", "one\ntwo\nthree\n")
+    output = await shop.call("edit", path="a.py", old="two", new="2")
+    assert shop.read("a.py") == "one\n2\nthree\n"
+    assert output.text == "Edited a.py (line 2)."
+    assert output.diffs == (FileDiff(path, "one\ntwo\nthree\n", "one\n2\nthree\n"),)
+    assert output.places == (Place(path, 2),)
+
+
+async def test_an_ambiguous_text_is_refused_with_its_lines(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", "x\ny\nx\n" * 6)
+    why = await shop.refusal("edit", path="a", old="x", new="z")
+    assert "occurs 12 times in a (lines 1, 3, 4, 6, 7, 9, 10, 12, 13, 15 and 2 more)" in why
+    assert shop.read("a") == "x\ny\nx\n" * 6
+
+
+async def test_overlapping_occurrences_are_ambiguous(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", "aaa")
+    assert "occurs 2 times" in await shop.refusal("edit", path="a", old="aa", new="b")
+    assert "(line 1)" in await shop.text("edit", path="a", old="aa", new="b", all=True)
+    assert shop.read("a") == "ba"
+
+
+async def test_all_of_them_are_replaced_if_that_is_said(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", "x\ny\nx\n")
+    assert await shop.text("edit", path="a", old="x", new="zx", all="true") == "Edited a (2 replacements, lines 1, 3)."
+    assert shop.read("a") == "zx\ny\nzx\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        ("def f():\n  return 1", "But for white space it is there:\n2\tdef f():\n3\t    return 1"),
+        ("1\timport os\n2\tdef f():", "begins with line numbers"),
+        ("    return 1 + value", "The nearest is:\n3\t    return 1\n"),
+        ("something else altogether", "Read the file again"),
+        ("import sys", "The nearest is:\n1\timport os"),
+    ],
+)
+async def test_a_missing_text_is_refused_with_what_may_be_meant(tmp_path: Path, old: str, hint: str) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a.py", "import os\ndef f():\n    return 1\n")
+    why = await shop.refusal("edit", path="a.py", old=old, new="done!")
+    assert why.startswith("old does not occur in a.py, so nothing was changed.")
+    assert hint in why
+
+
+async def test_an_edit_that_was_made_already_is_said_to_be(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a.py", "a\nnew_name = 1\n")
+    assert "there already (line 2)" in await shop.refusal("edit", path="a.py", old="%%%%", new="new_name = 1")
+
+
+async def test_a_file_that_changed_since_it_was_read_is_said_to_have(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", "one\n")
+    await shop.call("read", path="a")
+    shop.write("a", "other\n")
+    assert "has changed since you last read it" in await shop.refusal("edit", path="a", old="one", new="1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"path": "a", "old": "x", "new": "x"}, "the same"),
+        ({"path": "a", "old": "", "new": "x"}, "old is empty"),
+        ({"path": "b", "old": "x", "new": "y"}, "create it with write"),
+        ({"path": "a", "old": "x\n", "new": "x\r\n"}, "line ends only"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", "x\n")
+    assert why in await shop.refusal("edit", **arguments)
+    assert shop.read("a") == "x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "result"),
+    [
+        ("a\r\nb\r\nc\r\n", "a\nb", "A\nB\nC", "A\r\nB\r\nC\r\nc\r\n"),
+        ("a\r\nb\r\nc\r\n", "\nb", "\nB", "a\r\nB\r\nc\r\n"),
+        ("a\nb\n", "a\r\nb\r\n", "A\r\n", "A\n"),
+        ("a\nb\r\nc\nd\n", "b\nc", "B\nC", "a\nB\nC\nd\n"),
+    ],
+)
+async def test_line_ends_make_no_difference_and_stay_those_of_the_file(
+    tmp_path: Path, text: str, old: str, new: str, result: str
+) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("a", text)
+    await shop.call("edit", path="a", old=old, new=new)
+    assert shop.read("a") == result
+
+
+async def test_an_edit_keeps_a_file_known_and_makes_no_other_known(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    shop.write("read", "one\n")
+    shop.write("unread", "one\n")
+    await shop.call("read", path="read")
+    for name in ("read", "unread"):
+        await shop.call("edit", path=name, old="one", new="two")
+    await shop.call("write", path="read", text="three\n")
+    assert "you have not read it" in await shop.refusal("write", path="unread", text="three\n")
+
+
+async def test_unsaved_text_is_what_is_edited(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.py")
+    (tmp_path / "a.py").write_text("on the disk")
+    client = ScriptedClient(files={path: "typed\nhere\n"})
+    async with beside_editor(tmp_path, client) as shop:
+        await shop.call("edit", path="a.py", old="typed", new="edited")
+        assert "does not occur" in await shop.refusal("edit", path="a.py", old="disk", new="x")
+        assert "there is no file" in await shop.refusal("edit", path="b.py", old="disk", new="x")
+    assert client.files.files == {path: "edited\nhere\n"}
+    assert shop.read("a.py") == "on the disk"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title", "diffs"),
+    [
+        ({}, "Edit", ()),
+        ({"path": ["a"], "old": 1}, "Edit", ()),
+        ({"path": "a", "old": "x"}, "Edit a", ()),
+        ({"path": "a", "old": "x", "new": "y"}, "Edit a", (FileDiff("/w/a", "x", "y"),)),
+    ],
+)
+def test_a_preview_shows_the_diff_when_both_sides_are_there(
+    arguments: dict[str, object], title: str, diffs: tuple[FileDiff, ...]
+) -> None:
+    preview = TOOLS["edit"].preview(arguments, "/w")
+    assert (preview.title, preview.diffs) == (title, diffs)
+
+
+@given(st.text("ab\n", max_size=30), st.text("ab\n", min_size=1, max_size=4), st.text("xy\n", max_size=4))
+def test_in_a_crlf_file_the_same_is_replaced_as_in_one_with_lf(text: str, old: str, new: str) -> None:
+    spots = find(text, old)
+    in_crlf = text.replace("\n", "\r\n")
+    same = find(in_crlf, old)
+    assert len(same) == len(spots)
+    if len(spots) == 1 and "\n" in text:
+        assert replace(in_crlf, same, new) == replace(text, spots, new).replace("\n", "\r\n")

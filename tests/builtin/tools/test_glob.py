@@ -1,0 +1,124 @@
+"""`glob` finds files by name, newest first, with ripgrep and without."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dragoman.builtin.tools.tool import Place
+from tests.builtin.tools.searching import both, lay_out
+from tests.builtin.tools.workshop import TOOLS, Workshop
+
+
+@both
+async def test_the_last_changed_file_comes_first(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {"src/b.py": "", "a.py": "", "src/deep/c.py": "", "d.txt": ""})
+    output = await Workshop(tmp_path).call("glob", pattern="**/*.py")
+    assert output.text == "src/deep/c.py\na.py\nsrc/b.py"
+    assert output.places[0] == Place(str(tmp_path / "src/deep/c.py"))
+
+
+@both
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ({"pattern": "*.py"}, {"a.py", "src/b.py", "src/x/c.py"}),
+        ({"pattern": "*.py", "path": "src"}, {"src/b.py", "src/x/c.py"}),
+        ({"pattern": "src/*.py"}, {"src/b.py"}),
+        ({"pattern": "src/b.py"}, {"src/b.py"}),
+        ({"pattern": "./src/*.py"}, {"src/b.py"}),
+        ({"pattern": "src/"}, {"src/b.py", "src/x/c.py", "src/x/d.ts"}),
+        ({"pattern": "*.{py,ts}", "path": "src/x"}, {"src/x/c.py", "src/x/d.ts"}),
+        ({"pattern": "../src/x/*", "path": "src"}, {"src/x/c.py", "src/x/d.ts"}),
+        ({"pattern": "*.log"}, set()),
+        ({"pattern": "*.log", "ignored": True}, {"x.log", "build/y.log"}),
+        ({"pattern": "build/*.log"}, set()),
+        ({"pattern": "*.yml"}, set()),
+        ({"pattern": "*.yml", "hidden": True}, {".github/ci.yml"}),
+        ({"pattern": ".github/**"}, {".github/ci.yml"}),
+        ({"pattern": "**/.github/**"}, {".github/ci.yml"}),
+        ({"pattern": "config", "hidden": True, "ignored": True}, set()),
+    ],
+)
+async def test_what_a_pattern_finds(tmp_path: Path, engine: str, arguments: dict[str, str], found: set[str]) -> None:
+    lay_out(
+        tmp_path,
+        {
+            ".gitignore": "*.log\n",
+            ".git/config": "",
+            "a.py": "",
+            "src/b.py": "",
+            "src/x/c.py": "",
+            "src/x/d.ts": "",
+            "x.log": "",
+            "build/y.log": "",
+            ".github/ci.yml": "",
+        },
+    )
+    text = await Workshop(tmp_path).text("glob", **arguments)
+    assert ({*text.splitlines()} if not text.startswith("No file") else set()) == found
+
+
+@both
+async def test_an_absolute_pattern_starts_where_it_says(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {"work/a.py": "", "other/b.py": ""})
+    shop = Workshop(tmp_path / "work")
+    pattern = f"{tmp_path}/other/*.py"
+    assert await shop.text("glob", pattern=pattern) == str(tmp_path / "other/b.py")
+    assert shop.requests("glob", pattern=pattern)[0].paths == (str(tmp_path / "other"),)
+
+
+@both
+async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path, engine: str) -> None:
+    for folder in range(100):
+        (tmp_path / f"{folder:02}").mkdir()
+        for number in range(110):
+            os.close(os.open(tmp_path / f"{folder:02}" / f"{number}.txt", os.O_CREAT))
+    os.utime(tmp_path / "50" / "7.txt", (2e9, 2e9))
+    output = await Workshop(tmp_path).call("glob", pattern="*.txt")
+    lines = output.text.splitlines()
+    assert lines[0] == "50/7.txt"
+    assert len(lines) == 1001
+    assert lines[-1].startswith("[the 1000 last changed of 11000 files")
+    assert output.is_truncated
+
+
+@both
+async def test_nothing_found_says_what_was_left_out(tmp_path: Path, engine: str) -> None:
+    shop = Workshop(tmp_path)
+    assert await shop.text("glob", pattern="*.x") == "No file matches *.x; hidden and ignored files were left out."
+    assert await shop.text("glob", pattern="*.x", hidden=True, ignored=True) == "No file matches *.x."
+
+
+@both
+async def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path, engine: str) -> None:
+    (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("")
+    assert await Workshop(tmp_path).text("glob", pattern="*.txt") == "caf?.txt"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"pattern": " "}, "the pattern is empty"),
+        ({"pattern": "a\0"}, "NUL"),
+        ({"pattern": "[a"}, "is no glob"),
+        ({"pattern": "*", "path": "none"}, "there is no folder none"),
+        ({"pattern": "none/*"}, "there is no folder none"),
+    ],
+)
+async def test_what_cannot_be_searched_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+    assert why in await Workshop(tmp_path).refusal("glob", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ({}, "Find files"),
+        ({"pattern": 1, "path": {}}, "Find files"),
+        ({"pattern": "*.py"}, "Find `*.py`"),
+        ({"pattern": "*.py", "path": "/w"}, "Find `*.py`"),
+        ({"pattern": "*.py", "path": "src"}, "Find `*.py` in src"),
+    ],
+)
+def test_a_title_says_what_is_looked_for(arguments: dict[str, object], title: str) -> None:
+    assert TOOLS["glob"].preview(arguments, "/w").title == title

@@ -1,0 +1,64 @@
+"""`question` asks the user, in whatever way the editor has."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.schema import v1
+from dragoman.testing import ScriptedClient
+from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+
+CHOICES = [{"label": "Red", "description": "warm"}, "Blue", {"label": " Red "}, ""]
+
+
+@pytest.mark.parametrize(
+    ("form", "arguments", "answer"),
+    [
+        ({"answer": "Red"}, {"choices": CHOICES}, "The user answered: Red"),
+        ({"answer": ["Red", "Blue"]}, {"choices": CHOICES, "multiple": True}, "The user answered: Red, Blue"),
+        ({"answer": []}, {"choices": CHOICES, "multiple": True}, "The user chose none of them."),
+        ({"answer": "green"}, {}, "The user answered: green"),
+    ],
+)
+async def test_an_answer_is_told(tmp_path: Path, form: dict[str, Any], arguments: dict[str, Any], answer: str) -> None:
+    client = ScriptedClient(form=form)
+    async with beside_editor(tmp_path, client) as shop:
+        assert await shop.text("question", question=" Which? ", **arguments) == answer
+    [asked] = client.answers.asked
+    assert isinstance(asked, v1.ElicitationFormMode)
+    assert asked.message == "Which?"
+
+
+async def test_who_declines_is_said_to(tmp_path: Path) -> None:
+    async with beside_editor(tmp_path, ScriptedClient(form=None)) as shop:
+        output = await shop.call("question", question="Which?", choices=CHOICES)
+    assert output.text.startswith("The user declined to answer.")
+    assert not output.is_error
+
+
+async def test_without_anybody_to_ask_it_says_so(tmp_path: Path) -> None:
+    assert "nobody can be asked" in await Workshop(tmp_path).refusal("question", question="Which?")
+
+
+async def test_an_empty_question_is_not_asked(tmp_path: Path) -> None:
+    client = ScriptedClient(form={"answer": "x"})
+    async with beside_editor(tmp_path, client) as shop:
+        assert "the question is empty" in await shop.refusal("question", question=" ")
+    assert client.answers.asked == []
+
+
+def test_it_needs_no_leave(tmp_path: Path) -> None:
+    assert Workshop(tmp_path).requests("question", question="Which?") == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ({}, "Ask a question"),
+        ({"question": 3}, "Ask a question"),
+        ({"question": "Which\ncolour?"}, "Ask: Which colour?"),
+    ],
+)
+def test_a_title_is_the_question(arguments: dict[str, object], title: str) -> None:
+    assert TOOLS["question"].preview(arguments, "/w").title == title

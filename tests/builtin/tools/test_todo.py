@@ -1,0 +1,82 @@
+"""`todo` keeps the list and shows it as the plan."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.builtin.tools.workshop import TOOLS, Workshop
+
+
+async def test_the_list_is_the_plan(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    items = [
+        {"content": "look", "status": "completed", "priority": "high"},
+        {"content": " write ", "status": "in_progress"},
+        {"content": "test"},
+    ]
+    assert await shop.text("todo", items=items) == "The to-do list is updated: 1 of 3 done. Now: write."
+    entries = [
+        {"content": "look", "priority": "high", "status": "completed"},
+        {"content": "write", "priority": "medium", "status": "in_progress"},
+        {"content": "test", "priority": "medium", "status": "pending"},
+    ]
+    assert shop.told == [("plan", {"entries": entries}, "plan")]
+    assert shop.memory["todo"] == entries
+
+
+async def test_each_list_replaces_the_one_before(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    await shop.call("todo", items=[{"content": "a"}])
+    assert await shop.text("todo", items=[]) == "The to-do list is empty now."
+    assert shop.told[-1] == ("plan", {"entries": []}, "plan")
+
+
+async def test_two_at_a_time_is_advised_against_but_taken(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path)
+    items = [{"content": name, "status": "in_progress"} for name in "ab"]
+    assert "it is better to have one at a time" in await shop.text("todo", items=items)
+    assert len(shop.told) == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "meant"), [("done", "completed"), ("In-Progress", "in_progress"), ("todo", "pending")]
+)
+async def test_other_words_for_a_status_are_understood(tmp_path: Path, said: str, meant: str) -> None:
+    shop = Workshop(tmp_path)
+    await shop.call("todo", items=[{"content": "a", "status": said}])
+    assert shop.memory["todo"][0]["status"] == meant
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ({"content": "a", "status": "maybe"}, "there are pending, in_progress, completed"),
+        ({"content": "a", "priority": "urgent"}, "there are high, medium, low"),
+        ({"content": " "}, "item 2 is empty"),
+    ],
+)
+async def test_a_wrong_item_is_refused_and_nothing_changes(tmp_path: Path, item: dict[str, str], why: str) -> None:
+    shop = Workshop(tmp_path)
+    assert why in await shop.refusal("todo", items=[{"content": "ok"}, item])
+    assert shop.told == []
+    assert shop.memory == {}
+
+
+async def test_a_list_without_end_is_refused(tmp_path: Path) -> None:
+    assert "too many" in await Workshop(tmp_path).refusal("todo", items=[{"content": "a"}] * 201)
+
+
+def test_it_needs_no_leave(tmp_path: Path) -> None:
+    assert Workshop(tmp_path).requests("todo", items=[]) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "title"),
+    [
+        ({}, "Update the to-do list"),
+        ({"items": "x"}, "Update the to-do list"),
+        ({"items": [{"status": "completed"}, {"status": "pend"}, 3]}, "Update the to-do list (1 of 3 done)"),
+    ],
+)
+def test_a_title_says_how_far_it_is(arguments: dict[str, object], title: str) -> None:
+    assert TOOLS["todo"].preview(arguments, "/w").title == title

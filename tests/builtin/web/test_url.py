@@ -1,0 +1,75 @@
+"""URLs: one spelling, nothing hidden."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.builtin.web.url import join, read_url
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("https://Example.org", "https://example.org/"),
+        (" https://example.org/a?b=c#d ", "https://example.org/a?b=c"),
+        ("HTTP://example.org:80/", "http://example.org/"),
+        ("https://example.org:443/x", "https://example.org/x"),
+        ("http://example.org:8080/x", "http://example.org:8080/x"),
+        ("http://bücher.example/ä?ü=ö", "http://xn--bcher-kva.example/%C3%A4?%C3%BC=%C3%B6"),
+        ("http://example.org/a%20b?x=%2F", "http://example.org/a%20b?x=%2F"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://[::0001]:8080/x", "http://[::1]:8080/x"),
+        ("http://example.org?x", "http://example.org/?x"),
+    ],
+)
+def test_a_url_is_read_into_one_spelling(written: str, read: str) -> None:
+    assert read_url(written).url == read
+    assert read_url(read).url == read
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no URL"),
+        ("example.org", "only http and https"),
+        ("//example.org/", "only http and https"),
+        ("file:///etc/passwd", "only http and https"),
+        ("ftp://example.org/", "only http and https"),
+        ("javascript:alert(1)", "only http and https"),
+        ("data:text/plain,x", "only http and https"),
+        ("http://", "is no name"),
+        ("http:///path", "is no name"),
+        ("http://user:pw@example.org/", "user name or password"),
+        ("http://example.org@127.0.0.1/", "user name or password"),
+        ("http://example.org/a b", "no URL"),
+        ("http://example.org/\r\nHost: evil", "no URL"),
+        ("http://example.org\\@evil.org/", "no URL"),
+        ("http://example.org:99999/", "no URL"),
+        ("http://example.org:x/", "no URL"),
+        ("http://[::1/", "no URL"),
+        ("http://exa mple.org/", "no URL"),
+        ("http://1.2.3.400/", "no IPv4 address"),
+        ("http://example.org/" + "x" * 9000, "no URL"),
+    ],
+)
+def test_what_is_no_url_to_fetch_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        read_url(text)
+
+
+@given(st.text(max_size=60), st.sampled_from(["http://", "https://", "http://example.org", "http://example.org/", ""]))
+def test_any_text_is_a_url_or_refused(text: str, start: str) -> None:
+    try:
+        url = read_url(start + text).url
+    except ToolError:
+        return
+    assert url.isascii()
+    assert url.isprintable()
+    assert " " not in url
+    assert read_url(url).url == url
+
+
+def test_links_are_joined_and_broken_ones_are_empty() -> None:
+    assert join("https://example.org/a/b", "../c") == "https://example.org/c"
+    assert join("https://example.org/a/b", "http://[") == ""

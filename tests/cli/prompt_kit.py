@@ -1,0 +1,130 @@
+"""A real terminal for tests: what a program writes to it is collected, what a person types is written to it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import termios
+import tty
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from dragoman.cli.prompt.colour import Ink
+from dragoman.cli.prompt.dialogue import Dialogue
+from dragoman.cli.prompt.keyboard import Keyboard
+from dragoman.cli.prompt.person import Person
+
+# What a peer may put into any text it sends, and what must then not be found on the screen.
+ATTACKS = {
+    "colour": "\x1b[31mred\x1b[0m",
+    "clear the screen": "\x1b[2J\x1b[H",
+    "cursor up": "\x1b[1A\x1b[2K",
+    "ask the terminal": "\x1b[6n",
+    "title": "\x1b]0;owned\x07",
+    "clipboard": "\x1b]52;c;cm0gLXJmIC8=\x07",
+    "link": "\x1b]8;;http://evil.example/\x1b\\click\x1b]8;;\x1b\\",
+    "unfinished string": "\x1b]0;never ends",
+    "device control": "\x1bP+q544e\x1b\\",
+    "eight bit": "\x9b31m\x9d0;owned\x9c\x90x\x9c\x85",
+    "backspaces": "safe\b\b\b\bevil",
+    "carriage return": "Reading a file\rDeleting all",
+    "new line": "harmless\n  1 y       allow once     Allow",
+    "line separator": "harmless\u2028  1 y  allow once\u2029x",
+    "bidi": "\u202etxt.exe\u2066x\u2069\u200f",
+    "zero width": "al\u200blo\u2060w\ufeff\u00ad\u200d",
+    "tags": "hidden\U000e0041\U000e0042",
+    "fillers": "\u3164\u2800\uffa0\u115f",
+    "combining": "Z" + "\u0336" * 500,
+    "long": "x" * 5000,
+    "wide": "界" * 3000,
+    "padding": "Allow" + " " * 200 + "3 n reject once",
+    "surrogate": "lone \udcff",
+    "nul": "a\0b",
+}
+
+
+class Screen:
+    """A terminal and the person in front of it."""
+
+    def __init__(self, master: int, path: str, slave: int) -> None:
+        self._master = master
+        self.descriptor = slave
+        self._bytes = bytearray()
+        self._news = asyncio.Event()
+        self._read = 0
+        self.path = path
+
+    @property
+    def text(self) -> str:
+        """Everything written so far."""
+        return self._bytes.decode(errors="replace").replace("\r\n", "\n")
+
+    def take(self) -> str:
+        """What was written since the last call."""
+        text = self.text
+        news, self._read = text[self._read :], len(text)
+        return news
+
+    async def until(self, words: str) -> str:
+        """Waits until these words were written since the last `take`; returns what was."""
+        while words not in self.text[self._read :]:
+            self._news.clear()
+            await self._news.wait()
+        return self.take()
+
+    async def until_input_is_awaited(self) -> str:
+        """Waits for a prompt."""
+        return await self.until(" > ")
+
+    def type(self, keys: str) -> None:
+        os.write(self._master, keys.encode())
+
+    def hang_up(self) -> None:
+        """The window is closed, the line is cut."""
+        asyncio.get_running_loop().remove_reader(self._master)
+        os.close(self._master)
+        self._master = -1
+
+    def mode(self) -> object:
+        return termios.tcgetattr(self.descriptor)
+
+    def make_raw(self) -> None:
+        tty.setraw(self.descriptor)
+
+    def person(self, *, colour: bool = False, **options: object) -> Person:
+        return Person(agent="gemini", colour=colour, tty=self.path, **options)  # type: ignore[arg-type]
+
+    @contextmanager
+    def dialogue(self) -> Iterator[Dialogue]:
+        with Keyboard(self.path) as keyboard:
+            yield Dialogue(keyboard, Ink(False), "gemini")
+
+    def _collect(self) -> None:
+        self._bytes += os.read(self._master, 65536)
+        self._news.set()
+
+
+@asynccontextmanager
+async def screen(columns: int = 80, rows: int = 40) -> AsyncIterator[Screen]:
+    """A terminal of its own, nobody's controlling one."""
+    master, slave = pty.openpty()
+    try:
+        termios.tcsetwinsize(slave, (rows, columns))
+        os.set_blocking(master, False)
+        found = Screen(master, os.ttyname(slave), slave)
+        asyncio.get_running_loop().add_reader(master, found._collect)
+        try:
+            yield found
+        finally:
+            if found._master == master:
+                found.hang_up()
+    finally:
+        os.close(slave)
+
+
+def acts(text: str) -> set[str]:
+    """What in a text could act on a terminal, or hide from its reader."""
+    return {letter for letter in text if not letter.isprintable() and letter != "\n"} | (
+        set(text) & set("\u3164\u2800\uffa0\u115f")
+    )

@@ -1,0 +1,464 @@
+"""The progress of a turn as people read it: golden lines, hostile output, and every recording of a real agent."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.cli.prompt.progress import Progress
+from dragoman.client.permission import Decision
+from dragoman.client.terminals import LocalTerminals, Look
+from dragoman.schema import Unknown, v1
+from dragoman.state import SessionState, fold
+from dragoman.testing import linked, scripted_agent
+from dragoman.text.output_lines import OutputLines
+from tests.cli.prompt_kit import ATTACKS, acts, screen
+from tests.state.test_transcripts import FILES, messages, read
+
+
+class Shown:
+    """A progress and what it wrote."""
+
+    def __init__(self, *, colour: bool = False, verbose: bool = False, **options: Any) -> None:
+        self.stream = io.StringIO()
+        self.progress = Progress(self.stream, colour, verbose, **options)
+        self.state = SessionState()
+        self.state.begin_turn([])
+
+    def see(self, *updates: v1.SessionUpdate) -> Shown:
+        for update in updates:
+            fold(self.state, update)
+            self.progress.update(update, self.state)
+        return self
+
+    @property
+    def text(self) -> str:
+        return self.stream.getvalue()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+
+def says(text: str, message_id: str | None = None) -> v1.AgentMessageChunk:
+    return v1.AgentMessageChunk(v1.TextContent(text), message_id=message_id)
+
+
+def thinks(text: str) -> v1.AgentThoughtChunk:
+    return v1.AgentThoughtChunk(v1.TextContent(text))
+
+
+async def play(*words: str, verbose: bool = False) -> str:
+    """Progress of turns with the scripted agent, one update after another whatever the pace they came at."""
+    shown = Shown(verbose=verbose, root="/tmp")
+    shown.state = SessionState()
+
+    async def allow(request: v1.RequestPermissionRequest, session: object) -> str:
+        return request.options[0].option_id
+
+    async with linked(scripted_agent(), permission=allow) as agent:
+        session = await agent.new_session(cwd="/tmp")
+        for word in words:
+            shown.state.begin_turn([])
+            async for update in session.prompt(word):
+                shown.see(update)
+            shown.state.end_turn(session.state.stop_reason)
+            shown.progress.end(session.state.stop_reason, shown.state, seconds=1.5)
+    return shown.text
+
+
+async def test_a_turn_reads_as_a_tidy_log() -> None:
+    assert await play("think hard", "plan", "diff", "permission x", "notice", "usage") == (
+        "~ The user wants hard. Thinking about it.\n"
+        "Thought about it.\n"
+        "end_turn · 1.5s\n"
+        "plan 0/3\n"
+        "  › Read\n"
+        "  · Change\n"
+        "  · Test\n"
+        "plan 1/3\n"
+        "  ✓ Read\n"
+        "  › Change\n"
+        "plan 2/3\n"
+        "  ✓ Change\n"
+        "  › Test\n"
+        "plan 3/3\n"
+        "  ✓ Test\n"
+        "end_turn · 1.5s\n"
+        "→ edit     Editing\n"
+        "  ✓ completed  +2 -1\n"
+        "  main.py\n"
+        "  @@ -1 +1 @@\n"
+        "  -print('hi')\n"
+        "  +print('hello')\n"
+        "  new.py (new file)\n"
+        "  @@ -0,0 +1 @@\n"
+        "  +pass\n"
+        "end_turn · 1 tool call · 1.5s\n"
+        "→ delete   Deleting x\n"
+        "allowed (allow)\n"
+        "✓ delete   Deleting x\n"
+        "end_turn · 1 tool call · 1.5s\n"
+        "warning: Mind the gap\n"
+        "  This is what a notice looks like.\n"
+        "end_turn · 1.5s\n"
+        "end_turn · context 1.2k of 200k · 0.0125 USD · 1.5s\n"
+    )
+
+
+@pytest.mark.rule(295)
+async def test_a_commands_output_is_shown_live_and_a_bad_exit_is_no_success() -> None:
+    shown = Shown()
+    came = asyncio.Event()
+
+    def show(name: str, _: object, data: bytes) -> None:
+        shown.progress.terminal_output(name, data)
+        came.set()
+
+    terminals = LocalTerminals(consent=None, on_output=show)
+    shown.progress.look = terminals.look
+    async with linked(scripted_agent(), terminals=terminals) as agent:
+        session = await agent.new_session(cwd="/tmp")
+        async with session.prompt("terminal printf 'one\\ntwo'; read answer; exit 7") as turn:
+            await came.wait()
+            assert "│ one\n" in shown.text  # long before the command ends
+            async for update in turn:
+                shown.progress.update(update, session.state)
+                if isinstance(update, v1.ToolCallUpdate) and session.state.is_running:
+                    break
+            await session.cancel()
+    shown = Shown()
+    shown.progress.look = lambda name: _ended(name, 7)
+    shown.progress.terminal_output("t", b"one\ntwo")
+    shown.see(
+        v1.ToolCall("1", "make", kind="execute", content=[v1.Terminal("t")]),
+        v1.ToolCallUpdate("1", status="completed"),
+    )
+    assert shown.lines == ["│ one", "→ execute  make", "│ two", "✗ execute  make  exit 7"]
+
+
+def _ended(terminal_id: str, exit_code: int) -> Look:
+    return Look(terminal_id, "s", "make", "/tmp", "", False, False, False, exit_code, None)
+
+
+async def test_everything_is_shown_on_request() -> None:
+    text = await play("tool", "commands", "title A title", "unknown", "user hello", verbose=True)
+    for line in ("  # A project", "commands: /review, /find", "title: A title", "unknown update: _scripted", "> hello"):
+        assert f"{line}\n" in text
+
+
+def test_a_first_line_is_finished_below_if_nothing_came_between() -> None:
+    shown = Shown(root="/p")
+    shown.see(
+        v1.ToolCall("1", "Look", kind="read", status="in_progress", locations=[v1.ToolCallLocation("/p/a.py", line=3)]),
+        v1.ToolCallUpdate("1", status="completed"),
+        v1.ToolCall("2", "Edit a.py", kind="edit"),
+        says("Meanwhile"),
+        v1.ToolCallUpdate("2", status="failed", content=[v1.Content(v1.TextContent("no such line\n"))]),
+        v1.ToolCallUpdate("2", status="failed"),
+    )
+    assert shown.lines == [
+        "→ read     Look  a.py:3",
+        "  ✓ completed",
+        "→ edit     Edit a.py",
+        "Meanwhile",
+        "✗ edit     Edit a.py  failed",
+        "  no such line",
+    ]
+
+
+@pytest.mark.rule(193)
+def test_a_call_cut_off_by_a_cancel_is_neither_a_success_nor_a_failure() -> None:
+    shown = Shown().see(v1.ToolCall("1", "Wait"))
+    shown.state.cancel_turn()
+    shown.see(v1.ToolCallUpdate("1", status="failed"))
+    assert shown.lines == ["→ other    Wait", "  – cancelled"]
+
+
+def test_a_call_that_was_already_over_takes_one_line() -> None:
+    shown = Shown()
+    fold(shown.state, v1.ToolCall("1", "Look", kind="read"))
+    fold(shown.state, v1.ToolCallUpdate("1", status="completed"))
+    shown.progress.update(v1.ToolCall("1", "Look", kind="read"), shown.state)
+    shown.progress.update(v1.ToolCallUpdate("1", status="completed"), shown.state)
+    assert shown.lines == ["✓ read     Look"]
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        {"raw_output": {"exit_code": 7}},
+        {"raw_output": {"exitCode": 7}},
+        {"raw_output": {"contents": [{"type": "shell_exit", "exitCode": 7}]}},
+        {"meta": {"terminal_exit": {"terminal_id": "x", "exit_code": 7, "signal": None}}},
+    ],
+)
+def test_an_exit_code_an_agent_tells_of_is_believed_over_its_completed(ending: dict[str, Any]) -> None:
+    shown = Shown(colour=True).see(
+        v1.ToolCall("1", "make", kind="execute"), v1.ToolCallUpdate("1", status="completed", **ending)
+    )
+    assert "\x1b[31m✗ exit 7\x1b[0m" in shown.text or "\x1b[31mexit 7\x1b[0m" in shown.text
+    assert "✓" not in shown.text
+
+
+def test_an_exit_code_of_zero_or_none_is_no_failure() -> None:
+    for code in (0, None, True, "7"):
+        shown = Shown().see(
+            v1.ToolCall("1", "make", kind="execute", status="completed", raw_output={"exit_code": code})
+        )
+        assert shown.lines == ["✓ execute  make"]
+
+
+def test_output_of_a_command_the_agent_runs_itself_is_shown() -> None:
+    told = {"terminal_output_delta": {"terminal_id": "x", "data": "\x1b[31mred\x1b[0m\n\x1b[2J"}}
+    shown = Shown().see(v1.ToolCall("1", "make", kind="execute"), v1.ToolCallUpdate("1", meta=told))
+    assert shown.lines == ["→ execute  make", "│ red"]
+
+
+def test_a_long_change_is_cut_unless_everything_is_wanted() -> None:
+    call = v1.ToolCall(
+        "1", "Write", kind="edit", status="completed", content=[v1.Diff("/a", "".join(f"{n}\n" for n in range(100)))]
+    )
+    assert Shown().see(call).lines[-1] == "  … 62 more lines"
+    assert Shown(verbose=True).see(call).lines[-1] == "  +99"
+
+
+def test_only_the_first_line_of_a_thought_is_shown_unless_everything_is_wanted() -> None:
+    thought = (thinks("First"), thinks(" line\nsecond"), thinks("\nthird"), says("Answer"), thinks("More"), says("."))
+    assert Shown().see(*thought).lines == ["~ First line", "Answer", "~ More", "."]
+    assert Shown(verbose=True).see(*thought).lines == ["~ First line", "~ second", "~ third", "Answer", "~ More", "."]
+
+
+def test_messages_with_different_ids_are_kept_apart() -> None:
+    assert Shown().see(says("one ", "a"), says("more", "a"), says("two", "b")).lines == ["one more", "two"]
+
+
+def test_the_answer_can_be_left_to_stdout() -> None:
+    assert Shown(says_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
+
+
+@pytest.mark.parametrize(
+    ("action", "decided_by", "line"),
+    [
+        ("allow", "rule edit:src/** (flag)", "allowed edit: Edit app.py (rule edit:src/** (flag))"),
+        ("deny", "rule edit:** (project)", "denied edit: Edit app.py (rule edit:** (project))"),
+        ("cancelled", "nobody", "cancelled edit: Edit app.py (nobody)"),
+        ("allow", "person", None),
+    ],
+)
+def test_who_decided_is_told_unless_it_was_the_reader(action: Any, decided_by: str, line: str | None) -> None:
+    shown = Shown()
+    shown.progress.decision(Decision("s", "1", "Edit app.py", "edit", action, decided_by))
+    assert shown.lines == ([] if line is None else [line])
+
+
+def test_other_updates_take_a_line_each() -> None:
+    shown = Shown().see(
+        v1.CurrentModeUpdate("code"),
+        v1.CompactionUpdate("c", "failed", error="too long"),
+        v1.SubagentUpdate("child", title="Search", state=v1.RunningStateUpdate()),
+        v1.SubagentUpdate("child", state=v1.RunningStateUpdate()),
+        v1.SubagentUpdate("child", state=v1.IdleStateUpdate(stop_reason="end_turn")),
+        v1.PlanUpdate(v1.PlanFile("p", "file:///plan.md")),
+        v1.PlanUpdate(v1.PlanMarkdown("p", "# one\ntwo")),
+        v1.PlanUpdate(v1.PlanItems("p", [v1.PlanEntry("step", "high", "pending")])),
+    )
+    assert shown.lines == [
+        "mode: code",
+        "compaction of the context: failed: too long",
+        "subagent Search: running",
+        "subagent Search: end_turn",
+        "plan file:///plan.md",
+        "plan",
+        "  # one",
+        "  two",
+        "plan 0/1",
+        "  · step",
+    ]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
+def test_nothing_an_agent_sends_acts_on_the_terminal(attack: str, verbose: bool) -> None:
+    shown = Shown(verbose=verbose).see(
+        says(attack, attack),
+        thinks(attack),
+        v1.UserMessageChunk(v1.TextContent(attack)),
+        v1.ToolCall(
+            attack,
+            attack,
+            kind=attack,
+            locations=[v1.ToolCallLocation(attack)],
+            content=[
+                v1.Diff(attack, attack, old_text="x" + attack),
+                v1.Content(v1.TextContent(attack)),
+                v1.Content(v1.ImageContent(attack, attack)),
+                v1.Content(v1.ResourceLink(attack, attack)),
+                v1.Terminal(attack),
+            ],
+            meta={"terminal_exit": {"terminal_id": attack, "signal": attack}},
+        ),
+        v1.ToolCallUpdate(attack, status="completed"),
+        v1.ToolCall("2", attack, kind="execute", status="failed", content=[v1.Content(v1.TextContent(attack))]),
+        v1.Plan([v1.PlanEntry(attack, "high", attack)]),
+        v1.PlanUpdate(v1.PlanFile(attack, attack)),
+        v1.PlanUpdate(v1.PlanMarkdown(attack, attack)),
+        v1.PlanRemoved(attack),
+        v1.CurrentModeUpdate(attack),
+        v1.SessionInfoUpdate(title=attack),
+        v1.AvailableCommandsUpdate([v1.AvailableCommand(attack, attack)]),
+        v1.UsageUpdate(1, 2, cost=v1.Cost(1.0, attack)),
+        v1.Notice(attack, attack, description=attack),
+        v1.CompactionUpdate(attack, attack, error=attack),
+        v1.SubagentUpdate(attack, title=attack, state=Unknown(attack, {})),
+        Unknown(attack, {}),
+        says("\x1b"),
+        says("[31m]0;x\x07"),
+    )
+    shown.progress.terminal_output(attack, attack.encode(errors="replace"))
+    shown.progress.terminal_exit(attack, 1, attack)
+    shown.progress.decision(Decision("s", "1", attack, attack, "deny", attack))
+    shown.progress.note(attack)
+    shown.progress.end(attack, shown.state)
+    unsafe = acts(shown.text) - {"\t"}
+    # In running text marks that are merely invisible may stay: joined letters and emoji are made of them.
+    assert {
+        letter for letter in unsafe if letter not in "\u200b\u200d\u2060\ufeff\u00ad\u3164\u2800\uffa0\u115f"
+    } == set()
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"plain\n", ["plain"]),
+        (b"no end", ["no end"]),
+        (b"one\r\ntwo\r\r\n", ["one", "two"]),
+        (b" 10%\r 50%\r100%\n", ["100%"]),
+        (b"\x1b[32mok\x1b[0m\n", ["\x1b[32mok\x1b[0m\x1b[0m"]),
+        (b"\x1b[1;31mred\nstill\x1b[m not\n", ["\x1b[1;31mred\x1b[0m", "\x1b[1;31mstill\x1b[m not\x1b[0m"]),
+        (b"\x1b[2J\x1b[Ha\x1b[6n\x1b[?25l\x1b[1Ab\n", ["ab"]),
+        (b"\x1b]0;t\x07a\x1b]52;c;eA==\x1b\\b\x1b]8;;http://e/\x07c\n", ["abc"]),
+        (b"\x1bP1$r\x1b\\a\x1b_x\x1b\\b\x1bX\x1b\\c\x1b^\x1b\\\n", ["abc"]),
+        (b"\x1b]0;unfinished\n", []),
+        (b"\xc2\x9b31mx\xc2\x9d0;t\xc2\x9cy\n", ["\x1b[31mxy\x1b[0m"]),
+        (b"\x1b[>4;1mx\x1b[38:2:1:2:3my\n", ["x\x1b[38:2:1:2:3my\x1b[0m"]),
+        (b"a\x08\x00\x07b\x0ec\n", ["abc"]),
+        (b"\xff\xfe \xe2\x82\xac\n", ["\ufffd\ufffd €"]),
+        ("a\u202eb\u2066c\n".encode(), ["abc"]),
+        (b"tab\there\n", ["tab\there"]),
+        (b"\x1b(Bx\x1b=\x1bMy\n", ["xy"]),
+    ],
+)
+def test_of_a_commands_output_colours_may_stay_and_nothing_else_that_acts(data: bytes, lines: list[str]) -> None:
+    for step in (len(data), 1, 3):
+        output = OutputLines(True)
+        found = [line for at in range(0, len(data), step) for line in output.feed(data[at : at + step])]
+        assert [*found, *output.finish()] == lines, step
+
+
+def test_output_without_colour_has_none_and_a_line_without_end_is_shown_in_parts() -> None:
+    output = OutputLines(False)
+    assert output.feed(b"\x1b[31mred\x1b[0m\n") == ["red"]
+    parts = [*output.feed(b"x" * 3000), *output.feed(b"x" * 3000), *output.feed(b"x" * 3000), *output.finish()]
+    assert "".join(parts) == "x" * 9000
+    assert len(parts) > 1
+    assert output.feed(b"\x1b]0;" + b"y" * 100_000) == []
+    assert output.feed(b"\x07after\n") == ["after"]
+
+
+def test_a_flood_is_cut_and_its_last_lines_are_shown() -> None:
+    shown = Shown()
+    shown.progress.terminal_output("t", b"".join(b"%d\n" % n for n in range(10_000)))
+    shown.progress.terminal_exit("t", 2)
+    assert shown.lines[199:202] == ["│ 199", "│ … 9780 lines not shown", "│ 9980"]
+    assert shown.lines[-2:] == ["│ 9999", "│ exit 2"]
+    shown = Shown(verbose=True)
+    shown.progress.terminal_output("t", b"".join(b"%d\n" % n for n in range(10_000)))
+    assert len(shown.lines) == 10_000
+
+
+def test_commands_that_run_at_once_are_told_apart() -> None:
+    shown = Shown()
+    shown.progress.terminal_output("one", b"a\n")
+    shown.progress.terminal_output("two", b"b\n")
+    shown.progress.terminal_output("two", b"c\n")
+    shown.progress.terminal_output("one", b"d\n")
+    assert shown.lines == ["│ a", "│ terminal two:", "│ b", "│ c", "│ terminal one:", "│ d"]
+
+
+def test_a_stream_that_is_gone_is_left_alone() -> None:
+    shown = Shown()
+    shown.stream.close()
+    shown.see(says("hello"))
+    shown.progress.end("end_turn", shown.state)
+
+
+def test_what_comes_during_a_hold_is_kept_in_bounds() -> None:
+    shown = Shown()
+    shown.progress.hold()
+    for n in range(1000):
+        shown.progress.note(f"{n} {'x' * 1000}")
+    assert shown.text == ""
+    shown.progress.release()
+    assert shown.lines[0].startswith("… ")
+    assert shown.lines[-1].startswith("999 ")
+    assert len(shown.text) < 300_000
+
+
+@pytest.mark.skipif(not FILES, reason="no recordings beside the project")
+@pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
+@pytest.mark.parametrize("verbose", [False, True])
+def test_every_recording_of_a_real_agent_can_be_shown(path: Path, verbose: bool) -> None:
+    states: dict[str, SessionState] = {}
+    stream = io.StringIO()
+    progress = Progress(stream, False, verbose)
+    for message in messages(path):
+        params = message.get("params")
+        if not isinstance(params, dict) or not isinstance(params.get("sessionId"), str):
+            continue
+        state = states.setdefault(params["sessionId"], SessionState())
+        if message.get("method") == "session/update":
+            update = read(v1.SessionNotification, params).update
+            fold(state, update)
+            progress.update(update, state)
+        elif message.get("method") == "session/request_permission":
+            state.note_permission(read(v1.RequestPermissionRequest, params).tool_call)
+    for state in states.values():
+        progress.end("end_turn", state)
+    assert acts(stream.getvalue()) - {"\t"} == set()
+
+
+PROGRAM = """
+import sys
+from dragoman.cli.console import uses_colour
+from dragoman.cli.prompt.progress import Progress
+progress = Progress(sys.stderr, uses_colour(sys.stderr), False)
+progress.terminal_output("t", b"\\x1b[35mout\\x1b[0m\\n")
+progress.end("refusal")
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "is_terminal", "is_coloured"),
+    [({}, True, True), ({"NO_COLOR": "1"}, True, False), ({"TERM": "dumb"}, True, False), ({}, False, False)],
+)
+async def test_colour_is_for_terminals_unless_it_is_not_wanted(
+    environment: dict[str, str], is_terminal: bool, is_coloured: bool
+) -> None:
+    async with screen() as terminal:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM,
+            stderr=terminal.descriptor if is_terminal else asyncio.subprocess.PIPE,
+            env={"PATH": "/bin", "TERM": "xterm", "PYTHONIOENCODING": "utf-8", **environment},
+        )  # fmt: skip
+        _, piped = await child.communicate()
+        if is_terminal:
+            await terminal.until("refusal")
+        text = terminal.text if is_terminal else piped.decode()
+        assert ("\x1b[" in text) is is_coloured
+        assert "out" in text

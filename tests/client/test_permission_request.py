@@ -1,0 +1,235 @@
+"""What is read from the permission requests of real agents, and what is not believed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.client.permission_request import describe
+from dragoman.policy import Request, judge, parse_rule
+from dragoman.schema import decode, v1
+from dragoman.state import SessionState, fold
+
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "transcripts"
+RECORDINGS = sorted(Path(os.environ.get("DRAGOMAN_TRANSCRIPTS", BESIDE)).glob("*.jsonl"))
+ROOT = "/home/user/project"
+NOTE = f"{ROOT}/note.txt"
+
+
+def read(call: dict[str, Any], *announced: dict[str, Any]) -> Request:
+    """As the client would: updates first, then the request is noted, then described."""
+    state = SessionState()
+    state.begin_turn([v1.TextContent("go")])
+    call = {"toolCallId": "call_1", **call}
+    for update in announced:
+        text = json.dumps({"toolCallId": call["toolCallId"], "sessionUpdate": "tool_call_update", **update})
+        fold(state, decode(v1.SessionUpdate, text.encode()))
+    params = {"sessionId": "s", "toolCall": call, "options": []}
+    request = decode(v1.RequestPermissionRequest, json.dumps(params).encode())
+    state.note_permission(request.tool_call)
+    return describe(request, state, agent="a", root=ROOT, home="/home/user")
+
+
+def diff(path: str) -> dict[str, Any]:
+    return {"type": "diff", "path": path, "oldText": "alpha", "newText": "omega"}
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"type": "content", "content": {"type": "text", "text": text}}
+
+
+EDITS = {
+    "claude": {
+        "title": "Edit note.txt",
+        "kind": "edit",
+        "rawInput": {"file_path": NOTE, "old_string": "alpha", "new_string": "omega", "replace_all": False},
+        "content": [diff(NOTE)],
+        "locations": [{"path": NOTE}],
+    },
+    "copilot": {"title": "Edit file", "kind": "edit", "rawInput": {"fileName": NOTE, "diff": "--- a\n+++ b\n"}},
+    "gemini": {"title": "note.txt: alpha => omega", "kind": "edit", "content": [diff(NOTE)]},
+    "kimi, which names no kind": {"title": "StrReplaceFile: note.txt", "content": [diff(NOTE)]},
+    "kimi code, in words": {
+        "title": "Write",
+        "kind": "edit",
+        "content": [said(f"Requesting approval to Writing {NOTE}")],
+    },
+    "the TypeScript example": {"title": "Modifying", "kind": "edit", "rawInput": {"path": NOTE, "content": "{}"}},
+    "an editing tool with a command": {"kind": "edit", "rawInput": {"command": "str_replace", "path": NOTE}},
+    "a change called a read": {"kind": "read", "content": [diff(NOTE)]},
+    "a patch over files": {"kind": "edit", "rawInput": {"changes": {NOTE: {"type": "update"}}}},
+}
+
+
+@pytest.mark.parametrize("call", EDITS.values(), ids=EDITS.keys())
+def test_the_file_of_an_edit_is_read(call: dict[str, Any]) -> None:
+    found = read(call)
+    assert (found.kind, found.paths, found.command, found.shell) == ("edit", (NOTE,), None, None)
+
+
+LINE = "npm test -- --fast"
+COMMANDS = {
+    "claude": {"kind": "execute", "title": LINE, "rawInput": {"command": LINE, "description": "Run a command"}},
+    "codex": {"kind": "execute", "title": LINE, "rawInput": {"command": LINE, "cwd": ROOT}},
+    "codex by Zed": {"kind": "execute", "rawInput": {"command": ["/bin/bash", "-lc", LINE], "cwd": ROOT}},
+    "copilot": {"kind": "execute", "title": "Run a command", "rawInput": {"command": LINE, "commands": [LINE]}},
+    "only commands": {"kind": "execute", "rawInput": {"commands": [LINE]}},
+    "words": {"kind": "execute", "rawInput": {"command": "npm", "args": ["test", "--", "--fast"]}},
+    "gemini": {
+        "toolCallId": "run_shell_command__fc-9-1",
+        "kind": "execute",
+        "title": LINE,
+        "content": [said(f"[current working directory {ROOT}] (Run a command)")],
+    },
+    "kimi": {
+        "title": "Shell: npm te...",
+        "content": [said(f"Requesting approval to perform: Run command `{LINE}`")],
+    },
+    "a command called a read": {"kind": "read", "rawInput": {"command": LINE}},
+}
+
+
+@pytest.mark.parametrize("call", COMMANDS.values(), ids=COMMANDS.keys())
+def test_the_command_is_read_and_judged(call: dict[str, Any]) -> None:
+    found = read(call)
+    assert found.kind == "execute"
+    assert judge([parse_rule("execute:npm test *", "allow", "flag")], found).action == "allow"
+
+
+UNREADABLE = {
+    "a title is no command": {"kind": "execute", "title": LINE},
+    "a title of another tool is none": {"toolCallId": "my_run_shell_command__1", "kind": "execute", "title": LINE},
+    "two commands that differ": {"kind": "execute", "rawInput": {"command": LINE, "cmd": "id"}},
+    "a list with more than words": {"kind": "execute", "rawInput": {"command": ["npm", "test", 1]}},
+    "arguments that are no list": {"kind": "execute", "rawInput": {"command": "npm", "args": "test"}},
+    "an input that is no object": {"kind": "execute", "rawInput": LINE},
+    "words that are cut": {"kind": "execute", "content": [said("Requesting approval to Running: npm test …")]},
+    "several commands": {"kind": "execute", "rawInput": {"commands": [LINE, "id"]}},
+    "another folder": {"kind": "execute", "rawInput": {"command": LINE, "cwd": "/tmp"}},
+    "words beside other words": {
+        "kind": "execute",
+        "content": [said("hello"), said(f"Requesting approval to perform: Run command `{LINE}`")],
+    },
+    "words within other words": {
+        "kind": "execute",
+        "content": [said(f"ignore: Requesting approval to perform: Run command `{LINE}`")],
+    },
+    "words against an input": {
+        "kind": "execute",
+        "rawInput": {"command": "id"},
+        "content": [said(f"Requesting approval to perform: Run command `{LINE}`")],
+    },
+}
+
+
+@pytest.mark.parametrize("call", UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_what_cannot_be_read_for_certain_matches_no_words(call: dict[str, Any]) -> None:
+    rules = [parse_rule(f"execute:{LINE}", "allow", "flag"), parse_rule("execute:npm test *", "allow", "flag")]
+    assert judge(rules, read(call)).action == "ask"
+
+
+@pytest.mark.parametrize("call", [{"kind": "edit", "title": "Write"}, {"kind": "edit", "content": [said("x")]}])
+def test_an_edit_without_a_file_matches_no_path(call: dict[str, Any]) -> None:
+    assert judge([parse_rule("edit:**", "allow", "flag")], read(call)).action == "ask"
+
+
+def test_a_file_beside_the_one_in_sight_counts() -> None:
+    call = {"kind": "edit", "content": [diff(NOTE)], "locations": [{"path": "/home/user/.bashrc"}]}
+    assert read(call).paths == (NOTE, "/home/user/.bashrc")
+
+
+def test_what_earlier_updates_said_counts() -> None:
+    announced = {"kind": "execute", "title": "Run", "rawInput": {"command": LINE}}
+    found = read({"title": "Run it"}, announced)
+    assert (found.kind, found.title, found.shell) == ("execute", "Run it", LINE)
+
+
+def test_what_was_said_of_an_older_call_of_the_same_id_does_not() -> None:
+    state = SessionState()
+    state.begin_turn([v1.TextContent("one")])
+    fold(state, v1.ToolCall("call_1", "Run", kind="execute", status="completed", raw_input={"command": LINE}))
+    state.end_turn("end_turn", None)
+    state.begin_turn([v1.TextContent("two")])
+    request = v1.RequestPermissionRequest("s", v1.ToolCallPatch("call_1", kind="execute"), [])
+    state.note_permission(request.tool_call)
+    assert describe(request, state, agent="a", root=ROOT).shell is None
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ({"name": "mcp__github__get_issue", "kind": "other"}, ("github", "get_issue")),
+        ({"_meta": {"claudeCode": {"toolName": "mcp__a__b__c"}}}, ("a", "b__c")),
+        ({"rawInput": {"server": "github", "tool": "get", "arguments": {}}}, ("github", "get")),
+        ({"title": "mcp__github__get_issue"}, None),
+        ({"rawInput": {"server": "github", "tool": "get", "command": "id"}}, None),
+    ],
+)
+def test_mcp_tools_are_known_by_their_names(call: dict[str, Any], expected: tuple[str, str] | None) -> None:
+    assert read(call).mcp == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("https://example.org/a?b#c", "example.org"),
+        ("example.org/a", "example.org"),
+        ("https://example.org@evil.org/", "evil.org"),
+        ("https://EVIL.org:8080/", "evil.org"),
+        ("https://evil.org\\@example.org/", None),
+        ("https://evil.org /example.org", None),
+        ("https://[::1]/", "::1"),
+        ("https://[::1/", None),
+        ("https:///x", None),
+        (7, None),
+    ],
+)
+def test_the_host_of_an_address_is_the_one_it_leads_to(url: object, expected: str | None) -> None:
+    assert read({"kind": "fetch", "rawInput": {"url": url}}).host == expected
+
+
+# What no recorded agent says in a form that can be read; everything else must be read.
+SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other")}
+
+
+def requests_of(recording: Path) -> list[Request]:
+    """Every permission request of a recording, described with the state that was folded until then."""
+    states: dict[str, SessionState] = {}
+    found = []
+    for text in recording.read_text().splitlines():
+        message = json.loads(text).get("msg")
+        if not isinstance(message, dict) or not isinstance(message.get("params"), dict):
+            continue
+        params = json.dumps(message["params"]).encode()
+        state = states.setdefault(str(message["params"].get("sessionId")), SessionState())
+        match message.get("method"):
+            case "session/prompt":
+                if state.is_running:
+                    state.end_turn(None, None)
+                state.begin_turn([v1.TextContent("go")])
+            case "session/update":
+                fold(state, decode(v1.SessionNotification, params).update)
+            case "session/request_permission":
+                request = decode(v1.RequestPermissionRequest, params)
+                state.note_permission(request.tool_call)
+                found.append(describe(request, state, agent=recording.stem, root=ROOT, home="/home/user"))
+    return found
+
+
+@pytest.mark.skipif(not RECORDINGS, reason="the recordings of real agents are not beside this project")
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
+def test_every_recorded_request_is_read(recording: Path) -> None:
+    for found in requests_of(recording):
+        assert found.title
+        if (recording.stem, found.kind) in SILENT:
+            continue
+        assert found.kind in ("edit", "read", "execute"), found
+        if found.kind == "execute":
+            assert found.command or found.shell, found
+        else:
+            assert found.paths, found
+            assert all(path.startswith("/home/user/project/") for path in found.paths), found

@@ -1,0 +1,335 @@
+"""What a client hears of the agent's stream: every row of the mapping, valid against the schema."""
+
+from typing import Any
+
+import pytest
+
+from dragoman.builtin.seam import KINDS, RENAMES, kind_of, to_core, to_wire
+from dragoman.builtin.tools.tool import FileDiff, Place, Preview
+from dragoman.builtin.updates import LIMITS, Projector, stop_reason_of
+from dragoman.schema import Unknown, v1
+from dragoman.uistream import chunks as c
+from dragoman.uistream.content import blocks_of, parts_of
+from dragoman.uistream.fold import Reducer
+from dragoman.uistream.messages import Message, TextPart
+from dragoman.uistream.unfold import replay
+from tests.builtin.streams import FILES, STREAMS, on_wire, project, stream
+
+needs_streams = pytest.mark.skipif(not FILES, reason=f"no recorded streams in {STREAMS}")
+
+# How the turn of each recording ends: a stop reason, or the error its prompt is answered with.
+ENDS = {
+    "abort": "cancelled",
+    "error": "upstream 529",
+    "error_before_start": "",
+    "finish_content-filter": "refusal",
+    "finish_length": "max_tokens",
+}
+
+
+class Painter:
+    """A tool with a preview, as far as the projector is concerned."""
+
+    name, kind = "write", "edit"
+
+    def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
+        if "path" not in arguments:
+            return Preview("Write a file")
+        path = f"{cwd}/{arguments['path']}"
+        diffs = (FileDiff(path, None, arguments["text"]),) if "text" in arguments else ()
+        return Preview(f"Write {arguments['path']}", (Place(path),), diffs)
+
+
+def statuses(updates: list[dict[str, Any]], call: str) -> list[str]:
+    return [update["status"] for update in updates if update.get("toolCallId") == call and "status" in update]
+
+
+@needs_streams
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_recorded_stream_projects_to_valid_updates_and_the_right_end(path) -> None:  # type: ignore[no-untyped-def]
+    name = path.stem.removeprefix("aisdk_")
+    projector = Projector()
+    updates = on_wire(project(stream(name), projector))
+    kind = name.split("_", 1)[1]
+    if kind in ("error", "error_before_start"):
+        assert projector.stop_reason is None
+        assert projector.error
+    else:
+        assert projector.error is None
+        assert projector.stop_reason == ENDS.get(kind, "end_turn")
+    open_calls = {update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"}
+    waiting = {"approval_request", "v7_toolapproval_user"}
+    for call in open_calls if kind not in waiting else ():
+        assert statuses(updates, call)[-1] in ("completed", "failed")
+
+
+@needs_streams
+def test_text_and_thought_of_a_recording_arrive_whole_and_in_order() -> None:
+    updates = on_wire(project(stream("v6_text_reasoning")))
+    kinds = [update["sessionUpdate"] for update in updates]
+    assert set(kinds) == {"agent_message_chunk", "agent_thought_chunk"}
+    assert kinds.index("agent_thought_chunk") < kinds.index("agent_message_chunk")
+
+
+def test_each_passage_is_a_message_of_its_own_and_a_replay_gives_the_same_ids() -> None:
+    chunks: list[c.Chunk] = [
+        c.Start("msg_1"),
+        c.StartStep(),
+        c.ReasoningStart("r"),
+        c.ReasoningDelta("r", "hm"),
+        c.ReasoningEnd("r"),
+        c.TextStart("t"),
+        c.TextDelta("t", "a"),
+        c.TextDelta("t", "b"),
+        c.TextEnd("t"),
+        c.ToolInputAvailable("x", "read", {}),
+        c.ToolOutputAvailable("x", {"text": "ok"}),
+        c.FinishStep(),
+        c.StartStep(),
+        c.TextStart("t"),
+        c.TextDelta("t", "c"),
+        c.TextEnd("t"),
+    ]
+    live = [u["messageId"] for u in on_wire(project(chunks)) if "messageId" in u]
+    assert live == ["msg_1.1", "msg_1.2", "msg_1.2", "msg_1.3"]
+    reducer = Reducer(Message("", "assistant", []))
+    for chunk in chunks:
+        reducer.feed(chunk)
+    replayed = [u["messageId"] for u in on_wire(project(replay(reducer.message))) if "messageId" in u]
+    assert replayed == ["msg_1.1", "msg_1.2", "msg_1.3"]
+
+
+def test_streaming_arguments_show_title_place_and_diff_at_most_ten_times_a_second() -> None:
+    now = 0.0
+    projector = Projector({"write": Painter()}, cwd="/w", clock=lambda: now)  # type: ignore[dict-item]
+    updates = list(projector.project(c.ToolInputStart("x", "write")))
+    for piece in ('{"pa', 'th":"a.py","te', 'xt":"one', "\\ntwo", '"}'):
+        now += 0.06
+        updates += projector.project(c.ToolInputDelta("x", piece))
+    updates += projector.project(c.ToolInputAvailable("x", "write", {"path": "a.py", "text": "one\ntwo"}))
+    wire = on_wire(updates)
+    assert wire[0]["sessionUpdate"] == "tool_call"
+    assert (wire[0]["title"], wire[0]["kind"], wire[0]["status"]) == ("Write a file", "edit", "pending")
+    assert wire[1]["title"] == "Write a.py"
+    assert wire[1]["locations"] == [{"path": "/w/a.py"}]
+    assert wire[2]["content"] == [{"type": "diff", "path": "/w/a.py", "newText": "one\ntwo", "oldText": None}]
+    assert wire[-1]["status"] == "in_progress"
+    assert wire[-1]["rawInput"] == {"path": "a.py", "text": "one\ntwo"}
+    assert len(wire) == 4
+
+
+def test_a_call_that_waits_for_leave_is_pending_until_it_was_given() -> None:
+    for starts_on_input in (True, False):
+        updates = on_wire(
+            project(
+                [
+                    c.ToolInputAvailable("x", "bash", {"command": "ls"}),
+                    c.ToolApprovalRequest("q", "x"),
+                    c.ToolApprovalResponse("q", True),
+                    c.ToolOutputAvailable("x", {"text": "done"}),
+                ],
+                Projector(starts_on_input=starts_on_input),
+            )
+        )
+        expected = ["pending", "in_progress", "completed"]
+        assert statuses(updates, "x") == (["pending", "in_progress", *expected] if starts_on_input else expected)
+
+
+def test_the_loop_says_when_a_call_that_needs_no_leave_starts() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "read", {}),
+        c.Data("tool-start", {"tool_call_id": "x"}, transient=True),
+        c.ToolOutputAvailable("x", {"text": "done"}),
+    ]
+    updates = on_wire(project(chunks, Projector(starts_on_input=False)))
+    assert statuses(updates, "x") == ["pending", "in_progress", "completed"]
+
+
+def test_a_refused_call_fails_and_is_never_started() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {}),
+        c.ToolApprovalRequest("q", "x"),
+        c.ToolApprovalResponse("q", False),
+        c.ToolOutputDenied("x"),
+    ]
+    assert statuses(on_wire(project(chunks, Projector(starts_on_input=False))), "x") == ["pending", "failed"]
+
+
+def test_the_last_value_of_a_generator_is_shown_once() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {}),
+        c.ToolOutputAvailable("x", {"text": "a"}, True),
+        c.ToolOutputAvailable("x", {"text": "ab"}, True),
+        c.ToolOutputAvailable("x", {"text": "ab"}),
+    ]
+    contents = [update["content"][0]["content"]["text"] for update in on_wire(project(chunks)) if "content" in update]
+    assert contents == ["a", "ab"]
+
+
+def test_invalid_input_told_twice_fails_once() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputStart("x", "read"),
+        c.ToolInputError("x", "read", {"nope": 1}, "no such argument"),
+        c.ToolOutputError("x", "no such argument"),
+    ]
+    assert statuses(on_wire(project(chunks)), "x") == ["pending", "failed"]
+
+
+def test_an_abort_fails_what_is_open_and_ends_the_turn_as_cancelled() -> None:
+    projector = Projector()
+    updates = on_wire(project([c.ToolInputAvailable("x", "bash", {}), c.Abort("stop")], projector))
+    assert statuses(updates, "x")[-1] == "failed"
+    assert projector.stop_reason == "cancelled"
+
+
+def test_a_command_that_failed_is_shown_as_failed() -> None:
+    output = {"text": "boom", "is_error": True, "exit_code": 7}
+    updates = on_wire(project([c.ToolInputAvailable("x", "bash", {}), c.ToolOutputAvailable("x", output)]))
+    assert updates[-1]["status"] == "failed"
+    assert updates[-1]["rawOutput"] == {"text": "boom", "isError": True, "exitCode": 7}
+
+
+def test_output_shows_diffs_terminals_images_and_resources_and_else_the_text() -> None:
+    output = {
+        "text": "for the model",
+        "diffs": [{"path": "/a", "old": "x", "new": "y"}],
+        "terminal": "term_1",
+        "images": [{"data": "AAAA", "media_type": "image/png"}],
+        "resources": [{"uri": "mcp://a", "text": "t"}, {"uri": "mcp://b", "blob": "AAAA", "media_type": "x/y"}],
+        "places": [{"path": "/a", "line": 3}],
+    }
+    update = on_wire(project([c.ToolInputAvailable("x", "edit", {}), c.ToolOutputAvailable("x", output)]))[-1]
+    assert [item["type"] for item in update["content"]] == ["diff", "terminal", "content", "content", "content"]
+    assert update["locations"] == [{"path": "/a", "line": 3}]
+    for foreign, shown in ((None, None), ("plain", "plain"), ({"a": 1}, '{\n  "a": 1\n}'), ([1], "[\n  1\n]")):
+        update = on_wire(project([c.ToolInputAvailable("x", "other", {}), c.ToolOutputAvailable("x", foreign)]))[-1]
+        assert (update["content"][0]["content"]["text"] if "content" in update else None) == shown
+
+
+def test_files_and_sources_become_blocks_a_client_can_show() -> None:
+    chunks: list[c.Chunk] = [
+        c.File("data:image/png;base64,AAAA", "image/png"),
+        c.File("data:audio/wav;base64,AAAA", "audio/wav"),
+        c.File("data:application/pdf;base64,AAAA", "application/pdf"),
+        c.File("https://example.com/a.png", "image/png"),
+        c.SourceUrl("s", "https://example.com/x", "Example"),
+        c.SourceDocument("d", "application/pdf", "Spec", "spec.pdf"),
+        c.ReasoningFile("data:image/png;base64,AAAA", "image/png"),
+    ]
+    updates = on_wire(project(chunks))
+    assert [update["content"]["type"] for update in updates] == [
+        "image",
+        "audio",
+        "resource",
+        "resource_link",
+        "resource_link",
+        "text",
+        "image",
+    ]
+    assert updates[-1]["sessionUpdate"] == "agent_thought_chunk"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("plan", {"entries": [{"content": "a"}]}, "plan"),
+        ("usage", {"used": 10, "size": 100, "cost_usd": 0.5}, "usage_update"),
+        ("usage", {"used": 10, "size": None}, None),
+        ("title", {"title": "Fix it"}, "session_info_update"),
+        ("mode", {"mode_id": "plan"}, "current_mode_update"),
+        ("commands", {"commands": [{"name": "help", "description": "d", "hint": "h"}]}, "available_commands_update"),
+        ("notice", {"title": "Look", "severity": "warning"}, "notice"),
+        ("plan", "not a plan", None),
+        ("weather", {"sunny": True}, None),
+    ],
+)
+def test_data_beside_the_text_becomes_the_update_of_its_kind(name: str, data: Any, expected: str | None) -> None:
+    updates = project([c.Data(name, data)])
+    names = [update["sessionUpdate"] for update in (on_wire(updates) if name != "notice" else [])]
+    if name == "notice":
+        assert isinstance(updates[0], v1.Notice)
+    else:
+        assert names == ([] if expected is None else [expected])
+
+
+def test_words_that_steer_are_shown_as_the_users() -> None:
+    (update,) = on_wire(project([c.SteeringMessage("u", [{"type": "text", "text": "use tabs"}, {"type": "x"}])]))
+    assert (update["sessionUpdate"], update["content"]["text"]) == ("user_message_chunk", "use tabs")
+
+
+def test_a_reset_step_fails_open_calls_and_says_so() -> None:
+    updates = on_wire(project([c.ToolInputAvailable("x", "read", {}), c.ResetStep()]))
+    assert statuses(updates, "x")[-1] == "failed"
+    assert "void" in updates[-1]["content"]["text"]
+
+
+@pytest.mark.parametrize("limit", sorted(LIMITS))
+def test_a_limit_ends_the_turn_with_its_own_stop_reason(limit: str) -> None:
+    projector = Projector()
+    project([c.Data("limit", {"limit": limit}), c.Finish("tool-calls")], projector)
+    assert projector.stop_reason == {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}[limit]
+
+
+def test_every_finish_reason_has_its_stop_reason() -> None:
+    table = {
+        "stop": "end_turn",
+        "tool-calls": "end_turn",
+        "other": "end_turn",
+        "length": "max_tokens",
+        "content-filter": "refusal",
+        "error": None,
+        "interrupted": "end_turn",
+    }
+    assert {reason: stop_reason_of(reason) for reason in table} == table
+
+
+def test_what_the_client_knows_of_a_call_goes_into_the_permission_request() -> None:
+    projector = Projector({"write": Painter()}, cwd="/w", starts_on_input=False)  # type: ignore[dict-item]
+    project([c.ToolInputAvailable("x", "write", {"path": "a", "text": "t"})], projector)
+    patch = projector.calls.patch("x")
+    assert (patch.tool_call_id, patch.title, patch.kind, patch.status) == ("x", "Write a", "edit", "pending")
+    assert patch.content == [v1.Diff("/w/a", "t", None)]
+
+
+def test_the_users_message_is_repeated_block_by_block() -> None:
+    blocks: list[v1.ContentBlock] = [
+        v1.TextContent("look at"),
+        v1.ImageContent("AAAA", "image/png"),
+        v1.AudioContent("AAAA", "audio/wav"),
+        v1.ResourceLink("a.py", "file:///a.py", title="A", mime_type="text/x-python"),
+        v1.EmbeddedResource(v1.TextResourceContents("body", "file:///b", "text/plain")),
+        v1.EmbeddedResource(v1.BlobResourceContents("AAAA", "file:///c")),
+    ]
+    parts = parts_of([*blocks, Unknown("hologram", {"type": "hologram"})])
+    assert blocks_of(parts) == blocks
+    updates = on_wire(Projector().user_message(Message("u1", "user", parts)))
+    assert [update["messageId"] for update in updates] == ["u1"] * 6
+    assert isinstance(parts[0], TextPart)
+
+
+def test_the_kind_table_names_the_thirteen_tools_and_strangers_are_other() -> None:
+    assert KINDS == {
+        "read": "read",
+        "write": "edit",
+        "edit": "edit",
+        "glob": "search",
+        "grep": "search",
+        "bash": "execute",
+        "todo": "other",
+        "task": "other",
+        "question": "other",
+        "web_search": "fetch",
+        "web_fetch": "fetch",
+        "skill": "think",
+        "tool_search": "search",
+    }
+    assert kind_of("github_create_issue") == "other"
+    assert set(KINDS.values()) <= v1.KNOWN_VALUES["ToolKind"]
+
+
+def test_names_are_renamed_at_the_seam_both_ways_and_at_every_depth() -> None:
+    assert len(set(RENAMES.values())) == len(RENAMES)
+    inside = {"session_id": "s", "list": [{"exit_code": 1, "own name": {"error_text": "x"}}]}
+    wire = {"sessionId": "s", "list": [{"exitCode": 1, "own name": {"errorText": "x"}}]}
+    assert to_wire(inside) == wire
+    assert to_core(wire) == inside
