@@ -13,7 +13,7 @@ from dragoman.builtin.loop import TurnWork
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import LeaveOption, ToolPermissions
+from dragoman.builtin.permission import Option, ToolPermissions
 from dragoman.builtin.session import Host, Turn, TurnEnd
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
 from dragoman.policy import Request, Rule
@@ -69,7 +69,7 @@ class Stage:
         self.mode = MODES["ask"]
         self.can_ask = True
         self.limits = Limits(cleanup_seconds=2.0)
-        self.answers: Callable[[Sequence[LeaveOption]], Any] = lambda options: None
+        self.answers: Callable[[Sequence[Option]], Any] = lambda options: None
         self.remembered: list[tuple[str, str, str]] = []
         self.seen: list[c.Chunk] = []
         self.slept: list[float] = []
@@ -93,11 +93,11 @@ class Stage:
                 await self.saw.wait()
 
     async def work(self, turn: Turn) -> TurnWork:
-        watchdog = ToolPermissions(
+        permissions = ToolPermissions(
             lambda: self.rules, lambda: self.mode, ("/w",), remember=self._remember, can_ask=self.can_ask
         )
 
-        async def ask(tool_call_id: str, options: Sequence[LeaveOption]) -> str | None:
+        async def ask(tool_call_id: str, options: Sequence[Option]) -> str | None:
             await turn.settle()
             answer = self.answers(options)
             if asyncio.iscoroutine(answer):
@@ -110,8 +110,8 @@ class Stage:
             self.host.history,
             self.model,
             self.tools,
-            watchdog,
-            None,  # type: ignore[arg-type]  # tools made for tests have no hands
+            permissions,
+            None,  # type: ignore[arg-type]  # tools made for tests have no access
             turn.emit,
             ask,
             "/w",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import LeaveOption, describe_rule, leave_options, session_rules
+from dragoman.builtin.permission import Option, describe_rule, options_for, session_rules
 from dragoman.policy import Request, judge, parse_rule
 from dragoman.uistream import chunks as c
 from tests.builtin.fixtures import Prop, staged
@@ -20,10 +20,10 @@ def request(kind: str, **members: Any) -> Request:
     return Request("dragoman", kind, root=ROOT, home=HOME, **members)
 
 
-def noting(asked: list[object], answer: str) -> Callable[[Sequence[LeaveOption]], str]:
+def noting(asked: list[object], answer: str) -> Callable[[Sequence[Option]], str]:
     """Gives the same answer to every question and keeps the questions."""
 
-    def choose(options: Sequence[LeaveOption]) -> str:
+    def choose(options: Sequence[Option]) -> str:
         asked.append(options)
         return answer
 
@@ -80,7 +80,7 @@ def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
 
 
 def test_the_buttons_name_what_always_would_cover() -> None:
-    options = leave_options([request("execute", shell="npm test --watch")])
+    options = options_for([request("execute", shell="npm test --watch")])
     assert [option.kind for option in options] == [
         "allow_once",
         "allow_always",
@@ -95,14 +95,14 @@ def test_the_buttons_name_what_always_would_cover() -> None:
 
 @pytest.mark.parametrize("line", ["npm test; id", "npm test $(id)", "npm test > ~/.bashrc", "sudo npm test"])
 def test_a_line_that_cannot_be_held_to_its_words_is_never_offered_for_always(line: str) -> None:
-    options = leave_options([request("execute", shell=line)])
+    options = options_for([request("execute", shell=line)])
     assert all("with any arguments" not in option.label for option in options)
     rules = [parse_rule(option.rule, "allow", "project") for option in options if option.rule and "allow" in option.id]
     assert judge(rules, request("execute", shell="npm test && id")).action == "ask"
 
 
 def test_several_things_at_once_can_only_be_allowed_once() -> None:
-    options = leave_options([REQUESTS["run"], REQUESTS["fetch"]])
+    options = options_for([REQUESTS["run"], REQUESTS["fetch"]])
     assert [option.kind for option in options] == ["allow_once", "reject_once"]
 
 
@@ -187,7 +187,7 @@ async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
         open_questions, most = 0, 0
 
-        async def answer(options: Sequence[LeaveOption]) -> str:
+        async def answer(options: Sequence[Option]) -> str:
             nonlocal open_questions, most
             open_questions += 1
             most = max(most, open_questions)

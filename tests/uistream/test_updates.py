@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.seam import KINDS, RENAMES, kind_of, to_core, to_wire
-from dragoman.builtin.tools.tool import FileDiff, Place, Preview
+from dragoman.builtin.tools.tool import FileDiff, Location, Preview
 from dragoman.builtin.updates import LIMITS, Projector, stop_reason_of
 from dragoman.schema import Unknown, v1
 from dragoman.uistream import chunks as c
@@ -37,7 +37,7 @@ class Painter:
             return Preview("Write a file")
         path = f"{cwd}/{arguments['path']}"
         diffs = (FileDiff(path, None, arguments["text"]),) if "text" in arguments else ()
-        return Preview(f"Write {arguments['path']}", (Place(path),), diffs)
+        return Preview(f"Write {arguments['path']}", (Location(path),), diffs)
 
 
 def statuses(updates: list[dict[str, Any]], call: str) -> list[str]:
@@ -196,7 +196,7 @@ def test_output_shows_diffs_terminals_images_and_resources_and_else_the_text() -
         "terminal": "term_1",
         "images": [{"data": "AAAA", "media_type": "image/png"}],
         "resources": [{"uri": "mcp://a", "text": "t"}, {"uri": "mcp://b", "blob": "AAAA", "media_type": "x/y"}],
-        "places": [{"path": "/a", "line": 3}],
+        "locations": [{"path": "/a", "line": 3}],
     }
     update = on_wire(project([c.ToolInputAvailable("x", "edit", {}), c.ToolOutputAvailable("x", output)]))[-1]
     assert [item["type"] for item in update["content"]] == ["diff", "terminal", "content", "content", "content"]

@@ -1,8 +1,8 @@
-"""The loop: ask the model, do what it wants, tell it what came of it, until it has nothing more to do.
+"""The model loop: send the conversation to the model, run the tool calls it makes, and repeat until it makes none.
 
-Owns one turn from `start` to `finish`: steps, retries, limits, tools side by side, leave before each. Everything it
-does is a chunk given to `emit`. Does not know who listens, where chunks are kept, or how a turn is cancelled: its task
-is, and then it just ends.
+Owns one turn from `start` to `finish`: steps, retries, limits, parallel tool calls and the permission check before
+each. Everything it does is a chunk passed to `emit`. Does not know which clients are attached, where chunks are stored,
+or how a turn is cancelled: its task is cancelled, and the loop ends there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.permission import LeaveOption, ToolPermissions
+    from dragoman.builtin.permission import Option, ToolPermissions
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
 
@@ -59,10 +59,10 @@ class TurnWork(Struct):
     history: Sequence[Message]
     model: Model
     tools: Mapping[str, Tool]
-    watchdog: ToolPermissions
-    hands: ToolAccess
+    permissions: ToolPermissions
+    access: ToolAccess
     emit: Callable[[c.Chunk], Awaitable[None]]
-    ask: Callable[[str, Sequence[LeaveOption]], Awaitable[str | None]]
+    ask: Callable[[str, Sequence[Option]], Awaitable[str | None]]
     """Puts a call's options to a person; None when there is no answer."""
     cwd: str
     roots: tuple[str, ...]
@@ -89,12 +89,12 @@ class CallContext:
         self.tool_call_id = tool_call_id
         self.cwd = work.cwd
         self.roots = work.roots
-        self.hands = work.hands
+        self.access = work.access
         self.overflow_dir = work.overflow_dir
         self.memory = work.memory
         self.trace = work.trace
         self._emit = work.emit
-        self._watchdog = work.watchdog
+        self._permissions = work.permissions
 
     async def progress(self, output: ToolOutput) -> None:
         await self._emit(c.ToolOutputAvailable(self.tool_call_id, msgspec.to_builtins(output), preliminary=True))
@@ -103,7 +103,7 @@ class CallContext:
         await self._emit(c.Data(name, data, UNSET if id is None else id))
 
     def verdict(self, request: Request) -> Verdict:
-        return self._watchdog.verdict(request)
+        return self._permissions.verdict(request)
 
 
 class Loop:
@@ -266,15 +266,16 @@ class Loop:
     # Tools
 
     async def _call(self, call: c.ToolInputAvailable) -> None:
-        """One tool call: leave, work, outcome. Whatever a tool raises is an outcome the model reads."""
+        """One tool call: permission, work, outcome. Whatever a tool raises is an outcome the model reads."""
         work = self._work
         tool = work.tools[call.tool_name]
         arguments = msgspec.convert(call.input, tool.arguments, strict=False)
         context = CallContext(work, call.tool_call_id)
         try:
-            leave = await work.watchdog.judge(tool, arguments, context, lambda options: self._ask(call, options))
-            if not leave.is_given:
-                return await self._refuse(call, leave.reason, was_asked=leave.was_asked)
+            requests = tool.requests(arguments, context)
+            decision = await work.permissions.decide(requests, lambda options: self._ask(call, options))
+            if not decision.is_allowed:
+                return await self._refuse(call, decision.reason, was_asked=decision.was_asked)
             await work.emit(c.Data("tool-start", {"tool_call_id": call.tool_call_id}, transient=True))
             if tool.kind in ("edit", "delete", "move"):
                 async with self._edits:
@@ -292,7 +293,7 @@ class Loop:
             await work.emit(c.ToolOutputAvailable(call.tool_call_id, msgspec.to_builtins(output)))
         return None
 
-    async def _ask(self, call: c.ToolInputAvailable, options: Sequence[LeaveOption]) -> str | None:
+    async def _ask(self, call: c.ToolInputAvailable, options: Sequence[Option]) -> str | None:
         """The question and its answer are on record, whatever becomes of the tool."""
         approval_id = f"ask_{call.tool_call_id}"
         await self._work.emit(c.ToolApprovalRequest(approval_id, call.tool_call_id))

@@ -1,13 +1,13 @@
-"""Stands in front of every tool: allowed, denied, or a person is asked.
+"""Decides whether a tool call may run: by rule, by mode, or by asking the user.
 
-Owns the way from a tool's requests to leave or none, the four answers a person can give and what "always" then
-means. The rules themselves are judged by `policy`; who is asked, and how, is not known here.
+Owns the decision, the four answers a user can give and what "always" then means. The rules themselves are judged by
+`policy`; which client is asked, and how, is not known here.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
-    from dragoman.builtin.tools.tool import Tool, ToolContext
     from dragoman.policy import Request
 
-    AskPerson = Callable[[Sequence["LeaveOption"]], Awaitable[str | None]]
+    AskUser = Callable[[Sequence["Option"]], Awaitable[str | None]]
 
 OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 RememberScope = Literal["session", "project"]
 
 
-class LeaveOption(Struct, frozen=True):
+class Option(Struct, frozen=True):
     """One answer. `rule` is what an "always" would write, `scope` for how long."""
 
     id: str
@@ -36,16 +35,16 @@ class LeaveOption(Struct, frozen=True):
     scope: RememberScope | None = None
 
 
-class Leave(Struct, frozen=True):
+class Decision(Struct, frozen=True):
     """Whether a tool may run; `reason` is for the model and the record."""
 
-    is_given: bool
+    is_allowed: bool
     reason: str
     was_asked: bool = False
 
 
 class ToolPermissions:
-    """The leave of one session. `remember` keeps an "always" for the session or the project."""
+    """Permission decisions for the tool calls of one turn. `remember` stores what an "always" means."""
 
     def __init__(
         self,
@@ -64,33 +63,37 @@ class ToolPermissions:
         # Side by side, two tools would put two questions on the screen; and the answer to the first may be "always".
         self._one_question = asyncio.Lock()
 
-    async def judge(self, tool: Tool, arguments: Any, context: ToolContext, ask: AskPerson) -> Leave:
-        """Leave for one call. A tool that asks for several things needs all of them."""
-        requests = tool.requests(arguments, context)
-        leave = self._without_asking(requests)
-        if leave is not None:
-            return leave
+    async def decide(self, requests: Sequence[Request], ask: AskUser) -> Decision:
+        """Decide one tool call. A call that needs several permissions needs all of them.
+
+        Args:
+            requests: everything the call needs permission for; nothing needs none.
+            ask: shows the options to the user and returns the id of the chosen one, None without an answer.
+        """
+        decision = self._without_asking(requests)
+        if decision is not None:
+            return decision
         if not self._can_ask:
-            return Leave(False, f"{self._to_ask(requests)[1].why}, and nobody can be asked")
+            return Decision(False, f"{self._to_ask(requests)[1].why}, and nobody can be asked")
         async with self._one_question:
-            leave = self._without_asking(requests)  # the last answer may have settled this too
-            if leave is not None:
-                return leave
+            decision = self._without_asking(requests)  # the last answer may have settled this too
+            if decision is not None:
+                return decision
             return await self._with_asking(requests, ask)
 
     def verdict(self, request: Request) -> Verdict:
-        """What rules and mode say about something that a tool comes upon while it works. Nobody is asked."""
+        """What rules and mode say about something a tool finds while it works. The user is not asked."""
         return self._verdict(request, self._mode())
 
-    def _without_asking(self, requests: Sequence[Request]) -> Leave | None:
-        """The leave, if rules and mode alone decide it."""
+    def _without_asking(self, requests: Sequence[Request]) -> Decision | None:
+        """The decision, if rules and mode alone make it."""
         mode = self._mode()
         verdicts = [self._verdict(request, mode) for request in requests]
         for verdict in verdicts:
             if verdict.action == "deny":
-                return Leave(False, verdict.why)
+                return Decision(False, verdict.why)
         if all(verdict.action == "allow" for verdict in verdicts):
-            return Leave(True, "; ".join(verdict.why for verdict in verdicts) or "it needs no leave")
+            return Decision(True, "; ".join(verdict.why for verdict in verdicts) or "it needs no permission")
         return None
 
     def _verdict(self, request: Request, mode: Mode) -> Verdict:
@@ -106,33 +109,31 @@ class ToolPermissions:
         ]
         return [request for request, _ in asked], asked[0][1]
 
-    async def _with_asking(self, requests: Sequence[Request], ask: AskPerson) -> Leave:
+    async def _with_asking(self, requests: Sequence[Request], ask: AskUser) -> Decision:
         asked, verdict = self._to_ask(requests)
-        options = leave_options(asked)
+        options = options_for(asked)
         chosen_id = await ask(options)
         chosen = next((option for option in options if option.id == chosen_id), None)
         if chosen is None:
-            return Leave(False, "the user did not answer", was_asked=True)
+            return Decision(False, "the user did not answer", was_asked=True)
         is_yes = chosen.kind.startswith("allow")
         if chosen.rule is not None and chosen.scope is not None:
             await self._remember(chosen.rule, "allow" if is_yes else "deny", chosen.scope)
-        return Leave(is_yes, f"{'allowed' if is_yes else 'refused'} by the user ({verdict.why})", was_asked=True)
+        return Decision(is_yes, f"{'allowed' if is_yes else 'refused'} by the user ({verdict.why})", was_asked=True)
 
 
-def leave_options(requests: Sequence[Request]) -> tuple[LeaveOption, ...]:
+def options_for(requests: Sequence[Request]) -> tuple[Option, ...]:
     """What a person can answer: once, or always where one rule can say what that would mean."""
     texts = proposals(requests[0]) if len(requests) == 1 else ()
-    options = [LeaveOption("allow-once", "Allow once", "allow_once")]
+    options = [Option("allow-once", "Allow once", "allow_once")]
     for number, text in enumerate(texts[:2]):
         options.append(
-            LeaveOption(
-                f"allow-always-{number + 1}", f"Always allow {describe_rule(text)}", "allow_always", text, "project"
-            )
+            Option(f"allow-always-{number + 1}", f"Always allow {describe_rule(text)}", "allow_always", text, "project")
         )
-    options.append(LeaveOption("reject-once", "Reject", "reject_once"))
+    options.append(Option("reject-once", "Reject", "reject_once"))
     if texts:
         label = f"Always reject {describe_rule(texts[0])} in this session"
-        options.append(LeaveOption("reject-always", label, "reject_always", texts[0], "session"))
+        options.append(Option("reject-always", label, "reject_always", texts[0], "session"))
     return tuple(options)
 
 

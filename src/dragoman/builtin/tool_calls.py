@@ -1,7 +1,7 @@
 """Tool calls as a client sees them: announced once, updated sparingly, ended once.
 
 Owns what is known of each call and which update a chunk about it makes. Arguments that stream in become a title,
-places and a diff preview, at most ten times a second. The projector feeds it; it knows nothing of text.
+locations and a diff preview, at most ten times a second. The projector feeds it; it knows nothing of text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dragoman.uistream.partial_json import parse_partial
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.builtin.tools.tool import FileDiff, Kind, Place, Tool
+    from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Tool
     from dragoman.uistream import chunks as c
 
 # A model writes up to a hundred pieces a second; more than ten redraws a second nobody sees.
@@ -31,7 +31,7 @@ PREVIEW_BYTES: Final = 64 * 1024
 class Call:
     """One tool call, as far as the client has been told."""
 
-    __slots__ = ("arguments", "content", "kind", "name", "places", "previewed_at", "raw_input", "status", "title")
+    __slots__ = ("arguments", "content", "kind", "locations", "name", "previewed_at", "raw_input", "status", "title")
 
     def __init__(self, name: str, title: str, kind: Kind) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class Call:
         self.arguments = ""
         self.raw_input: Any = UNSET
         self.content: list[v1.ToolCallContent] = []
-        self.places: list[v1.ToolCallLocation] = []
+        self.locations: list[v1.ToolCallLocation] = []
         self.previewed_at: float | None = None
 
     @property
@@ -71,7 +71,7 @@ class ToolCalls:
             kind=call.kind,
             status=call.status,
             content=call.content or UNSET,
-            locations=call.places or UNSET,
+            locations=call.locations or UNSET,
             raw_input=call.raw_input,
         )
 
@@ -144,8 +144,8 @@ class ToolCalls:
         # A generator's last value comes twice, first as preliminary; the client has it then.
         if content and content != call.content:
             call.content = changes["content"] = content
-        if output.places:
-            call.places = changes["locations"] = _locations(output.places)
+        if output.locations:
+            call.locations = changes["locations"] = _locations(output.locations)
         if chunk.preliminary is True:
             if call.status != "in_progress":
                 call.status = changes["status"] = "in_progress"
@@ -193,9 +193,9 @@ class ToolCalls:
         changes: dict[str, Any] = {}
         if preview.title != call.title:
             call.title = changes["title"] = preview.title
-        places = _locations(preview.places)
-        if places and places != call.places:
-            call.places = changes["locations"] = places
+        locations = _locations(preview.locations)
+        if locations and locations != call.locations:
+            call.locations = changes["locations"] = locations
         content: list[v1.ToolCallContent] = _diffs(preview.diffs)
         if content and content != call.content:
             call.content = changes["content"] = content
@@ -252,5 +252,5 @@ def _diffs(diffs: Sequence[FileDiff]) -> list[v1.ToolCallContent]:
     return [v1.Diff(diff.path, diff.new, diff.old) for diff in diffs]
 
 
-def _locations(places: Sequence[Place]) -> list[v1.ToolCallLocation]:
-    return [v1.ToolCallLocation(place.path, place.line) for place in places]
+def _locations(locations: Sequence[Location]) -> list[v1.ToolCallLocation]:
+    return [v1.ToolCallLocation(place.path, place.line) for place in locations]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dragoman.builtin import session
     from dragoman.builtin.desk import Desk
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.permission import LeaveOption
+    from dragoman.builtin.permission import Option
     from dragoman.policy import Action, Rule
     from dragoman.uistream.chunks import Chunk
     from dragoman.uistream.messages import Message
@@ -125,7 +125,7 @@ class Viewer:
         """What the next turn of this client works with; `model` speaks instead of the session's."""
         desk, settings = self.desk, self.desk.settings
         local = LocalAccess(self.session.roots)
-        hands = ClientAccess(
+        access = ClientAccess(
             turn,
             local,
             self._patch,
@@ -146,7 +146,7 @@ class Viewer:
         def rules() -> Sequence[Rule]:
             return (*desk.user_rules(self.session.cwd), *session_kept)
 
-        async def ask(tool_call_id: str, options: Sequence[LeaveOption]) -> str | None:
+        async def ask(tool_call_id: str, options: Sequence[Option]) -> str | None:
             await work.settle()  # the client has to know the call it is asked about
             offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
             return await desk.ask(self, tool_call_id, offered)
@@ -158,7 +158,7 @@ class Viewer:
             desk.model if model is None else model,
             desk.tools,
             ToolPermissions(rules, lambda: desk.mode, self.session.roots, remember=remember),
-            hands,
+            access,
             work.emit,
             ask,
             self.session.cwd,

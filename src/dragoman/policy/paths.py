@@ -102,6 +102,11 @@ def _fold(path: str) -> str:
     return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
 
 
+def is_below(path: str, folder: str) -> bool:
+    """Whether `path` is `folder` or inside it. Compares names only: callers resolve links and `..` first."""
+    return _below(path, folder) is not None
+
+
 def _below(path: str, folder: str) -> str | None:
     """`path` relative to `folder`, None when it is somewhere else."""
     if path == folder:

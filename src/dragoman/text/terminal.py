@@ -62,6 +62,12 @@ def clip(text: str, width: int) -> str:
     return "".join(taken) + "…" if width > 0 else ""
 
 
+def shorten(text: str, characters: int) -> str:
+    """The text on one line, white space joined, at most `characters` long; an ellipsis stands for the rest."""
+    line = " ".join(text.split())
+    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+
+
 def fit(text: str, width: int) -> str:
     """Exactly `width` columns: cut, or filled up with spaces."""
     clipped = clip(text, width)

@@ -19,12 +19,12 @@ PASSWORD = v1.HttpHeader("Authorization", "Bearer sesame")
 def play(name: str = "play", **env: str) -> v1.McpServerStdio:
     """A server with the official package; it takes a second to start."""
     variables = [v1.EnvVariable(name, value) for name, value in env.items()]
-    return v1.McpServerStdio(name, sys.executable, [str(HERE / "mcp_play.py"), "stdio"], variables)
+    return v1.McpServerStdio(name, sys.executable, [str(HERE / "scripted_server.py"), "stdio"], variables)
 
 
 def old(way: str, *arguments: object, name: str = "old") -> v1.McpServerStdio:
     """A server of an older kind, which starts at once."""
-    return v1.McpServerStdio(name, sys.executable, [str(HERE / "mcp_old.py"), way, *map(str, arguments)], [])
+    return v1.McpServerStdio(name, sys.executable, [str(HERE / "old_server.py"), way, *map(str, arguments)], [])
 
 
 TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -88,7 +88,7 @@ async def connected(
 async def serving(kind: str) -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
     """The official server on a port of this machine."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HERE / "mcp_play.py"), kind, stdout=asyncio.subprocess.PIPE
+        sys.executable, str(HERE / "scripted_server.py"), kind, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.builtin.tools.edit import find, replace
-from dragoman.builtin.tools.tool import FileDiff, Place
+from dragoman.builtin.tools.tool import FileDiff, Location
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
 
@@ -19,7 +19,7 @@ async def test_the_only_occurrence_is_replaced(tmp_path: Path) -> None:
     assert shop.read("a.py") == "one\n2\nthree\n"
     assert output.text == "Edited a.py (line 2)."
     assert output.diffs == (FileDiff(path, "one\ntwo\nthree\n", "one\n2\nthree\n"),)
-    assert output.places == (Place(path, 2),)
+    assert output.locations == (Location(path, 2),)
 
 
 async def test_an_ambiguous_text_is_refused_with_its_lines(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.tool import Place
+from dragoman.builtin.tools.tool import Location
 from tests.builtin.tools.searching import both, lay_out
 from tests.builtin.tools.workshop import TOOLS, Workshop
 
@@ -15,7 +15,7 @@ async def test_the_last_changed_file_comes_first(tmp_path: Path, engine: str) ->
     lay_out(tmp_path, {"src/b.py": "", "a.py": "", "src/deep/c.py": "", "d.txt": ""})
     output = await Workshop(tmp_path).call("glob", pattern="**/*.py")
     assert output.text == "src/deep/c.py\na.py\nsrc/b.py"
-    assert output.places[0] == Place(str(tmp_path / "src/deep/c.py"))
+    assert output.locations[0] == Location(str(tmp_path / "src/deep/c.py"))
 
 
 @both

@@ -11,7 +11,7 @@ from dragoman.builtin.tools import search as search_module
 from dragoman.builtin.tools import walk
 from dragoman.builtin.tools.files import Scope
 from dragoman.builtin.tools.search import Query, search
-from dragoman.builtin.tools.tool import Place
+from dragoman.builtin.tools.tool import Location
 from dragoman.builtin.tools.wildcards import Glob
 from dragoman.policy import Rule
 from dragoman.testing import ScriptedClient
@@ -39,7 +39,7 @@ async def test_matches_are_shown_by_file_with_their_lines(tmp_path: Path, engine
     assert output.text == (
         "a.py\n  3: def needle():\n  5: # needle again\nb/c.txt\n  3: needle$\nlatin.txt\n  1: caf\ufffd needle"
     )
-    assert output.places[0] == Place(str(tmp_path / "a.py"), 3)
+    assert output.locations[0] == Location(str(tmp_path / "a.py"), 3)
     assert not output.is_truncated
 
 

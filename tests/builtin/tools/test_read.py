@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.tool import Place
+from dragoman.builtin.tools.tool import Location
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
 
@@ -14,7 +14,7 @@ async def test_lines_are_shown_after_their_numbers(tmp_path: Path) -> None:
     path = shop.write("src/a.py", "import os\r\n\r\nprint(os.name)\r\n")
     output = await shop.call("read", path="src/a.py")
     assert output.text == "1\timport os\n2\t\n3\tprint(os.name)"
-    assert output.places == (Place(path),)
+    assert output.locations == (Location(path),)
     assert not output.is_truncated
 
 
@@ -24,7 +24,7 @@ async def test_a_window_tells_where_to_go_on(tmp_path: Path) -> None:
     output = await shop.call("read", path=path, line="3", limit="2")
     assert output.text == "3\t3\n4\t4\n[lines 3 to 4 of 10; go on with line=5]"
     assert output.is_truncated
-    assert output.places == (Place(path, 3),)
+    assert output.locations == (Location(path, 3),)
     assert (await shop.text("read", path=path, line=0, limit=1)).startswith("1\t1\n")
     assert await shop.text("read", path=path, line=9) == "9\t9\n10\t10"
     assert await shop.text("read", path=path, line=-1) == "10\t10"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.tool import FileDiff, Place
+from dragoman.builtin.tools.tool import FileDiff, Location
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
 
@@ -17,7 +17,7 @@ async def test_a_new_file_is_made_with_its_folders(tmp_path: Path) -> None:
     assert shop.read("a/b/c.py") == "x = 1\ny = 2\n"
     assert output.text == "Created a/b/c.py (2 lines)."
     assert output.diffs == (FileDiff(path, None, "x = 1\ny = 2\n"),)
-    assert output.places == (Place(path, 1),)
+    assert output.locations == (Location(path, 1),)
 
 
 async def test_a_file_never_read_is_not_overwritten(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ async def test_a_file_that_was_read_is_overwritten(tmp_path: Path) -> None:
     assert shop.read("a") == "one\n2\n"
     assert output.text == "Overwrote a (2 lines)."
     assert output.diffs == (FileDiff(path, "one\ntwo\n", "one\n2\n"),)
-    assert output.places == (Place(path, 2),)
+    assert output.locations == (Location(path, 2),)
     await shop.call("write", path="a", text="again")
     assert shop.read("a") == "again"
 

@@ -1,4 +1,4 @@
-"""A place for tools to work in: a folder, hands, and a record of what they showed."""
+"""A place for tools to work in: a folder, access, and a record of what they showed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -20,15 +20,15 @@ TOOLS = built_in_tools()
 
 
 class Workshop:
-    """The surroundings of calls, as the loop gives them. The hands are this machine's unless others are given."""
+    """The surroundings of calls, as the loop gives them. The access are this machine's unless others are given."""
 
-    def __init__(self, folder: Path, hands: ToolAccess | None = None, *, tool_call_id: str = "call_1") -> None:
+    def __init__(self, folder: Path, access: ToolAccess | None = None, *, tool_call_id: str = "call_1") -> None:
         self.folder = folder
         self.session_id = "ses_1"
         self.tool_call_id = tool_call_id
         self.cwd = str(folder)
         self.roots: tuple[str, ...] = (str(folder),)
-        self.hands: ToolAccess = hands or LocalAccess(self.roots)
+        self.access: ToolAccess = access or LocalAccess(self.roots)
         self.overflow_dir = str(folder.parent / f"{folder.name}-output")
         self.memory: dict[str, Any] = {}
         self.trace: Mapping[str, str] = {}
@@ -91,8 +91,8 @@ async def beside_editor(folder: Path, client: ScriptedClient) -> AsyncIterator[W
     async def prompt(turn: Turn) -> None:
         roots = (str(folder),)
         async with turn.tool("Work", id="call_1"):
-            hands = ClientAccess(turn, LocalAccess(roots), v1.ToolCallPatch)
-            begun.set_result(Workshop(folder, hands))
+            access = ClientAccess(turn, LocalAccess(roots), v1.ToolCallPatch)
+            begun.set_result(Workshop(folder, access))
             await is_done.wait()
 
     try:

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.builtin.loop import tool_spec
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import LeaveOption
+from dragoman.builtin.permission import Option
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.builtin.tools.web_fetch import LARGEST_BYTES, WebFetch
@@ -164,8 +164,8 @@ def test_what_is_no_url_never_gets_as_far_as_leave(tmp_path: Path) -> None:
 # Through the loop
 
 
-def answering(answer: str, asked: list[Any]) -> Callable[[Sequence[LeaveOption]], str]:
-    def choose(options: Sequence[LeaveOption]) -> str:
+def answering(answer: str, asked: list[Any]) -> Callable[[Sequence[Option]], str]:
+    def choose(options: Sequence[Option]) -> str:
         asked.append([option.label for option in options])
         return answer
 

@@ -100,7 +100,7 @@ class Bash:
             await context.progress(ToolOutput(_newest(text)))
             await asyncio.sleep(min(shows * _SLOWER_SECONDS, _SLOWEST_SECONDS))
 
-        result = await context.hands.run(
+        result = await context.access.run(
             arguments.command,
             cwd=folder,
             timeout_seconds=seconds,

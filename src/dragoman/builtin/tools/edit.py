@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.did_you_mean import hint_for
 from dragoman.builtin.tools.diff import diff_of
-from dragoman.builtin.tools.tool import FileDiff, Kind, Place, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -52,7 +52,7 @@ class Edit:
         old, new = arguments.get("old"), arguments.get("new")
         # Before `new` begins to arrive, everything would look as if it was to be deleted.
         diffs = (FileDiff(path, old, new),) if isinstance(old, str) and isinstance(new, str) else ()
-        return Preview(f"Edit {paths.shown(path, cwd)}", (Place(path),), diffs)
+        return Preview(f"Edit {paths.shown(path, cwd)}", (Location(path),), diffs)
 
     def requests(self, arguments: EditArguments, context: ToolContext) -> tuple[Request, ...]:
         path = paths.absolute(arguments.path, context.cwd)
@@ -64,7 +64,7 @@ class Edit:
         if arguments.old == arguments.new:
             raise ToolError("old and new are the same, so there is nothing to change")
         try:
-            text = await context.hands.read_text(path)
+            text = await context.access.read_text(path)
         except FileNotFoundError:
             raise paths.no_such_file(path, context, "create it with write, or look with glob for its name") from None
         if not arguments.old:
@@ -84,12 +84,12 @@ class Edit:
         changed = replace(text, spots, arguments.new)
         if changed == text:
             raise ToolError(f"old and new differ in their line ends only, which {name} keeps as they are")
-        await context.hands.write_text(path, changed)
+        await context.access.write_text(path, changed)
         if was_current:  # a model that did not know the rest of the file does not know it now
             read_files.remember(context.memory, path, changed)
         times = "" if len(spots) == 1 else f"{len(spots)} replacements, "
         return ToolOutput(
-            f"Edited {name} ({times}{_named(lines)}).", (diff_of(path, text, changed),), (Place(path, lines[0]),)
+            f"Edited {name} ({times}{_named(lines)}).", (diff_of(path, text, changed),), (Location(path, lines[0]),)
         )
 
     async def _missing(self, text: str, arguments: EditArguments, path: str, context: ToolContext) -> ToolError:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import Scope, find_files
-from dragoman.builtin.tools.tool import Kind, Place, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import SEARCH_SECONDS
 from dragoman.builtin.tools.wildcards import Glob as Pattern
 from dragoman.builtin.tools.wildcards import has_wildcards
@@ -55,7 +55,7 @@ class Glob:
         title = f"Find `{paths.one_line(pattern)}`" if pattern.strip() else "Find files"
         if folder is None or folder == cwd:
             return Preview(title)
-        return Preview(f"{title} in {paths.shown(folder, cwd)}", (Place(folder),))
+        return Preview(f"{title} in {paths.shown(folder, cwd)}", (Location(folder),))
 
     def requests(self, arguments: GlobArguments, context: ToolContext) -> tuple[Request, ...]:
         start, _ = _start(arguments, context.cwd)
@@ -110,5 +110,5 @@ def _told(newest: list[str], was_late: bool, arguments: GlobArguments, cwd: str)
         notes.append(f"[ended after {SEARCH_SECONDS:g} s; there may be more, look in a smaller folder]")
     shown = newest[:MOST_FILES]
     text = "\n".join([*(paths.shown(path, cwd) for path in shown), *notes])
-    places = tuple(Place(path.encode("utf-8", "replace").decode()) for path in shown[:_PLACES])
-    return ToolOutput(text, places=places, is_truncated=was_late or len(newest) > MOST_FILES)
+    locations = tuple(Location(path.encode("utf-8", "replace").decode()) for path in shown[:_PLACES])
+    return ToolOutput(text, locations=locations, is_truncated=was_late or len(newest) > MOST_FILES)

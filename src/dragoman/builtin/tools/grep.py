@@ -13,7 +13,7 @@ from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import Scope
 from dragoman.builtin.tools.long_output import LIMIT_BYTES
 from dragoman.builtin.tools.search import Findings, Found, Line, Query, find_lines, search
-from dragoman.builtin.tools.tool import Kind, Place, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import SEARCH_SECONDS, in_thread
 from dragoman.builtin.tools.wildcards import Glob
 
@@ -66,7 +66,7 @@ class Grep:
         if folder is None or folder == cwd:
             return Preview(title)
         joint = "below" if include.strip() else "in"
-        return Preview(f"{title} {joint} {paths.shown(folder, cwd)}", (Place(folder),))
+        return Preview(f"{title} {joint} {paths.shown(folder, cwd)}", (Location(folder),))
 
     def requests(self, arguments: GrepArguments, context: ToolContext) -> tuple[Request, ...]:
         start = _start(arguments, context.cwd)
@@ -119,7 +119,7 @@ async def _in_file(query: Query, path: str, context: ToolContext) -> Findings:
     """One file is read like any other, so that unsaved changes are seen."""
     regex = query.compile()
     try:
-        text = await context.hands.read_text(path)
+        text = await context.access.read_text(path)
     except FileNotFoundError:
         raise paths.no_such_file(path, context, "look with glob for its right name") from None
     lines, was_late = await in_thread(lambda stop: find_lines(text, regex, query, stop))
@@ -163,8 +163,8 @@ def _told(findings: Findings, folder: str, arguments: GrepArguments, cwd: str) -
         told.append(f"[there are more {what}; use a narrower pattern, path or include]")
     if findings.was_late:
         told.append(f"[ended after {SEARCH_SECONDS:g} s; there may be more, look in a smaller folder]")
-    places = tuple(_place(os.path.join(folder, found.path), found) for found in findings.files[:_PLACES])
-    return ToolOutput("\n".join(told), places=places, is_truncated=is_full or findings.was_late)
+    locations = tuple(_place(os.path.join(folder, found.path), found) for found in findings.files[:_PLACES])
+    return ToolOutput("\n".join(told), locations=locations, is_truncated=is_full or findings.was_late)
 
 
 def _file_told(found: Found, name: str) -> str:
@@ -188,9 +188,9 @@ def _cut(line: Line) -> str:
     return ("…" if start else "") + line.text[start:end] + ("…" if end < len(line.text) else "")
 
 
-def _place(path: str, found: Found) -> Place:
+def _place(path: str, found: Found) -> Location:
     first = next((line.number for line in found.lines if line.at is not None), None)
-    return Place(path.encode("utf-8", "replace").decode(), UNSET if first is None else first)
+    return Location(path.encode("utf-8", "replace").decode(), UNSET if first is None else first)
 
 
 def _nothing(arguments: GrepArguments) -> str:

@@ -52,7 +52,7 @@ class Question:
     async def run(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutput:
         if not arguments.question.strip():
             raise ToolError("the question is empty; say what you want to know")
-        answer = await context.hands.ask(
+        answer = await context.access.ask(
             context.tool_call_id,
             arguments.question.strip(),
             _choices(arguments.choices or []),

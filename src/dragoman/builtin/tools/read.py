@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct
 
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.long_output import LIMIT_BYTES
-from dragoman.builtin.tools.tool import Kind, Place, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -51,7 +51,7 @@ class Read:
         if path is None:
             return Preview("Read")
         line, limit = paths.number(arguments, "line"), paths.number(arguments, "limit")
-        place = Place(path, line if line is not None and line > 0 else UNSET)
+        place = Location(path, line if line is not None and line > 0 else UNSET)
         return Preview(f"Read {paths.shown(path, cwd)}{_window_title(line, limit)}", (place,))
 
     def requests(self, arguments: ReadArguments, context: ToolContext) -> tuple[Request, ...]:
@@ -61,10 +61,10 @@ class Read:
     async def run(self, arguments: ReadArguments, context: ToolContext) -> ToolOutput:
         path = paths.absolute(arguments.path, context.cwd)
         if await asyncio.to_thread(os.path.isdir, path):
-            return ToolOutput(await asyncio.to_thread(_list, path, context.cwd), places=(Place(path),))
+            return ToolOutput(await asyncio.to_thread(_list, path, context.cwd), locations=(Location(path),))
         _refuse_by_name(path, context.cwd)
         try:
-            text = await context.hands.read_text(path)
+            text = await context.access.read_text(path)
         except FileNotFoundError:
             raise paths.no_such_file(path, context, "look with glob for its right name") from None
         if "\0" in text:
@@ -99,7 +99,7 @@ def _window(text: str, arguments: ReadArguments, path: str, cwd: str) -> ToolOut
     if lines[-1] == "":
         lines.pop()
     if not lines:
-        return ToolOutput("[the file is empty]", places=(Place(path),))
+        return ToolOutput("[the file is empty]", locations=(Location(path),))
     line, total = arguments.line or 1, len(lines)
     first = max(total + line, 0) if line < 0 else line - 1
     if first >= total:
@@ -114,8 +114,8 @@ def _window(text: str, arguments: ReadArguments, path: str, cwd: str) -> ToolOut
         notes.append(f"[lines {first + 1} to {last} of {total}; go on with line={last + 1}]")
     if is_cut:
         notes.append(f"[lines longer than {_LINE_LETTERS} letters are cut; see them whole with grep or bash]")
-    place = Place(path, first + 1 if first else UNSET)
-    return ToolOutput("\n".join([*shown, *notes]), places=(place,), is_truncated=last < total or is_cut)
+    place = Location(path, first + 1 if first else UNSET)
+    return ToolOutput("\n".join([*shown, *notes]), locations=(place,), is_truncated=last < total or is_cut)
 
 
 def _numbered(lines: list[str], first: int, end: int) -> tuple[list[str], bool]:

@@ -173,12 +173,12 @@ def _around(lines: list[str], matches: dict[int, int], context: int) -> Iterator
 
 async def _by_ripgrep(program: str, query: Query, scope: Scope) -> Findings:
     findings = Findings()
-    places: Iterable[list[str]] = [["."]]
+    locations: Iterable[list[str]] = [["."]]
     if scope.glob is not None:
         # Its own filter by name would bring back files that are ignored.
         files, findings.was_late = await find_files(scope)
-        places = _batches(files)
-    for batch in places:
+        locations = _batches(files)
+    for batch in locations:
         run = Ripgrep(program, [*_options(query, scope), "--", *batch], scope.start, b"\n")
         async with aclosing(run.records()) as records:
             reader = _Reader()

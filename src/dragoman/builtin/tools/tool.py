@@ -26,7 +26,7 @@ class ToolError(DragomanError):
     """The tool could not do it; the message is what the model reads, so it says what to do instead."""
 
 
-class Place(Struct, frozen=True):
+class Location(Struct, frozen=True):
     """A file, and perhaps a line of it, that a call is about."""
 
     path: str
@@ -45,7 +45,7 @@ class Preview(Struct, frozen=True):
     """What can be shown of a call before it runs, also while its arguments still stream in."""
 
     title: str
-    places: tuple[Place, ...] = ()
+    locations: tuple[Location, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
 
 
@@ -57,7 +57,7 @@ class ToolOutput(Struct, frozen=True, omit_defaults=True):
 
     text: str
     diffs: tuple[FileDiff, ...] = ()
-    places: tuple[Place, ...] = ()
+    locations: tuple[Location, ...] = ()
     terminal: str | None = None
     """A terminal of the client's that shows the output live."""
     images: tuple[dict[str, str], ...] = ()
@@ -128,7 +128,7 @@ class ToolContext(Protocol):
     tool_call_id: str
     cwd: str
     roots: tuple[str, ...]
-    hands: ToolAccess
+    access: ToolAccess
     overflow_dir: str
     """Where output too long for the model goes; made when first needed."""
     memory: dict[str, Any]
@@ -169,7 +169,7 @@ class Tool(Protocol):
     def arguments(self) -> type[Any]: ...
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        """Title, places and diff of a call from arguments that may be incomplete. Cheap, touches nothing."""
+        """Title, locations and diff of a call from arguments that may be incomplete. Cheap, touches nothing."""
         ...
 
     def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]: ...

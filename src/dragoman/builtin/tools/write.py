@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.diff import diff_of, first_line
-from dragoman.builtin.tools.tool import FileDiff, Kind, Place, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -39,7 +39,7 @@ class Write:
             return Preview("Write")
         text = arguments.get("text")
         diffs = (FileDiff(path, None, text),) if isinstance(text, str) else ()
-        return Preview(f"Write {paths.shown(path, cwd)}", (Place(path),), diffs)
+        return Preview(f"Write {paths.shown(path, cwd)}", (Location(path),), diffs)
 
     def requests(self, arguments: WriteArguments, context: ToolContext) -> tuple[Request, ...]:
         path = paths.absolute(arguments.path, context.cwd)
@@ -53,18 +53,20 @@ class Write:
         old = await self._standing(path, name, arguments.text, context)
         if old == arguments.text:
             read_files.remember(context.memory, path, old)
-            return ToolOutput(f"{name} already has exactly this text; nothing was written.", places=(Place(path),))
-        await context.hands.write_text(path, arguments.text)
+            return ToolOutput(
+                f"{name} already has exactly this text; nothing was written.", locations=(Location(path),)
+            )
+        await context.access.write_text(path, arguments.text)
         read_files.remember(context.memory, path, arguments.text)
         size = f"{len(arguments.text.splitlines())} lines"
         verb = "Created" if old is None else "Overwrote"
-        place = Place(path, first_line(old, arguments.text))
+        place = Location(path, first_line(old, arguments.text))
         return ToolOutput(f"{verb} {name} ({size}).", (diff_of(path, old, arguments.text),), (place,))
 
     async def _standing(self, path: str, name: str, text: str, context: ToolContext) -> str | None:
         """The text that would be lost, None for no file. Raises: ToolError when the model does not know it."""
         try:
-            old = await context.hands.read_text(path)
+            old = await context.access.read_text(path)
         except FileNotFoundError:
             return None
         except ToolError as error:
