@@ -1,4 +1,4 @@
-"""An MCP server as they were before the 2026 revision, in plain Python because that starts at once: `old_server.py WAY`.
+"""An MCP server of the time before the 2026 revision, in plain Python because that starts fast: `old_server.py WAY`.
 
 The ways: `fine`; `chatter` prints lines that are no messages; `mute` never answers; `stubborn` is mute, heeds no signal
 and has a child that does not either; `broken` ends at once; `crash FILE` dies in its first call, and the next time it

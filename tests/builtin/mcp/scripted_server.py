@@ -1,4 +1,4 @@
-"""An MCP server with the official package: `scripted_server.py stdio|http|sse`. On http and sse it prints its port first."""
+"""An MCP server with the official package: `scripted_server.py stdio|http|sse`. On http and sse it prints its port."""
 
 import os
 import socket
