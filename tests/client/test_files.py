@@ -279,7 +279,7 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_read(project
 async def test_reading_below_the_roots_needs_no_rule_and_writing_does(project: Path) -> None:
     async with conversation(WorkspaceFiles(consent=consent()), project) as talk:
         assert await talk.read(project / "lines.txt") == LINES
-        assert "nobody could be asked" in (await talk.write(project / "lines.txt", "x"))["message"]
+        assert "no user can be asked" in (await talk.write(project / "lines.txt", "x"))["message"]
     async with conversation(WorkspaceFiles(consent=consent(rule("allow", "edit:src/**"))), project) as talk:
         assert await talk.write(project / "src" / "new.py", "pass\n") == {}
         assert "code" in await talk.write(project / "src" / ".." / "new.py", "pass\n")

@@ -22,9 +22,10 @@ from dragoman.errors import AuthRequired, CrashLoop, LoginFailed
 if TYPE_CHECKING:
     from dragoman.client.files import WorkspaceFiles
     from dragoman.client.login import LoginMethod, login_methods, terminal_login, with_login
-    from dragoman.client.permission import Asker, ClientPermissions, Decision, Question
+    from dragoman.client.permission import Asker, ClientPermissions, Question
     from dragoman.client.supervisor import RestartNote, RestartPolicy, Supervised, supervise
     from dragoman.client.terminals import LocalTerminals
+    from dragoman.policy.decide import Decision
 
 __all__ = [
     "AnswersForms",
@@ -68,7 +69,8 @@ if not TYPE_CHECKING:
         {
             ".files": ("WorkspaceFiles",),
             ".login": ("LoginMethod", "login_methods", "terminal_login", "with_login"),
-            ".permission": ("Asker", "ClientPermissions", "Decision", "Question"),
+            ".permission": ("Asker", "ClientPermissions", "Question"),
+            "dragoman.policy.decide": ("Decision",),
             ".supervisor": ("RestartNote", "RestartPolicy", "Supervised", "supervise"),
             ".terminals": ("LocalTerminals",),
         },

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold, fold_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from dragoman.client.connection import Connection
@@ -114,7 +115,7 @@ class Session:
         self._loading: Inbox[v1.SessionUpdate] | None = None
         self._subscribers: list[Inbox[Received]] = []
         self._questions: set[Call] = set()
-        self._on_cancel: set[Callable[[], object]] = set()  # whoever asks a person for this session's turn
+        self._on_cancel: list[Callable[[], object]] = []
         self._is_closed = False
         self._lost_by: ConnectionClosed | None = None
         self._skips_replay = False
@@ -134,6 +135,23 @@ class Session:
         no limit to silence, because a tool may take hours; use `asyncio.timeout` to set one.
         """
         return None if self._turn is None or self._serving else self._heard_at
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the running turn was cancelled, or, between turns, the last one.
+
+        What the agent asks for then belongs to that turn and is answered `cancelled`.
+        """
+        return self._turn.is_cancelling if self._turn is not None else self.state.is_after_cancel
+
+    @contextmanager
+    def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
+        """Call `callback` if the session is cancelled while the `with` block runs."""
+        self._on_cancel.append(callback)
+        try:
+            yield
+        finally:
+            self._on_cancel.remove(callback)
 
     def prompt(self, prompt: str | v1.ContentBlock | Sequence[v1.ContentBlock]) -> PromptTurn:
         """A turn with this prompt, sent when it is first awaited, iterated or entered.
