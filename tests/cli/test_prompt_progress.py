@@ -120,7 +120,7 @@ async def test_a_commands_output_is_shown_live_and_a_bad_exit_is_no_success() ->
         shown.progress.terminal_output(name, data)
         came.set()
 
-    terminals = LocalTerminals(consent=None, on_output=show)
+    terminals = LocalTerminals(permissions=None, on_output=show)
     shown.progress.look = terminals.look
     async with linked(scripted_agent(), terminals=terminals) as agent:
         session = await agent.new_session(cwd="/tmp")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from dragoman.client.connection import Connection
 from dragoman.client.remote import RemoteAgent
-from dragoman.client.services import Services
+from dragoman.client.services import ClientServices
 from dragoman.errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError
 from dragoman.rpc import DEFAULT_LIMITS, Limits
 from dragoman.schema import PROTOCOL_VERSION, v1
@@ -66,7 +66,7 @@ async def connect(transport: Transport, **options: Unpack[ClientOptions]) -> Asy
     Raises: RemoteProtocolError when the agent speaks another version of the protocol; ConnectionClosed when it
     ends before it answers; TimeoutError when it does not answer at all.
     """
-    services = Services(
+    services = ClientServices(
         permission=options.get("permission"),
         files=options.get("files"),
         terminals=options.get("terminals"),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
     from msgspec.json import Decoder
 
-    from dragoman.client.services import Services
+    from dragoman.client.services import ClientServices
     from dragoman.client.session import Session
     from dragoman.rpc import Transport
     from dragoman.schema import Loss, Method
@@ -48,7 +48,7 @@ class Connection:
     def __init__(
         self,
         transport: Transport,
-        services: Services,
+        services: ClientServices,
         *,
         is_unstable: bool = False,
         limits: Limits = DEFAULT_LIMITS,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from dragoman.client.early_updates import EarlyArrivals
-    from dragoman.client.services import Services
+    from dragoman.client.services import ClientServices
     from dragoman.client.session import Session
     from dragoman.rpc import Call
     from dragoman.schema import Loss
@@ -40,7 +40,7 @@ class RequestHandler:
     """Dispatches the requests of one agent."""
 
     def __init__(
-        self, services: Services, sessions: dict[str, Session], early: EarlyArrivals, *, is_unstable: bool
+        self, services: ClientServices, sessions: dict[str, Session], early: EarlyArrivals, *, is_unstable: bool
     ) -> None:
         self._services = services
         self._sessions = sessions

@@ -137,6 +137,11 @@ class Session:
         return None if self._turn is None or self._serving else self._heard_at
 
     @property
+    def is_closed(self) -> bool:
+        """Whether the session or its connection has ended."""
+        return self._is_closed
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the running turn was cancelled, or, between turns, the last one.
 
