@@ -285,8 +285,10 @@ def _quoted_assignment(assignment: str) -> str:
 
 
 def _is_below(path: str, roots: Sequence[str]) -> bool:
+    from dragoman.policy.paths import is_below
+
     try:
         real = os.path.realpath(path)
-        return any(os.path.commonpath([real, root]) == root for root in map(os.path.realpath, roots))
+        return any(is_below(real, os.path.realpath(root)) for root in roots)
     except ValueError:  # no path at all, with a NUL inside
         return False
