@@ -115,10 +115,14 @@ class WorkspaceFiles:
             await asyncio.to_thread(workspace.write_text, path, text, label=label)
             return
         change = await asyncio.to_thread(workspace.preview, path, text)
-        request = self._request("edit", (path,), session, caution=_caution(change))
+        # Both names, so that a link cannot lead around a rule.
+        paths = tuple(dict.fromkeys((path, change.path)))
+        request = self._request("edit", paths, session, caution=_caution(change))
         await self._permissions.check(request, session, change=change)
-        # The permission is for this change only.
-        await asyncio.to_thread(workspace.write_text, path, text, label=label, expected=change.before)
+        # The permission is for this change of this file: a link that was put there since is refused.
+        await asyncio.to_thread(
+            workspace.write_text, change.path, text, label=label, expected=change.before, follow_links=False
+        )
 
     def _request(self, kind: str, paths: tuple[str, ...], session: Session, *, caution: str = "") -> Request:
         from dragoman.policy import Request
