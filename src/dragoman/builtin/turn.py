@@ -11,6 +11,7 @@ about. When a commit fails, the writer stops, and `emit` and `settle` raise the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,7 +24,7 @@ from dragoman.uistream.fold import Reducer
 from dragoman.uistream.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.permission import ToolPermissions
@@ -37,6 +38,21 @@ if TYPE_CHECKING:
 _UNWRITTEN = 512
 PREVIEW = "tool-preview"
 """Name of the data chunk that shows incomplete arguments. It repeats what the deltas hold, so it is not stored."""
+
+
+# Members of `_meta` with W3C trace ids (rule 330). They are passed on to model and MCP requests, never interpreted.
+_TRACE_IDS = ("traceparent", "tracestate", "baggage")
+_LONGEST_TRACE_ID = 8192  # the limit that the W3C baggage specification requires to be supported
+
+
+def trace_of(meta: Any) -> dict[str, str]:
+    """Return the trace ids in a `_meta`."""
+    trace: dict[str, str] = {}
+    for name in _TRACE_IDS if isinstance(meta, Mapping) else ():
+        value = meta.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST_TRACE_ID:
+            trace[name] = value
+    return trace
 
 
 class TurnEnd(Struct, frozen=True):
@@ -84,8 +100,8 @@ class TurnContext(Struct):
     limits: Limits = Limits()
     spent: Spent = Spent()
     """What the session used before this turn."""
-    take_steering: Callable[[], Sequence[str]] = tuple
-    """Texts of the user that arrived since the last step."""
+    steering: list[str] = []
+    """Texts of the user that arrived since the last step; the loop takes them out."""
     set_retrying: Callable[[bool], None] = lambda is_retrying: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
