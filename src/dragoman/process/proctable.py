@@ -66,7 +66,7 @@ def group_is_alive(group: int) -> bool:
         return False
     if not is_readable():
         return True
-    # A dead member still counts for killpg until it is reaped, and in many containers nobody reaps orphans.
+    # A dead member still counts for killpg until it is reaped, and in many containers no process reaps orphans.
     try:
         candidates = pids()
     except OSError:  # no descriptor left to look with
