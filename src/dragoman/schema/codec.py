@@ -1,7 +1,7 @@
 """Bytes to typed values and back: one encoder, one decode point.
 
 The first decode is strict and one pass; only when it fails does `forgiving` look again. Every failure leaves as
-`RemoteProtocolError`, its message free of the peer's input. It knows no method and no framing.
+`RemoteProtocolError`, its message free of the peer's input. Does not know methods or framing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def encode(value: object) -> bytes:
     """`value` as JSON; lone surrogates, which UTF-8 cannot carry, become U+FFFD.
 
     Raises:
-        LocalProtocolError: something in it is no JSON value, or it is nested too deeply.
+        LocalProtocolError: something in it is not a JSON value, or it is nested too deeply.
     """
     try:
         try:
@@ -86,10 +86,10 @@ def decode(kind: type[T], data: bytes | Raw | memoryview, report: Callable[[Loss
 @overload
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any: ...
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any:
-    """`data` as a value of `kind`; what the forgiving pass gave up is told to `report`.
+    """`data` as a value of `kind`; what the forgiving pass gave up is passed to `report`.
 
     Raises:
-        RemoteProtocolError: -32700 when it is no JSON, -32602 with the member's path when it does not fit.
+        RemoteProtocolError: -32700 when it is not JSON, -32602 with the member's path when it does not fit.
     """
     made = decoder(kind)
     try:

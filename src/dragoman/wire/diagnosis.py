@@ -1,6 +1,6 @@
-"""Says what is wrong with a line that is no message, and whom it concerns.
+"""Finds what is wrong with a line that is not a message, and which request it belongs to.
 
-Owns the verdict: code, sentence, kind and id. Slow and only ever run for broken lines, so nothing here is loaded
+Owns the result: code, sentence, kind and id. Slow and only ever run for broken lines, so nothing here is loaded
 before the first of them. Does not know who answers.
 """
 

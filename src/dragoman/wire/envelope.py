@@ -53,7 +53,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class Malformed(msgspec.Struct, frozen=True, gc=False):
-    """A line that is no message.
+    """A line that is not a message.
 
     kind "request": answer it with `code`, with `id` or, if that is UNSET, with null.
     kind "response": fail the waiter for `id`, if that is readable; answering an answer would never end.

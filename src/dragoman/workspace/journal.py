@@ -1,4 +1,4 @@
-"""Every change that was made, with both sides of it, so that it can be reviewed and taken back.
+"""The journal: every change that was made, with both sides, so that it can be reviewed and reverted.
 
 Only ever grows: taking something back is a change like any other, and what a turn amounts to is computed, not kept.
 So whatever a file held can be had again, until the journal is over its limit and forgets its oldest entries, saying
@@ -72,7 +72,7 @@ class Journal:
     def net(self, label: str | None = None) -> tuple[Change, ...]:
         """What the changes amount to: one per file, from its first state to its last.
 
-        A file that somebody else changed in between has one for each stretch, so that nothing of theirs is in it.
+        A file that another program changed in between has one for each stretch, so that its changes are not in it.
         """
         return tuple(change for change in _joined(self.changes(label)) if not change.is_empty)
 
@@ -91,7 +91,9 @@ class Journal:
         for change in net:
             if change.path in seen:
                 raise WorkspaceError(
-                    "changed", change.path, "somebody else changed it between two of these changes; take back hunks"
+                    "changed",
+                    change.path,
+                    "another program changed it between two of these changes; revert single hunks",
                 )
             seen.add(change.path)
             self._require_current(change)

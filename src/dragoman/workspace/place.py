@@ -1,7 +1,7 @@
 """Where a path is: its root and the way below it, in one spelling.
 
 Owns the roots' descriptors and the choice among them. `..` is taken out of a path before anything is looked up, so
-that a path means the same to the rules that judge it and to the disk. Knows nothing of what is in a file.
+that a path means the same to the rules that judge it and to the disk. Does not know what is in a file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The text files of some folders, as their user sees them: unsaved buffers first, then the disk.
 
-Owns what one read and one write are, and that each write is recorded. Whether somebody may read or write is decided
+Owns what one read and one write are, and that each write is recorded. Permissions are checked
 before this is called. Works synchronously, under one lock for writing; a large file belongs in a thread.
 """
 
@@ -194,7 +194,7 @@ class Workspace:
             return Change(target.path, self._visible(place, target, existing), after, links=links)
 
     def record(self, path: StrPath, before: bytes | None, after: bytes | None, *, label: str = "") -> Change:
-        """Keeps in the journal a change that somebody else made, such as an agent that writes by itself."""
+        """Keeps in the journal a change that another program made, such as an agent that writes by itself."""
         change = Change(self.locate(path), before, after, label)
         with self._lock:
             self.journal.add(change)
@@ -367,7 +367,7 @@ class Workspace:
 
     def _encoded(self, place: Place, text: str, existing: bytes | None) -> bytes:
         if existing is not None:
-            decode(existing, place.path)  # what is no text is not overwritten with text
+            decode(existing, place.path)  # a file that is not text is not overwritten with text
         content = encode(text, existing, place.path)
         if len(content) > self._limits.file_bytes:
             raise too_large(place.path, len(content), self._limits)
