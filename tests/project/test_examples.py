@@ -102,7 +102,7 @@ async def test_shout_agent_prefers_the_files_of_the_client(tmp_path: Path) -> No
     assert not (tmp_path / "draft.txt").exists()
 
 
-async def test_shout_agent_tells_what_went_wrong(tmp_path: Path) -> None:
+async def test_shout_agent_reports_what_went_wrong(tmp_path: Path) -> None:
     async with linked(shout_agent.agent) as agent:
         session = await agent.new_session(cwd=tmp_path)
         result = await session.prompt("shout missing.txt")
