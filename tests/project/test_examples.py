@@ -37,7 +37,7 @@ def test_client_shows_the_conversation_and_that_the_agent_is_scripted() -> None:
 
 def test_client_without_a_terminal_answers_no() -> None:
     done = run(*CLIENT, "permission", *SCRIPTED)
-    assert "  nobody to ask: no" in done.stdout.splitlines()
+    assert "  no terminal to ask on: no" in done.stdout.splitlines()
     assert "not allowed (None)" in done.stdout.splitlines()
 
 
