@@ -173,7 +173,7 @@ class Child:
             self._exit_callbacks.append(callback)
 
     async def wait(self) -> int | None:
-        """Its return code, negative for a signal; None if the program took the status away from us."""
+        """Waits for its exit; the return code is negative for a signal, None if other code collected the status."""
         await asyncio.shield(self._exit)
         return self.returncode
 
@@ -232,7 +232,7 @@ class Child:
         return not self._exit.done() or group_is_alive(self.pid)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        """A group keeps its number as long as one member lives, so after an exit this is asked before it is used."""
+        """Signals the group if it has a living member; without one its number may belong to another group."""
         if not self._group_is_alive():
             return
         self.was_signalled = self.was_signalled or not self._exit.done()

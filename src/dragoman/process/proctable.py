@@ -1,4 +1,4 @@
-"""What `/proc` says about running processes.
+"""Reads facts about running processes from `/proc`.
 
 Owns reading it. Every function raises OSError for a process that is gone or not ours to read. Decides nothing.
 """

@@ -1,7 +1,7 @@
 """Bytes to typed values and back: one encoder, one decode point.
 
-The first decode is strict and one pass; only when it fails does `forgiving` look again. Every failure leaves as
-`RemoteProtocolError`, its message free of the peer's input. Does not know methods or framing.
+The first decode is strict and one pass; only when it fails does `forgiving.py` decode again. Every failure is a
+`RemoteProtocolError` whose message contains nothing of the input. Does not know methods or framing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Loss(Struct, frozen=True):
-    """Something the peer sent that was given up so that the rest could be read."""
+    """A part of a message that could not be read and was replaced or skipped."""
 
     path: str
     """Where, in wire names: `$.update.content[2]`."""

@@ -30,7 +30,7 @@ class ErrorObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A message that wants an answer with the same id, of the same type."""
+    """A message that needs an answer with the same id, of the same type."""
 
     id: Id
     method: str
@@ -117,7 +117,7 @@ def read_message(line: bytes) -> Message:
 
 
 def refuse(frame: TooLong | Truncated) -> Malformed:
-    """What to make of a frame that is not a whole line."""
+    """The diagnosis of a frame that is not a whole line."""
     from dragoman.wire import diagnosis
 
     return diagnosis.refuse(frame)

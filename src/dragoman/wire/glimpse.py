@@ -1,7 +1,7 @@
-"""Finds out whom a broken message concerns, from its two ends.
+"""Guesses which request a broken message belongs to, from the two ends of its line.
 
 Owns the guess at id and kind when a line cannot be decoded, so that one waiter fails instead of waiting forever.
-Does not validate: everything it does not understand makes it say less, never more.
+Does not validate: what it does not understand makes the guess less precise, never wrong.
 """
 
 from __future__ import annotations

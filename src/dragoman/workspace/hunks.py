@@ -1,4 +1,4 @@
-"""What differs between two versions of a file, line by line, and a version with some of that taken back.
+"""The differences between two versions of a file, line by line, and a version with some of them reverted.
 
 Pure, and bounded: the difference of two texts that have little in common is coarse rather than slow. Text that is not
 UTF-8 survives unharmed. Does not know files.
@@ -44,7 +44,7 @@ def find_hunks(before: bytes | None, after: bytes | None) -> tuple[Hunk, ...]:
     )
 
 
-def take_back(after: bytes | None, hunks: Collection[Hunk]) -> bytes:
+def revert_hunks(after: bytes | None, hunks: Collection[Hunk]) -> bytes:
     """`after` as it would be without these hunks of it."""
     lines = _lines(after)
     for hunk in sorted(hunks, key=lambda hunk: hunk.after_line, reverse=True):

@@ -1,8 +1,8 @@
-"""From a root's descriptor and a relative path to an open file, never leaving the root on the way.
+"""Opens a file by a root's descriptor and a relative path, without leaving the root.
 
-Two ways with the same promises: the kernel's `openat2`, and a walk of our own, one component at a time, for systems
-without it. Both raise OSError: EXDEV for a way out, ELOOP for a link that is not followed. Neither compares strings:
-what is opened is what was checked. Does not know the names of roots, sizes or text.
+There are two implementations with the same promises: the kernel's `openat2`, and our own walk, one component at a time,
+for systems without it. Both raise OSError: EXDEV for a path that leads out, ELOOP for a link that is not followed.
+Neither compares strings: what is opened is what was checked. Does not know the names of roots, sizes or text.
 """
 
 from __future__ import annotations
