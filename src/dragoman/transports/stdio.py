@@ -1,4 +1,4 @@
-"""Bytes through this program's own stdin and stdout: how an agent talks to the editor that started it.
+"""The transport of an agent: this program's own stdin and stdout, which lead to the editor that started it.
 
 Owns making the stream private. The transport keeps its own copies of descriptors 0 and 1; descriptor 1 then points at
 stderr and 0 at /dev/null, so that no `print`, no library and no child process can put noise into the stream (rule 6)
@@ -41,7 +41,7 @@ class StdioTransport(FdTransport):
         self._made_unblocking: set[int] = set()
         self._to_restore: list[tuple[int, int]] = []
         if os.isatty(0):
-            _say(_HINT)
+            _print(_HINT)
         if restore:
             self._to_restore = [(_copy(0), 0), (_copy(1), 1)]
         read_fd, write_fd = self._private(0, os.O_RDONLY), self._private(1, os.O_WRONLY)
@@ -49,10 +49,10 @@ class StdioTransport(FdTransport):
         super().__init__(read_fd, write_fd, peer="the client", flush_seconds=flush_seconds)
 
     def _private(self, fd: int, mode: int) -> int:
-        """A descriptor for the same stream that can be made non-blocking without anybody else noticing.
+        """A descriptor for the same stream that can be made non-blocking without effect on other programs.
 
         The non-blocking flag belongs to the open file, which a terminal's shell or a redirection like `2>&1` shares
-        with others: their prints would fail. Opening the stream anew gives an open file of our own.
+        with others: their prints would fail. Opening the stream again gives an open file of our own.
         """
         kind = os.fstat(fd).st_mode
         if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
@@ -92,6 +92,6 @@ def _point_away() -> None:
         reconfigure(line_buffering=True)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(text)
