@@ -245,7 +245,7 @@ async def test_after_a_login_by_the_agent_the_same_connection_goes_on(tmp_path: 
     [
         (None, AuthRequired, "Log in first"),
         ("fails", LoginFailed, "The browser was closed"),
-        ("lies", LoginFailed, "seemed to succeed, but the agent wants one still"),
+        ("lies", LoginFailed, "seemed to succeed, but the agent still requires one"),
         ("key", LoginFailed, "set API_KEY in the agent's environment"),
         ("coo", LoginFailed, "of a kind this version does not know"),
     ],
