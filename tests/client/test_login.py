@@ -196,7 +196,7 @@ while True:
 
 
 class Gate:
-    """A gated agent, a person who knows what to choose, and what came of it."""
+    """An agent that requires a login, a user who chooses a method, and the result."""
 
     def __init__(self, folder: Path, choice: str | None) -> None:
         self.file = folder / "credentials"
@@ -225,7 +225,7 @@ async def _work(agent: RemoteAgent) -> str:
     return str((await session.prompt("hello")).stop_reason)
 
 
-async def test_nobody_is_asked_when_no_login_is_needed(tmp_path: Path) -> None:
+async def test_the_user_is_not_asked_when_no_login_is_needed(tmp_path: Path) -> None:
     gate = Gate(tmp_path, None)
     gate.file.touch()
     assert await gate.run() == "end_turn"

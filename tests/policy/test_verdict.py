@@ -115,7 +115,7 @@ def test_everything_is_allowed_only_when_typed(text: str, scope: Scope) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("", "form"),
         ("edit src", "form"),
@@ -132,8 +132,8 @@ def test_everything_is_allowed_only_when_typed(text: str, scope: Scope) -> None:
         ("edit:a\nb", "form"),
     ],
 )
-def test_a_rule_that_cannot_be_read_says_what_and_where(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_a_rule_that_cannot_be_parsed_names_the_problem_and_the_place(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
         parse_rule(text, "allow", "flag", "--allow")
     assert "--allow" in str(caught.value)
 

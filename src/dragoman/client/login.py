@@ -183,10 +183,7 @@ async def with_login(
 async def _authenticate(agent: RemoteAgent, method: LoginMethod) -> None:
     if method.kind == "environment":
         names = ", ".join(method.variables)
-        raise LoginFailed(
-            f"login method {method.id!r} needs {names} in the agent's environment; set it and start the agent again",
-            method_id=method.id,
-        )
+        raise LoginFailed(f"set {names} in the agent's environment and start it again", method_id=method.id)
     if method.kind == "unknown":
         raise LoginFailed(f"login method {method.id!r} is of a kind this version does not know", method_id=method.id)
     try:
