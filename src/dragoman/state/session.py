@@ -20,7 +20,7 @@ from dragoman.state.info import Info
 from dragoman.state.message import Message
 from dragoman.state.messages import Messages
 from dragoman.state.plans import Plans, PlanState
-from dragoman.state.settings import Settings
+from dragoman.state.settings import SessionSettings
 from dragoman.state.subagents import SessionMessages, SessionMessageState, Subagents, SubagentState
 from dragoman.state.text_buffer import View
 from dragoman.state.timeline import Notices, Timeline, UnfoldedUpdates
@@ -71,7 +71,7 @@ class SessionState:
         self._compactions = Compactions(timeline, messages, turns, unfolded)
         self._subagents = Subagents(timeline, turns)
         self._session_messages = SessionMessages(timeline, messages, turns)
-        self._settings = Settings()
+        self._settings = SessionSettings()
         self._info = Info()
         # Bound methods of the parts, so that an update costs one lookup and one call.
         self._steps: dict[type, Callable[[Any], object]] = {

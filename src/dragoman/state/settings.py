@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 
-class Settings:
+class SessionSettings:
     """The current mode, the configuration options and the slash commands of a session."""
 
     __slots__ = ("commands", "config_options", "mode", "modes")
