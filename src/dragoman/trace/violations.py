@@ -13,16 +13,16 @@ from msgspec import Struct
 
 from dragoman.trace.checks import handshake, services, sessions, settings, turns, updates
 from dragoman.trace.checks.envelope import check_envelope
+from dragoman.trace.checks.facts import Facts
 from dragoman.trace.checks.fit import check_fit
-from dragoman.trace.checks.link import Link
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Direction, End, Exit, Frame, Header
 from dragoman.trace.inspect.exchange import Exchange
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Checks
+    from dragoman.trace.checks.facts import Checks
     from dragoman.trace.entry import Entry
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 Level: TypeAlias = Literal["MUST", "MUST NOT", "SCHEMA", "SHOULD", "SHOULD NOT", "lc", "SDK", "EXTRA", "NOTE"]
 """As in docs/spec/rules.md, and two more: EXTRA is a member the schema does not name (rule 329), NOTE an observation
@@ -73,8 +73,8 @@ class PassiveChecker:
     def __init__(self, *, is_whole: bool = False) -> None:
         self.exchange = Exchange()
         self._found: list[Finding] = []
-        self._link = Link(self.exchange, self._report)
-        self._link.sees_start = is_whole
+        self._facts = Facts(self.exchange, self._report)
+        self._facts.sees_start = is_whole
         self._count = 0
         self._t = 0.0
         self._ended: list[Direction] = []
@@ -97,35 +97,35 @@ class PassiveChecker:
 
     def begin(self, header: Header) -> None:
         """What a header tells: the recording is whole, and maybe without its contents."""
-        self._link.sees_start = self._link.sees_start or bool(header.started)
-        self._link.is_redacted = header.redacted
+        self._facts.sees_start = self._facts.sees_start or bool(header.started)
+        self._facts.is_redacted = header.redacted
 
-    def read(self, frame: Frame) -> Reading:
+    def read(self, entry: Frame) -> DecodedFrame:
         """The reading of the next frame, for a caller that wants both it and its findings: `check` comes next."""
         self._count += 1
-        self._t = frame.t
-        return self.exchange.read(self._count, frame)
+        self._t = entry.t
+        return self.exchange.read(self._count, entry)
 
-    def check(self, reading: Reading, frame: Frame) -> list[Finding]:
-        """What the frame of this reading breaks."""
+    def check(self, frame: DecodedFrame, entry: Frame) -> list[Finding]:
+        """What the frame of this frame breaks."""
         self._found = []
-        link = self._link
-        if frame.eol == b"" and reading.kind == "malformed":
-            self._report(4, reading, "the stream ended, or was cut, inside this line", "NOTE")
+        facts = self._facts
+        if entry.eol == b"" and frame.kind == "malformed":
+            self._report(4, frame, "the stream ended, or was cut, inside this line", "NOTE")
             return self._found
-        check_envelope(reading, link)
-        if reading.kind == "response" and reading.request is None:
-            link.saw_unasked = True
-        if reading.kind in ("blank", "malformed") or not link.is_judged:
+        check_envelope(frame, facts)
+        if frame.kind == "response" and frame.request is None:
+            facts.saw_unasked = True
+        if frame.kind in ("blank", "malformed") or not facts.is_judged:
             return self._found
-        handshake.check_order(reading, link)
-        if not handshake.asks_other_version(reading):
-            check_fit(reading, link)
-        handshake.check_gate(reading, link)
-        sessions.check_scope(reading, link)
-        step = _TABLES.get((reading.method, reading.part))
+        handshake.check_order(frame, facts)
+        if not handshake.asks_other_version(frame):
+            check_fit(frame, facts)
+        handshake.check_gate(frame, facts)
+        sessions.check_scope(frame, facts)
+        step = _TABLES.get((frame.method, frame.part))
         if step is not None:
-            step(reading, link)
+            step(frame, facts)
         return self._found
 
     def finish(self) -> list[Finding]:
@@ -136,12 +136,14 @@ class PassiveChecker:
             for request in self.exchange.open["c2a"].values():
                 if request.kind == "request":
                     self._report(25, request, "the agent ended without an answer to this", dir="a2c")
-        if self._link.is_judged:
-            turns.check_left(self._link, self._t)
-            services.check_left(self._link, agent_left_first=agent_left_first)
+        if self._facts.is_judged:
+            turns.check_left(self._facts, self._t)
+            services.check_left(self._facts, agent_left_first=agent_left_first)
         return self._found
 
-    def _report(self, rule: int, at: Reading, message: str, level: str = "", *, dir: Direction | None = None) -> None:
+    def _report(
+        self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None
+    ) -> None:
         own = RULES[rule].level
         if level == "SCHEMA" and own in FAILURES:
             level = own

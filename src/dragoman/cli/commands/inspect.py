@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dragoman.trace.entry import Entry
     from dragoman.trace.inspect.screen import Screen
-    from dragoman.trace.inspect.timeline import Filter, Row, Timeline
+    from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, Row
     from dragoman.trace.reader import Trace
 
 # Where nobody looks at it a line may be longer: an excerpt of a message fits.
@@ -69,14 +69,14 @@ def _run_file(given: Any) -> int:
     return exits.OK
 
 
-def _timeline(trace: Trace, watch: Any = None, until: int | None = None) -> Timeline:
+def _timeline(trace: Trace, watch: Any = None, until: int | None = None) -> RecordingTimeline:
     from dragoman.trace.inspect.timeline import read_timeline
 
     entries = trace.entries if until is None else trace.entries[:until]
     return read_timeline(entries, header=trace.header, watch=watch)
 
 
-def _screen(timeline: Timeline, stream: TextIO) -> Screen:
+def _screen(timeline: RecordingTimeline, stream: TextIO) -> Screen:
     from dragoman.trace.inspect.screen import Screen
 
     return Screen(
@@ -93,7 +93,7 @@ def _width(stream: TextIO) -> int:
     return WIDTH_WITHOUT_TERMINAL
 
 
-def _show_timeline(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_timeline(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.screen import closing, opening
 
     groups = list(_groups(timeline.rows, trace.entries, wanted, one_by_one=given.all or given.json))
@@ -119,7 +119,7 @@ def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one
             yield group
 
 
-def _show_message(trace: Trace, timeline: Timeline, screen: Screen, given: Any) -> None:
+def _show_message(trace: Trace, timeline: RecordingTimeline, screen: Screen, given: Any) -> None:
     from dragoman.trace.inspect.screen import message_lines
 
     number = _number("--message", given.message, len(timeline.rows))
@@ -151,7 +151,7 @@ def _show_state(trace: Trace, given: Any) -> int:
     return exits.OK
 
 
-def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_findings(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.document import finding_document
     from dragoman.trace.inspect.screen import finding_lines
 
@@ -163,7 +163,7 @@ def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Fil
         _write(finding_lines(screen, found) if found else ["no broken rule was seen"])
 
 
-def _show_stats(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_stats(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.figures import figures
     from dragoman.trace.inspect.screen import stats_lines
 
@@ -220,7 +220,7 @@ def _run_live(call: Call, chosen: list[str]) -> int:
         raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
 
 
-def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
+def _filter(given: Any, timeline: RecordingTimeline | None = None) -> Filter:
     """What is wanted; a conversation that only begins knows no sessions yet, so there they are left out."""
     from dragoman.trace.inspect.timeline import Filter
 
@@ -235,7 +235,7 @@ def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
     )
 
 
-def _session(word: str, timeline: Timeline) -> str:
+def _session(word: str, timeline: RecordingTimeline) -> str:
     """A session by its id, the short name the timeline gives it, or the beginning or end of its id."""
     from dragoman.trace.inspect.timeline import is_called
 

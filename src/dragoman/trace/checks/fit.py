@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from dragoman.trace.checks.shape import OWN_WORDS, Oddity, oddities, owner_of
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 ANY_TYPE: Final = 40  # follow the agreed version: later frames fit its schema
 META: Final = 327
@@ -177,59 +177,59 @@ FORBIDDEN: Final = {
 _SNAKE: Final = re.compile(r"(?<=[a-z0-9])_([a-z])")
 
 
-def check_fit(reading: Reading, link: Link) -> None:
+def check_fit(frame: DecodedFrame, facts: Facts) -> None:
     """Reports everything about one message that its type forbids or does not name."""
-    row = reading.row
-    if row is None or reading.part not in ("params", "result"):
+    row = frame.row
+    if row is None or frame.part not in ("params", "result"):
         return
-    kind = row.params if reading.part == "params" else row.result
+    kind = row.params if frame.part == "params" else row.result
     if kind is None:
         return
-    if reading.fault is not None:
-        _report_misfit(reading, link, kind, reading.fault.path, reading.fault.message)
-    elif reading.plain is None and reading.part == "result":
-        _report_null(reading, link, kind)
+    if frame.fault is not None:
+        _report_misfit(frame, facts, kind, frame.fault.path, frame.fault.message)
+    elif frame.plain is None and frame.part == "result":
+        _report_null(frame, facts, kind)
         return
-    for loss in reading.losses:
-        _report_misfit(reading, link, kind, loss.path, loss.why)
-    for oddity in oddities(kind, reading.plain):
-        _report_oddity(reading, link, oddity)
+    for loss in frame.losses:
+        _report_misfit(frame, facts, kind, loss.path, loss.why)
+    for oddity in oddities(kind, frame.plain):
+        _report_oddity(frame, facts, oddity)
 
 
-def _report_misfit(reading: Reading, link: Link, kind: object, path: str, why: str) -> None:
-    owner, member = owner_of(kind, reading.plain, path)
+def _report_misfit(frame: DecodedFrame, facts: Facts, kind: object, path: str, why: str) -> None:
+    owner, member = owner_of(kind, frame.plain, path)
     rule = META if member == "_meta" else RULES.get(f"{owner}.{member}") or RULES.get(owner or _name(kind), ANY_TYPE)
     # Rules 100 and 213 let a reader take null for an empty list; what was meant is not in doubt.
     level = "NOTE" if why == "null read as the default" else "SCHEMA"
-    link.report(rule, reading, f"{path}: {why}" if path else why, level)
+    facts.report(rule, frame, f"{path}: {why}" if path else why, level)
 
 
-def _report_null(reading: Reading, link: Link, kind: object) -> None:
+def _report_null(frame: DecodedFrame, facts: Facts, kind: object) -> None:
     rule = RULES.get(_name(kind), ANY_TYPE)
     # The documentation itself shows null for these two (rules 109 and 279).
-    is_shown = reading.method in ("session/load", "fs/write_text_file")
-    link.report(rule, reading, "the result is null; the schema wants an object", "NOTE" if is_shown else "SCHEMA")
+    is_shown = frame.method in ("session/load", "fs/write_text_file")
+    facts.report(rule, frame, "the result is null; the schema wants an object", "NOTE" if is_shown else "SCHEMA")
 
 
-def _report_oddity(reading: Reading, link: Link, oddity: Oddity) -> None:
+def _report_oddity(frame: DecodedFrame, facts: Facts, oddity: Oddity) -> None:
     owner, member, path = oddity.owner, oddity.member, oddity.path
     if oddity.what == "word":
         rule = RULES.get(f"{owner}.{member}") or RULES.get(owner, ANY_TYPE)
         # Where the schema has room for words of one's own, only its prose asks that they begin with `_`.
         level = "lc" if (owner, member) in OWN_WORDS else "SCHEMA"
-        link.report(rule, reading, f"{path}: {oddity.value!r} is not one of the words for this", level)
+        facts.report(rule, frame, f"{path}: {oddity.value!r} is not one of the words for this", level)
     elif oddity.what == "variant":
         rule = VARIANT_RULES.get(owner) or RULES.get(owner, ANY_TYPE)
-        link.report(rule, reading, f"{path}: {oddity.value!r} is no variant the schema names", "SCHEMA")
+        facts.report(rule, frame, f"{path}: {oddity.value!r} is no variant the schema names", "SCHEMA")
     elif (owner, member) in FORBIDDEN:
-        link.report(FORBIDDEN[owner, member], reading, f"{path}: this member must not be here", "SCHEMA")
+        facts.report(FORBIDDEN[owner, member], frame, f"{path}: this member must not be here", "SCHEMA")
     elif member == "modeId" and owner == "CurrentModeUpdate":
         return  # the decoder took it for currentModeId and that was reported
     elif _SNAKE.sub(lambda match: match[1].upper(), member) in oddity.names:
         # `session_id` beside a type that has `sessionId` is a misspelling, not an extension.
-        link.report(CAMEL_CASE, reading, f"{path}: keys are written in camelCase", "SCHEMA")
+        facts.report(CAMEL_CASE, frame, f"{path}: keys are written in camelCase", "SCHEMA")
     else:
-        link.report(EXTRA_MEMBER, reading, f"{path}: the schema does not name this member", "EXTRA")
+        facts.report(EXTRA_MEMBER, frame, f"{path}: the schema does not name this member", "EXTRA")
 
 
 def _name(kind: object) -> str:

@@ -23,79 +23,79 @@ from dragoman.state import (
 
 if TYPE_CHECKING:
     from dragoman.state import TimelineItem
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _SETTING: Final = frozenset({"session/set_mode", "session/set_config_option"})
 
 
 class FoldedSessions:
-    """Session id -> state, as of the last reading."""
+    """Session id -> state, as of the last frame."""
 
     def __init__(self) -> None:
         self.states: dict[str, SessionState] = {}
 
-    def feed(self, reading: Reading) -> tuple[str, int] | None:
-        """Takes one reading in: the session it is about and the place in its timeline that it changed, or -1.
+    def feed(self, frame: DecodedFrame) -> tuple[str, int] | None:
+        """Takes one frame in: the session it is about and the place in its timeline that it changed, or -1.
 
         None for what says nothing about a session.
         """
-        if reading.value is None and reading.part != "error":
+        if frame.value is None and frame.part != "error":
             return None
-        method, part = reading.method, reading.part
-        name, place = reading.session_id or "", -1
+        method, part = frame.method, frame.part
+        name, place = frame.session_id or "", -1
         if method == "session/update" and part == "params":
-            place = self._update(reading)
+            place = self._update(frame)
         elif method == "session/prompt":
-            place = self._begin(reading) if part == "params" else self._end(reading)
+            place = self._begin(frame) if part == "params" else self._end(frame)
         elif method in _OPENING:
-            name = self._open(reading)
+            name = self._open(frame)
         elif method == "session/request_permission" and part == "params":
-            place = self._state(reading).note_permission(reading.value.tool_call).position
+            place = self._state(frame).note_permission(frame.value.tool_call).position
         elif method == "session/cancel":
-            self._state(reading).cancel_turn()
-        elif method in _SETTING and part == "result" and reading.request is not None:
-            self._set(reading, reading.request.value)
+            self._state(frame).cancel_turn()
+        elif method in _SETTING and part == "result" and frame.request is not None:
+            self._set(frame, frame.request.value)
         else:
             return None
         return (name, place) if name else None
 
-    def _state(self, reading: Reading) -> SessionState:
-        return self.states.setdefault(reading.session_id or "", SessionState())
+    def _state(self, frame: DecodedFrame) -> SessionState:
+        return self.states.setdefault(frame.session_id or "", SessionState())
 
-    def _open(self, reading: Reading) -> str:
-        name = reading.session_id or ""
-        if reading.part == "params":
-            if reading.method == "session/load" and name:
+    def _open(self, frame: DecodedFrame) -> str:
+        name = frame.session_id or ""
+        if frame.part == "params":
+            if frame.method == "session/load" and name:
                 self.states[name] = SessionState()  # its history comes again
             return name
-        if reading.part == "result":
-            new = getattr(reading.value, "session_id", None)  # of session/new and fork
+        if frame.part == "result":
+            new = getattr(frame.value, "session_id", None)  # of session/new and fork
             name = new if isinstance(new, str) else name
-            self.states.setdefault(name, SessionState()).open(reading.value.modes, reading.value.config_options)
+            self.states.setdefault(name, SessionState()).open(frame.value.modes, frame.value.config_options)
         return name
 
-    def _begin(self, reading: Reading) -> int:
-        state = self._state(reading)
+    def _begin(self, frame: DecodedFrame) -> int:
+        state = self._state(frame)
         try:
-            return state.begin_turn(reading.value.prompt).start
+            return state.begin_turn(frame.value.prompt).start
         except LocalProtocolError:  # a second prompt while one runs (rule 187): the state knows one turn at a time
             return -1
 
-    def _end(self, reading: Reading) -> int:
-        state = self._state(reading)
+    def _end(self, frame: DecodedFrame) -> int:
+        state = self._state(frame)
         if state.is_running:
-            state.end_turn(getattr(reading.value, "stop_reason", None), getattr(reading.value, "usage", None))
+            state.end_turn(getattr(frame.value, "stop_reason", None), getattr(frame.value, "usage", None))
         return -1
 
-    def _set(self, reading: Reading, asked: Any) -> None:
-        if reading.method == "session/set_mode" and asked is not None:
-            fold(self._state(reading), v1.CurrentModeUpdate(asked.mode_id))
-        elif reading.method == "session/set_config_option":
-            fold(self._state(reading), v1.ConfigOptionUpdate(reading.value.config_options))
+    def _set(self, frame: DecodedFrame, asked: Any) -> None:
+        if frame.method == "session/set_mode" and asked is not None:
+            fold(self._state(frame), v1.CurrentModeUpdate(asked.mode_id))
+        elif frame.method == "session/set_config_option":
+            fold(self._state(frame), v1.ConfigOptionUpdate(frame.value.config_options))
 
-    def _update(self, reading: Reading) -> int:
-        state, update = self._state(reading), reading.value.update
+    def _update(self, frame: DecodedFrame) -> int:
+        state, update = self._state(frame), frame.value.update
         before = len(state.timeline)
         said = _length(state, update) if isinstance(update, v1.UserMessageChunk) else -1
         fold(state, update)

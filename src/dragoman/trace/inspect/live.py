@@ -16,7 +16,7 @@ from dragoman.schema import encode
 from dragoman.trace.entry import End, Exit, Frame, Stderr
 from dragoman.trace.inspect.document import row_document
 from dragoman.trace.inspect.screen import Screen, is_loud
-from dragoman.trace.inspect.timeline import Filter, Timeline, is_called
+from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, is_called
 from dragoman.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LiveView(TraceWriter):
     ) -> None:
         super().__init__(file if file is not None else os.devnull, command=command, cwd=os.getcwd())
         self._began = monotonic()
-        self._timeline = Timeline(is_whole=True, keeps_rows=False)
+        self._timeline = RecordingTimeline(is_whole=True, keeps_rows=False)
         self._screen = Screen(width, has_colour=has_colour, aliases=self._timeline.aliases)
         self._wanted = wanted
         self._session = session

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from dragoman.trace.entry import Entry
-    from dragoman.trace.inspect.exchange import Reading
-    from dragoman.trace.inspect.timeline import Row, Timeline
+    from dragoman.trace.inspect.exchange import DecodedFrame
+    from dragoman.trace.inspect.timeline import RecordingTimeline, Row
     from dragoman.trace.reader import Trace
 
 _ASSETS: Final = Path(__file__).parent / "assets"
@@ -44,10 +44,10 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
     places: dict[int, tuple[str, int]] = {}
     sessions = FoldedSessions()
 
-    def watch(reading: Reading) -> None:
-        touched = sessions.feed(reading)
+    def watch(frame: DecodedFrame) -> None:
+        touched = sessions.feed(frame)
         if touched is not None:
-            places[reading.number] = touched
+            places[frame.number] = touched
 
     timeline = read_timeline(trace.entries, header=trace.header, watch=watch)
     index = msgspec.json.encode(_index(timeline, places, name))
@@ -92,7 +92,7 @@ def _clean(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _index(timeline: Timeline, places: dict[int, tuple[str, int]], name: str) -> dict[str, Any]:
+def _index(timeline: RecordingTimeline, places: dict[int, tuple[str, int]], name: str) -> dict[str, Any]:
     rows, header = timeline.rows, timeline.header
     sessions = {session: number for number, session in enumerate(timeline.aliases)}
     for session, _ in places.values():
@@ -125,7 +125,7 @@ def _index(timeline: Timeline, places: dict[int, tuple[str, int]], name: str) ->
     }
 
 
-def _facts(timeline: Timeline) -> list[str]:
+def _facts(timeline: RecordingTimeline) -> list[str]:
     """The two programs and the size of it all, for the head of the page."""
     rows = timeline.rows
     hello = [row for row in rows if row.method == "initialize" and row.kind in ("request", "response")][:2]
@@ -134,7 +134,7 @@ def _facts(timeline: Timeline) -> list[str]:
     return [" and ".join(who), f"{len(rows):,} messages", f"{len(timeline.aliases)} sessions", span]
 
 
-def _judgement(timeline: Timeline) -> dict[str, Any]:
+def _judgement(timeline: RecordingTimeline) -> dict[str, Any]:
     found = timeline.findings
     bad = sum(finding.is_failure for finding in found)
     warn = sum(finding.is_warning for finding in found)

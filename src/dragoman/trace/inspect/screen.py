@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dragoman.trace.entry import Entry, Header
-    from dragoman.trace.inspect.timeline import Row, Timeline
+    from dragoman.trace.inspect.timeline import RecordingTimeline, Row
     from dragoman.trace.violations import Finding
 
 BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
@@ -130,7 +130,7 @@ def is_loud(finding: Finding) -> bool:
     return finding.is_failure or finding.is_warning
 
 
-def opening(header: Header, timeline: Timeline, name: str) -> str:
+def opening(header: Header, timeline: RecordingTimeline, name: str) -> str:
     """What was recorded, in one line."""
     parts = [one_line(name)]
     if header.command:
@@ -144,7 +144,7 @@ def opening(header: Header, timeline: Timeline, name: str) -> str:
     return " · ".join(parts)
 
 
-def closing(timeline: Timeline, shown: int) -> Iterator[str]:
+def closing(timeline: RecordingTimeline, shown: int) -> Iterator[str]:
     """How many rows, which sessions, how many findings."""
     found = timeline.findings
     failures = sum(finding.is_failure for finding in found)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from dragoman.trace.entry import Direction, Entry
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
     from dragoman.wire import Id
 
     Kind: TypeAlias = Literal["request", "notification", "response", "malformed", "blank", "stderr", "end", "exit"]
@@ -70,10 +70,10 @@ class Row(Struct, gc=False):
         return is_error or any(finding.is_failure for finding in self.findings)
 
 
-class Timeline:
+class RecordingTimeline:
     """Rows in the making: feed it entries, read `rows`.
 
-    `watch` sees each reading after its row was made: for views that need more than rows.
+    `watch` sees each frame after its row was made: for views that need more than rows.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Timeline:
         *,
         is_whole: bool = False,
         keeps_rows: bool = True,
-        watch: Callable[[Reading], object] | None = None,
+        watch: Callable[[DecodedFrame], object] | None = None,
     ) -> None:
         self.header = Header()
         self.rows: list[Row] = []
@@ -134,32 +134,32 @@ class Timeline:
         if self._keeps_rows:
             self._add(self.latest)
 
-    def _feed_frame(self, number: int, frame: Frame) -> Row:
-        reading = self._checker.read(frame)
-        row = Row(number, frame.t, reading.kind, frame.dir, size_bytes=reading.size_bytes)
-        row.method, row.update, row.id, row.session = reading.method, reading.update, reading.id, reading.session_id
-        row.summary = summarise(reading, self._titles)
-        row.run = self._place(reading)
-        self._pair(reading, row)
-        if reading.session_id is not None and reading.session_id not in self.aliases:
-            self.aliases[reading.session_id] = f"s{len(self.aliases) + 1}"
-        self.latest = self._checker.check(reading, frame)
+    def _feed_frame(self, number: int, entry: Frame) -> Row:
+        frame = self._checker.read(entry)
+        row = Row(number, entry.t, frame.kind, entry.dir, size_bytes=frame.size_bytes)
+        row.method, row.update, row.id, row.session = frame.method, frame.update, frame.id, frame.session_id
+        row.summary = summarise(frame, self._titles)
+        row.run = self._place(frame)
+        self._pair(frame, row)
+        if frame.session_id is not None and frame.session_id not in self.aliases:
+            self.aliases[frame.session_id] = f"s{len(self.aliases) + 1}"
+        self.latest = self._checker.check(frame, entry)
         if self._keeps_rows:
             self.rows.append(row)
             self._add(self.latest)
         else:
             row.findings = tuple(finding for finding in self.latest if finding.index == number)
-        self._note_title(reading)
+        self._note_title(frame)
         if self._watch is not None:
-            self._watch(reading)
+            self._watch(frame)
         return row
 
-    def _pair(self, reading: Reading, row: Row) -> None:
-        if reading.kind == "request":
+    def _pair(self, frame: DecodedFrame, row: Row) -> None:
+        if frame.kind == "request":
             self._asked[row.number] = row
-        elif reading.kind == "response":
-            row.error_code = reading.error_code
-        asked = self._asked.pop(reading.request.number, None) if reading.request is not None else None
+        elif frame.kind == "response":
+            row.error_code = frame.error_code
+        asked = self._asked.pop(frame.request.number, None) if frame.request is not None else None
         if asked is not None:
             asked.answer, row.request = row.number, asked.number
             asked.latency = row.latency = row.t - asked.t
@@ -170,25 +170,25 @@ class Timeline:
             row = self.rows[finding.index - 1]
             row.findings = (*row.findings, finding)
 
-    def _place(self, reading: Reading) -> int:
+    def _place(self, frame: DecodedFrame) -> int:
         """The run a chunk continues, or its own number."""
-        update = getattr(reading.value, "update", None) if reading.update else None
+        update = getattr(frame.value, "update", None) if frame.update else None
         key = None
         if isinstance(update, _CHUNKS):
-            key = (reading.session_id, type(update), None if update.message_id is UNSET else update.message_id)
+            key = (frame.session_id, type(update), None if update.message_id is UNSET else update.message_id)
         if key is None or key != self._run:
-            self._run_start = reading.number
+            self._run_start = frame.number
         self._run = key
         return self._run_start
 
-    def _note_title(self, reading: Reading) -> None:
-        call: Any = reading.value
-        if reading.method == "session/update":
+    def _note_title(self, frame: DecodedFrame) -> None:
+        call: Any = frame.value
+        if frame.method == "session/update":
             call = getattr(call, "update", None)
-        elif reading.method == "session/request_permission":
+        elif frame.method == "session/request_permission":
             call = getattr(call, "tool_call", None)
         if isinstance(call, (v1.ToolCall, v1.ToolCallPatch)) and isinstance(call.title, str):
-            self._titles[reading.session_id, call.tool_call_id] = cut(call.title)
+            self._titles[frame.session_id, call.tool_call_id] = cut(call.title)
 
 
 def _how(code: int | None, signal: str | None) -> str:
@@ -198,10 +198,10 @@ def _how(code: int | None, signal: str | None) -> str:
 
 
 def read_timeline(
-    entries: Iterable[Entry], *, header: Header | None = None, watch: Callable[[Reading], object] | None = None
-) -> Timeline:
+    entries: Iterable[Entry], *, header: Header | None = None, watch: Callable[[DecodedFrame], object] | None = None
+) -> RecordingTimeline:
     """The timeline of a whole recording."""
-    timeline = Timeline(watch=watch)
+    timeline = RecordingTimeline(watch=watch)
     if header is not None:
         timeline.feed(header)
     for entry in entries:
