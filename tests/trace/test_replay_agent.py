@@ -12,7 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, End, Exit, Frame, Recorder, Redactor, Replay, Trace
-from tests.trace.stage import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
 
 
 async def test_the_same_client_sees_the_same_agent_and_no_difference() -> None:

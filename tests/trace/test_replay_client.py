@@ -11,7 +11,7 @@ from dragoman.errors import RequestError
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, Trace
 from dragoman.trace.replay import player
-from tests.trace.stage import HELLO, everything, fake_client, prompts, record, replay_client, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_client, prompts, record, replay_client, script, told
 
 
 async def test_the_same_agent_shows_no_difference() -> None:

@@ -15,7 +15,7 @@ import pytest
 from dragoman.cli import exits
 from dragoman.trace import Recorder
 from tests.trace.kit import DRAGOMAN, SECONDS
-from tests.trace.stage import perform, prompts
+from tests.trace.replay_kit import perform, prompts
 
 AGENT = [sys.executable, "-m", "dragoman.testing.scripted_agent"]
 HELLO = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'

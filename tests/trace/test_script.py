@@ -9,7 +9,7 @@ import pytest
 from dragoman.trace.replay.difference import Comparison
 from dragoman.trace.replay.ids import Names, is_made_up
 from dragoman.trace.replay.script import Step, read_script
-from tests.trace.stage import script
+from tests.trace.replay_kit import script
 
 
 def lanes(*lines: str) -> list[str]:
