@@ -47,7 +47,7 @@ class SessionSettings:
         mode = update.current_mode_id
         self._set_mode(mode)
         option = self._mode_option()
-        if option is not None and mode in _values(option):
+        if option is not None and mode in option_values(option):
             moved = replace(option, current_value=mode)
             self.config_options = tuple(moved if one is option else one for one in self.config_options)
 
@@ -81,7 +81,8 @@ class SessionSettings:
         return None
 
 
-def _values(option: SessionConfigSelect) -> set[str]:
+def option_values(option: SessionConfigSelect) -> set[str]:
+    """All values an option offers, those in groups included."""
     values: set[str] = set()
     for one in option.options:
         leaves = one.options if isinstance(one, SessionConfigSelectGroup) else [one]

@@ -1,8 +1,8 @@
-"""Which rules of docs/spec/rules.md the traffic of a recording breaks, found by looking alone.
+"""Finds the rules of docs/spec/rules.md that recorded traffic breaks.
 
-Owns the findings and the order in which the checks of `checks/` see a frame. It never sends anything, so it only says
-what a recording proves: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the frame; where
-timing or a cut recording leaves doubt, the same rule is reported as a NOTE.
+Owns the findings and the order in which the checks of `checks/` are applied to a frame. Nothing is sent, so only what
+the recording proves is reported: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the
+frame; where timing or an incomplete recording leaves doubt, the same rule is reported as a NOTE.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Level: TypeAlias = Literal["MUST", "MUST NOT", "SCHEMA", "SHOULD", "SHOULD NOT", "lc", "SDK", "EXTRA", "NOTE"]
 """As in docs/spec/rules.md, and two more: EXTRA is a member the schema does not name (rule 329), NOTE an observation
-that proves nothing broken."""
+that does not prove a broken rule."""
 
 FAILURES: Final = frozenset({"MUST", "MUST NOT", "SCHEMA"})
 WARNINGS: Final = frozenset({"SHOULD", "SHOULD NOT", "lc", "SDK"})
@@ -54,20 +54,21 @@ class Finding(Struct, frozen=True, gc=False):
 
     @property
     def is_failure(self) -> bool:
-        """Something the protocol demands, and that was not done."""
+        """The protocol requires it, and it was not done."""
         return self.level in FAILURES
 
     @property
     def is_warning(self) -> bool:
-        """Advice that was not followed, or a habit peers rely on."""
+        """Advice that was not followed, or a convention that peers rely on."""
         return self.level in WARNINGS
 
 
 class PassiveChecker:
-    """Feed it the entries of one connection in order; `finish` says what only the end can show.
+    """Checks the entries of one connection: `feed` them in order, then call `finish`.
 
-    `is_whole` tells that the recording begins with the connection; a header says so too, and without either a first
-    `initialize` does. Until one of them is seen, nothing is concluded from what is missing.
+    Args:
+        is_whole: The recording begins with the connection. A header shows the same, and without a header a first
+            `initialize` does. Until then, nothing is concluded from what is missing.
     """
 
     def __init__(self, *, is_whole: bool = False) -> None:
@@ -81,7 +82,7 @@ class PassiveChecker:
         self._exit_after: tuple[Direction, ...] | None = None
 
     def feed(self, entry: Entry) -> list[Finding]:
-        """What this entry breaks, or shows to have been broken before."""
+        """Return the findings of this entry, about itself or about earlier ones."""
         if isinstance(entry, Header):
             self.begin(entry)
             return []
@@ -96,22 +97,22 @@ class PassiveChecker:
         return []
 
     def begin(self, header: Header) -> None:
-        """What a header tells: the recording is whole, and maybe without its contents."""
+        """Take a header: the recording begins with the connection, and may be redacted."""
         self._facts.sees_start = self._facts.sees_start or bool(header.started)
         self._facts.is_redacted = header.redacted
 
     def read(self, entry: Frame) -> DecodedFrame:
-        """The reading of the next frame, for a caller that wants both it and its findings: `check` comes next."""
+        """Decode the next frame, for a caller that needs it as well as its findings: call `check` next."""
         self._count += 1
         self._t = entry.t
         return self.exchange.read(self._count, entry)
 
     def check(self, frame: DecodedFrame, entry: Frame) -> list[Finding]:
-        """What the frame of this frame breaks."""
+        """Return the findings of a frame that `read` returned."""
         self._found = []
         facts = self._facts
         if entry.eol == b"" and frame.kind == "malformed":
-            self._report(4, frame, "the stream ended, or was cut, inside this line", "NOTE")
+            self._report(4, frame, "the stream ended, or was cut off, inside this line", "NOTE")
             return self._found
         check_envelope(frame, facts)
         if frame.kind == "response" and frame.request is None:
@@ -129,13 +130,13 @@ class PassiveChecker:
         return self._found
 
     def finish(self) -> list[Finding]:
-        """What is missing when the recording is over."""
+        """Return the findings about what is missing at the end of the recording."""
         self._found = []
         agent_left_first = self._exit_after is not None and "c2a" not in self._exit_after
         if agent_left_first:
             for request in self.exchange.open["c2a"].values():
                 if request.kind == "request":
-                    self._report(25, request, "the agent ended without an answer to this", dir="a2c")
+                    self._report(25, request, "the agent ended without answering this", dir="a2c")
         if self._facts.is_judged:
             turns.check_left(self._facts, self._t)
             services.check_left(self._facts, agent_left_first=agent_left_first)
@@ -147,5 +148,5 @@ class PassiveChecker:
         own = RULES[rule].level
         if level == "SCHEMA" and own in FAILURES:
             level = own
-        # The levels of the table are those of `Level`, MAY apart: no check reports one without saying what it is.
+        # The levels of the table are those of `Level` and MAY, and no check reports a MAY without a level.
         self._found.append(Finding(rule, level or own, dir or at.dir, at.number, message))  # type: ignore[arg-type]

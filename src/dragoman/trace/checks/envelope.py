@@ -1,6 +1,6 @@
-"""The JSON-RPC envelope: lines that are no message, ids, answers, error objects.
+"""Checks of the JSON-RPC envelope: lines that are not messages, ids, responses, error objects.
 
-Looks at frames of every method, and at the pairing of requests and answers. Knows no method by name.
+Checks frames of all methods, and the pairing of requests and responses. Does not depend on single methods.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ KNOWN_CODES: Final = frozenset(
     }
 )
 RESERVED_CODES: Final = range(-32768, -31999)
-# SpecRule 343 asks for one short sentence. Three lines of a terminal are no short sentence in any frame.
+# Rule 343 asks for one short sentence: three lines of a terminal are more than that in any language.
 SHORT_MESSAGE_CHARS: Final = 240
 
 NOISE: Final = {"a2c": 6, "c2a": 7}
-# How `wire.envelope` begins its verdicts -> the rule they are about.
+# How the messages of `wire.envelope` begin -> the rule they are about.
 VERDICTS: Final = (
     ("the line is not valid UTF-8", 1),
     ("a batch", 10),
@@ -52,12 +52,12 @@ VERDICTS: Final = (
     ("a response has exactly one", 22),
     ('a message has "method", or else', 22),
 )
-# These are limits of ours (rule 14): a peer may well send more.
+# These are our own limits (rule 14): a peer may send more.
 LIMITS: Final = ("the line nests", "the line holds more than")
 
 
 def check_envelope(frame: DecodedFrame, facts: Facts) -> None:
-    """Reports what is wrong with a frame before its method is looked at."""
+    """Report what is wrong with a frame, whatever its method."""
     match frame.kind:
         case "malformed":
             _check_malformed(frame, facts)
@@ -81,7 +81,7 @@ def _check_malformed(frame: DecodedFrame, facts: Facts) -> None:
 
 def _check_request(frame: DecodedFrame, facts: Facts) -> None:
     if frame.id is None:
-        facts.report(21, frame, "a request with the id null cannot be told from others")
+        facts.report(21, frame, "a request must not have the id null")
     elif frame.repeats:
         facts.report(25, frame, f"the id {frame.id!r} belongs to a request that is still open", "NOTE")
     _check_kind(frame, facts)
@@ -91,7 +91,7 @@ def _check_kind(frame: DecodedFrame, facts: Facts) -> None:
     row = frame.row
     if row is None:
         if not frame.method.startswith("_"):
-            facts.report(331, frame, f"{frame.method}: no method of the protocol in this direction", "NOTE")
+            facts.report(331, frame, f"{frame.method}: not a method of the protocol in this direction", "NOTE")
     elif row.kind != frame.kind and row.name != "mcp/message":  # which is both
         what = "takes an id" if row.kind == "request" else "is a notification and takes no id"
         facts.report(10, frame, f"{frame.method} {what}")
@@ -106,8 +106,8 @@ def _check_response(frame: DecodedFrame, facts: Facts) -> None:
     if request is None or request.kind == "malformed":
         return
     if request.row is None and not request.method.startswith("_") and frame.error_code != METHOD_NOT_FOUND:
-        # It may know a method of its own, or of a draft; no answer but -32601 says that it does not.
-        facts.report(28, frame, f"{request.method} is no method of the protocol, yet the answer is not -32601", "NOTE")
+        # It may have a method of its own, or of a draft; only -32601 shows that it does not.
+        facts.report(28, frame, f"{request.method} is not in the protocol, yet the answer is not -32601", "NOTE")
 
 
 def _check_unasked(frame: DecodedFrame, facts: Facts) -> None:
@@ -120,11 +120,11 @@ def _check_unasked(frame: DecodedFrame, facts: Facts) -> None:
     if twin is not None:
         facts.report(20, frame, f"the answer's id is {frame.id!r}, the request's is {twin!r}")
     elif facts.sees_start:
-        facts.report(24, frame, f"nobody asked anything with the id {frame.id!r}")
+        facts.report(24, frame, f"there was no request with the id {frame.id!r}")
 
 
 def _other_type(frame: DecodedFrame, facts: Facts) -> object:
-    """The id of an open request that differs from this answer's in its type only."""
+    """The id of an open request that differs from this response's id in its type only."""
     return next(
         (
             request.id
@@ -138,6 +138,6 @@ def _other_type(frame: DecodedFrame, facts: Facts) -> object:
 def _check_error(frame: DecodedFrame, facts: Facts) -> None:
     code, message = frame.plain["code"], frame.plain["message"]
     if code in RESERVED_CODES and code not in KNOWN_CODES:
-        facts.report(340, frame, f"{code} lies in the reserved range and is none of its codes")
+        facts.report(340, frame, f"{code} is in the reserved range and is not one of its codes")
     if "\n" in message or len(message) > SHORT_MESSAGE_CHARS:
         facts.report(343, frame, f"the error's message has {len(message)} characters")

@@ -1,6 +1,6 @@
 """What the traffic so far has established: capabilities, sessions, turns, tool calls, terminals.
 
-Owns the memory of the checks and the call by which they report. Knows no rule.
+Owns the memory of the checks and the function by which they report. Does not know any rule.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class TurnFacts:
-    """One prompt, from its request to its answer and a little beyond."""
+    """One prompt, from its request until the next prompt."""
 
     __slots__ = ("cancelled_at", "closed_at", "message_ids", "request", "saw_cancel", "tool_ids")
 
@@ -70,7 +70,7 @@ class SessionFacts:
         self.is_after_load = False  # a load was answered and no prompt came since
         self.saw_history = False
         self.turns: list[TurnFacts] = []  # the open ones
-        self.last: TurnFacts | None = None  # the one that ended last, while no newer one was asked
+        self.last: TurnFacts | None = None  # the one that ended last, until the next prompt
         self.tools: dict[str, ToolFacts] = {}
         self.compactions: dict[str, str] = {}
         self.modes: set[str] | None = None
@@ -94,7 +94,7 @@ class TerminalFacts:
 
 
 class ReportViolation(Protocol):
-    """Tells that the frame of a frame breaks a rule; the level is the rule's own unless one is given."""
+    """Reports that a frame breaks a rule; the level is the rule's own unless one is given."""
 
     def __call__(
         self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None
@@ -102,24 +102,24 @@ class ReportViolation(Protocol):
 
 
 class Facts:
-    """The memory of one connection."""
+    """Everything that the checks know of one connection."""
 
     def __init__(self, exchange: Exchange, report: ReportViolation) -> None:
         self.exchange = exchange
         self.report = report
         self.is_redacted = False
         self.sees_start = False
-        """Whether what did not show so far was really not sent: the recording begins with the connection."""
+        """The recording begins with the connection, so what has not been seen was not sent."""
         self.saw_unasked = False
         self.is_judged = True
-        """False once a version was agreed on that these checks do not know."""
+        """False once the two sides agreed on a version that these checks do not know."""
         self.initialize: DecodedFrame | None = None
         self.is_initialized = False
         self.client: v1.ClientCapabilities | None = None
         self.agent: v1.AgentCapabilities | None = None
         self.auth_methods: dict[str, str] | None = None
         self.sessions: dict[str, SessionFacts] = {}
-        self.early: dict[str, list[DecodedFrame]] = {}  # updates of sessions nobody has named yet
+        self.early: dict[str, list[DecodedFrame]] = {}  # updates of sessions that no response has named yet
         self.cursors: set[str] = set()
         self.deleted: set[str] = set()
         self.terminals: dict[str, TerminalFacts] = {}
@@ -129,7 +129,7 @@ class Facts:
         ] = {}  # -> the rule, when the turn was cancelled
         self.cancelled_requests: set[tuple[Direction, Id]] = set()
         self.before_initialize: list[DecodedFrame] = []
-        # Requests that should not have been made, until their answer shows what the other side thought of it.
+        # Requests that should not have been made; their responses are checked, too.
         self.too_early: set[DecodedFrame] = set()
         self.ungated: set[DecodedFrame] = set()
         self.unopened: set[DecodedFrame] = set()
@@ -148,5 +148,5 @@ class Facts:
 
 
 def given(value: Any) -> Any:
-    """A member that is there, else None."""
+    """The value of a member that is present, else None."""
     return None if value is UNSET else value

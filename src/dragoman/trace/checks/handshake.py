@@ -1,6 +1,6 @@
-"""Who may speak when, and of what: initialize first, capabilities both ways, logins.
+"""Checks of the handshake: initialize first, calls only as advertised by both sides, logins.
 
-Owns the capabilities of both sides as `initialize` told them. Where they are not known nothing is held against anyone.
+Owns the capabilities of both sides as `initialize` carried them. Where they are not known, nothing is reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GATES: Final = {
 
 
 def check_order(frame: DecodedFrame, facts: Facts) -> None:
-    """Reports calls of the client before and during initialize (rules 33, 34), and the agent's answer to them (35)."""
+    """Report calls of the client before and during initialize (rules 33, 34), and wrong responses to them (35)."""
     if frame.dir == "a2c":
         if frame.part in ("result", "error") and frame.request in facts.too_early:
             facts.too_early.discard(frame.request)
@@ -52,7 +52,7 @@ def check_order(frame: DecodedFrame, facts: Facts) -> None:
         elif frame.kind == "request":
             facts.before_initialize.append(frame)
     elif not facts.is_initialized and frame.method in AGENT_METHODS:
-        # The agent reads in order and has initialized when it comes to this call, so its answer is its own affair.
+        # The agent reads in order and has initialized when it reads this call, so any response is right.
         facts.report(34, frame, f"{frame.method} was sent before initialize was answered")
 
 
@@ -62,7 +62,7 @@ def _report_first(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def check_gate(frame: DecodedFrame, facts: Facts) -> None:
-    """Reports a call of a method its server did not advertise, and a server that answers it all the same (61)."""
+    """Report a call of a method that was not advertised, and a side that answers it all the same (61)."""
     row = frame.row
     if frame.part == "params" and row is not None and row.gate is not None:
         capabilities = facts.agent if frame.dir == "c2a" else facts.client
@@ -77,7 +77,7 @@ def check_gate(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def asks_other_version(frame: DecodedFrame) -> bool:
-    """Whether this asks for a version these checks do not know, and so may have another form."""
+    """Whether this requests a version that these checks do not know, whose messages may have another form."""
     version = frame.plain.get("protocolVersion") if type(frame.plain) is dict else None
     is_initialize = frame.method == "initialize" and frame.part == "params"
     return is_initialize and type(version) is int and version != PROTOCOL_VERSION
@@ -87,7 +87,7 @@ def _ask_initialize(frame: DecodedFrame, facts: Facts) -> None:
     is_first = facts.initialize is None
     facts.initialize = frame
     if is_first and not facts.sees_start and not facts.saw_unasked:
-        # Nothing hints at traffic before the recording, so what came before this really came too early.
+        # Nothing shows traffic before the recording, so what came before this came too early.
         for earlier in facts.before_initialize:
             _report_first(earlier, facts)
     facts.before_initialize.clear()
@@ -96,7 +96,7 @@ def _ask_initialize(frame: DecodedFrame, facts: Facts) -> None:
     if not isinstance(request, v1.InitializeRequest):
         return
     if asks_other_version(frame):
-        # Another version writes its capabilities elsewhere; none in the old place then says nothing.
+        # Another version may have its capabilities elsewhere; absent ones then mean nothing.
         facts.client = given(request.client_capabilities)
         return
     facts.client = request.client_capabilities_or_default
@@ -128,7 +128,7 @@ def _answer_initialize(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _refuse_initialize(frame: DecodedFrame, facts: Facts) -> None:
-    """The connection goes on without known capabilities."""
+    """Continue without known capabilities."""
     facts.is_initialized = True
     facts.client = facts.agent = None
     asked = frame.request.value if frame.request is not None else None
@@ -144,7 +144,7 @@ def _authenticate(frame: DecodedFrame, facts: Facts) -> None:
         return
     kind = facts.auth_methods.get(request.method_id)
     if kind is None:
-        facts.report(67, frame, f"{request.method_id!r} is none of the advertised login methods")
+        facts.report(67, frame, f"{request.method_id!r} is not one of the advertised login methods")
     elif kind == "terminal":
         facts.report(68, frame, f"{request.method_id!r} is a terminal login and does not go through authenticate")
 

@@ -1,4 +1,4 @@
-"""Whether a path is absolute, by the rules of POSIX or of Windows: a recording does not say where it was made."""
+"""Tests whether a path is absolute on POSIX or Windows: a recording does not state the system it was made on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def is_absolute(path: str) -> bool:
 
 
 def check_path(frame: DecodedFrame, facts: Facts, rule: int, name: str, path: str) -> None:
-    """Reports `rule` for a path that is not absolute. A redacted recording has no paths to judge."""
+    """Report `rule` for a path that is not absolute. The paths of a redacted recording are not checked."""
     if not facts.is_redacted and not is_absolute(path):
         facts.report(rule, frame, f"{name} is not absolute")

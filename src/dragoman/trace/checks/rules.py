@@ -1,4 +1,4 @@
-"""The rules of docs/spec/rules.md as data: their level, whom they bind, what they say.
+"""The rules of docs/spec/rules.md as data: number, level, side that they bind, and text.
 
 `python -m tools.rules` writes the table from that page; a test keeps the two in step.
 """

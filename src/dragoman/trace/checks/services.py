@@ -1,6 +1,6 @@
-"""What the client does for the agent: files, terminals, questions to the user.
+"""Checks of the client's services for the agent: files, terminals, questions to the user.
 
-Owns the terminals there are. Whether a service was advertised is checked in `handshake.py`.
+Owns the open terminals. Whether a service was advertised is checked in `handshake.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts
     from dragoman.trace.inspect.exchange import DecodedFrame
 
+_TERMINAL_REQUESTS: Final = (
+    v1.TerminalOutputRequest,
+    v1.WaitForTerminalExitRequest,
+    v1.KillTerminalRequest,
+    v1.ReleaseTerminalRequest,
+)
 _SHELL: Final = re.compile(r"\S\s+(&&|\|\|?|[<>]{1,2}|2>&1)\s*\S|;\s*\S|\$\(|`")
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][\w+.-]*://[^/?#@]*:[^/?#@]+@")
 
@@ -25,7 +31,7 @@ def _ask_file(frame: DecodedFrame, facts: Facts) -> None:
     if request is None:
         return
     check_path(frame, facts, 273, "path", request.path)
-    if getattr(request, "line", None) == 0:
+    if isinstance(request, v1.ReadTextFileRequest) and request.line == 0:
         facts.report(274, frame, "line is 0; lines are counted from 1")
 
 
@@ -36,19 +42,25 @@ def _ask_create(frame: DecodedFrame, facts: Facts) -> None:
     if (cwd := given(request.cwd)) is not None:
         check_path(frame, facts, 283, "cwd", cwd)
     if not given(request.args) and _SHELL.search(request.command):
-        # A program may have any name, but none is called this; that it cannot start is not the schema's doing.
-        facts.report(284, frame, "the command is a line for a shell; it is a program, its arguments are apart", "lc")
+        # A program could have this name, but none has; the schema does not forbid it.
+        facts.report(284, frame, "the command is a shell line; it must be a program, its arguments go to args", "lc")
 
 
 def _answer_create(frame: DecodedFrame, facts: Facts) -> None:
     result, asked = frame.value, frame.request
     if isinstance(result, v1.CreateTerminalResponse) and asked is not None:
-        limit = given(getattr(asked.value, "output_byte_limit", None))
+        limit = given(asked.value.output_byte_limit) if isinstance(asked.value, v1.CreateTerminalRequest) else None
         facts.terminals[result.terminal_id] = TerminalFacts(asked, limit)
 
 
+def _terminal(request: DecodedFrame | None, facts: Facts) -> TerminalFacts | None:
+    """The terminal that a request is about, if it is known."""
+    value = request.value if request is not None else None
+    return facts.terminals.get(value.terminal_id) if isinstance(value, _TERMINAL_REQUESTS) else None
+
+
 def _ask_terminal(frame: DecodedFrame, facts: Facts) -> None:
-    terminal = facts.terminals.get(getattr(frame.value, "terminal_id", ""))
+    terminal = _terminal(frame, facts)
     if terminal is not None and terminal.released_by is not None:
         facts.report(294, frame, f"the terminal was released by message {terminal.released_by}", "NOTE")
         facts.released.add(frame)
@@ -63,8 +75,7 @@ def _answer_terminal(frame: DecodedFrame, facts: Facts) -> None:
 
 def _answer_output(frame: DecodedFrame, facts: Facts) -> None:
     _answer_terminal(frame, facts)
-    result, asked = frame.value, frame.request
-    terminal = facts.terminals.get(getattr(asked.value, "terminal_id", "")) if asked is not None else None
+    result, terminal = frame.value, _terminal(frame.request, facts)
     if terminal is None or terminal.limit_bytes is None or not isinstance(result, v1.TerminalOutputResponse):
         return
     size_bytes = len(result.output.encode(errors="replace"))
@@ -81,7 +92,7 @@ def _ask_elicitation(frame: DecodedFrame, facts: Facts) -> None:
     if is_offered and not is_advertised(facts.client, f"elicitation.{mode}"):
         facts.report(298, frame, f"mode {mode} needs elicitation.{mode}, which was not advertised")
     if given(request.session_id) is not None and given(request.request_id) is not None:
-        facts.report(302, frame, "both sessionId and requestId: there is one scope")
+        facts.report(302, frame, "it has both sessionId and requestId; only one is allowed")
     if isinstance(request, v1.ElicitationUrlMode):
         _check_url(frame, facts, request)
 
@@ -90,15 +101,16 @@ def _check_url(frame: DecodedFrame, facts: Facts, request: v1.ElicitationUrlMode
     if _CREDENTIALS.match(request.url):
         facts.report(320, frame, "the URL carries a user name and a password")
     for other in facts.exchange.open["a2c"].values():
-        if other is not frame and getattr(other.value, "elicitation_id", None) == request.elicitation_id:
+        is_page = isinstance(other.value, v1.ElicitationUrlMode)
+        if other is not frame and is_page and other.value.elicitation_id == request.elicitation_id:
             facts.report(316, frame, f"the elicitationId is that of message {other.number}, which is not answered")
 
 
 def check_left(facts: Facts, *, agent_left_first: bool) -> None:
-    """At the end of a recording: terminals the agent did not release."""
+    """Report, at the end of a recording, terminals that the agent did not release."""
     for name, terminal in facts.terminals.items():
         if terminal.released_by is None:
-            # One that is still wanted may be released later than the recording goes, or after the client has left.
+            # It may be released after the end of the recording, or after the client has left.
             level = "" if agent_left_first else "NOTE"
             facts.report(292, terminal.created, f"the terminal {name!r} was not released", level)
 

@@ -1,4 +1,4 @@
-"""Sessions: how they are opened, loaded, resumed, listed and closed, and what their answers promise.
+"""Checks of sessions: how they are opened, loaded, resumed, listed and closed.
 
 Owns which session ids a client may use. Modes and options are in `settings.py`, prompts in `turns.py`.
 """
@@ -28,7 +28,7 @@ _ISO_8601: Final = re.compile(
 
 
 def check_scope(frame: DecodedFrame, facts: Facts) -> None:
-    """Reports calls on sessions nobody opened (86) and on closed ones (120), and what agents make of them (119)."""
+    """Report calls on sessions that are not open (86, 120), and wrong responses to them (119)."""
     if frame.dir == "c2a" and frame.part == "params":
         if frame.method in SCOPED and frame.session_id is not None and facts.sees_start:
             session = facts.session(frame)
@@ -52,7 +52,7 @@ def _names_session(frame: DecodedFrame) -> bool:
 
 
 def _ask_open(frame: DecodedFrame, facts: Facts) -> None:
-    """What session/new, load, resume and fork have in common."""
+    """Check what session/new, load, resume and fork have in common."""
     request = frame.value
     if request is None:
         return
@@ -78,13 +78,13 @@ def _check_server(frame: DecodedFrame, facts: Facts, server: Any) -> None:
         if isinstance(server, kind) and not is_advertised(facts.agent, f"mcpCapabilities.{name}"):
             facts.report(rule, frame, f"an MCP server of type {name} without mcpCapabilities.{name}")
     if isinstance(server, v1.McpServerStdio) and not is_absolute(server.command) and not facts.is_redacted:
-        facts.report(98, frame, "the command of an MCP server is no absolute path", "NOTE")
+        facts.report(98, frame, "the command of an MCP server is not an absolute path", "NOTE")
 
 
 def _ask_load(frame: DecodedFrame, facts: Facts) -> None:
     _ask_open(frame, facts)
     if frame.session_id is not None:
-        # Loading replays the history: ids of tool calls and compactions come again, and rightly so.
+        # Loading replays the history, so ids of tool calls and compactions may come again.
         session = SessionFacts()
         session.loading = frame
         facts.sessions[frame.session_id] = session
@@ -99,7 +99,7 @@ def _ask_resume(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _answer_new(frame: DecodedFrame, facts: Facts) -> None:
-    """Also session/fork: both name a session that was not there."""
+    """Check the response to session/new or session/fork, which names a new session."""
     result = frame.value
     if result is None:
         return
@@ -157,7 +157,7 @@ def _ask_list(frame: DecodedFrame, facts: Facts) -> None:
         check_path(frame, facts, 124, "cwd", cwd)
     cursor = given(request.cursor)
     if cursor is not None and cursor not in facts.cursors and facts.sees_start and not facts.is_redacted:
-        facts.report(129, frame, "the cursor is none that the agent gave on this connection")
+        facts.report(129, frame, "the agent did not give this cursor on this connection")
 
 
 def _answer_list(frame: DecodedFrame, facts: Facts) -> None:
@@ -169,7 +169,7 @@ def _answer_list(frame: DecodedFrame, facts: Facts) -> None:
     for session in result.sessions:
         check_path(frame, facts, 127, f"cwd of session {session.session_id!r}", session.cwd)
         if (updated := given(session.updated_at)) is not None and not _ISO_8601.fullmatch(updated):
-            facts.report(127, frame, f"updatedAt of session {session.session_id!r} is no ISO 8601 time")
+            facts.report(127, frame, f"updatedAt of session {session.session_id!r} is not an ISO 8601 time")
         if wanted is not None and session.cwd != wanted:
             facts.report(125, frame, f"session {session.session_id!r} has another cwd than was asked for")
         if session.session_id in facts.deleted:

@@ -1,6 +1,6 @@
-"""Modes and configuration options: offered, set and reported consistently.
+"""Checks that modes and configuration options are offered, set and reported consistently.
 
-Owns what values a session currently offers. What an agent may do to them at any time (rule 165) is not held against it.
+Owns the values a session currently offers. An agent may change them at any time (rule 165).
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.schema import is_advertised, v1
+from dragoman.state.settings import option_values
 from dragoman.trace.checks.facts import given
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def take_settings(frame: DecodedFrame, facts: Facts, session: SessionFacts, modes: Any, options: Any) -> None:
-    """Checks and notes what the answer to session/new, load, resume or fork offers."""
+    """Check and keep the modes and options of the response to session/new, load, resume or fork."""
     modes, options = given(modes), given(options)
     if modes is not None:
         session.modes = {mode.id for mode in modes.available_modes}
@@ -34,18 +35,18 @@ def take_settings(frame: DecodedFrame, facts: Facts, session: SessionFacts, mode
 
 def _compare_modes(frame: DecodedFrame, facts: Facts, session: SessionFacts, mode: str, value: str) -> None:
     if mode != value and session.modes is not None and value in session.modes:
-        facts.report(167, frame, f"modes say {mode!r}, the option of category mode says {value!r}")
+        facts.report(167, frame, f"the current mode is {mode!r}, but the option of category mode is {value!r}")
 
 
 def take_options(frame: DecodedFrame, facts: Facts, session: SessionFacts, options: Sequence[Any]) -> None:
-    """Checks a complete list of options and makes it the session's."""
+    """Check a complete list of options and make it the session's."""
     offered: dict[str, set[Any]] = {}
     for option in options:
         if isinstance(option, v1.SessionConfigSelect):
-            values = offered[option.id] = _values(option)
+            values = offered[option.id] = option_values(option)
             if option.current_value not in values:
                 facts.report(
-                    149, frame, f"option {option.id!r}: {option.current_value!r} is none of the offered values"
+                    149, frame, f"option {option.id!r}: {option.current_value!r} is not one of the offered values"
                 )
         elif isinstance(option, v1.SessionConfigBoolean):
             offered[option.id] = {True, False}
@@ -54,20 +55,12 @@ def take_options(frame: DecodedFrame, facts: Facts, session: SessionFacts, optio
     session.options = offered
 
 
-def _values(option: v1.SessionConfigSelect) -> set[Any]:
-    values: set[Any] = set()
-    for one in option.options:
-        leaves = one.options if isinstance(one, v1.SessionConfigSelectGroup) else [one]
-        values.update(leaf.value for leaf in leaves)
-    return values
-
-
 def _ask_mode(frame: DecodedFrame, facts: Facts) -> None:
     session, request = facts.session(frame), frame.value
     if session is None or session.modes is None or not isinstance(request, v1.SetSessionModeRequest):
         return
     if request.mode_id not in session.modes:
-        facts.report(171, frame, f"{request.mode_id!r} is none of the available modes")
+        facts.report(171, frame, f"{request.mode_id!r} is not one of the available modes")
         facts.unoffered.add(frame)
 
 
@@ -101,14 +94,14 @@ def _answer_option(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _report_gone(frame: DecodedFrame, facts: Facts, rule: int, known: dict[str, Any], offered: dict[str, Any]) -> None:
-    """Options come and go with the values of others, so a shorter list is worth a look and no more."""
+    """Note options that are gone; that may be right, because options come and go with the values of others."""
     gone = [name for name in known if name not in offered]
     if gone:
         facts.report(rule, frame, f"no longer listed: {', '.join(gone)}", "NOTE")
 
 
 def update_options(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.ConfigOptionUpdate) -> None:
-    """A config_option_update, which carries the complete list too."""
+    """Check a config_option_update, which carries the complete list, too."""
     known = session.options or {}
     take_options(frame, facts, session, update.config_options)
     _report_gone(frame, facts, 164, known, session.options or {})

@@ -1,7 +1,7 @@
-"""Prompts, cancellation and permission: one turn from its request to its answer.
+"""Checks of prompts, cancellation and permission requests: one turn from its request to its response.
 
-Two programs cross each other's messages, so an agent that ends a turn in the moment it is cancelled has broken
-nothing; time decides, see `RACE_SECONDS`. What a client sends is in its own order, and judged by it.
+Messages of the two sides cross each other, so an agent that ends a turn in the moment it is cancelled has not broken
+a rule; the time between them decides, see `RACE_SECONDS`. The client's own messages are checked in their order.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
     from dragoman.trace.inspect.exchange import DecodedFrame
 
-# An agent that ends a turn this long after its cancel was sent has had every chance to see it: of the recorded agents
-# that honour one the slowest takes 0.5 s, most 20 ms, apart from those that wait for an open permission first.
+# An agent that ends a turn this long after its cancel was sent has seen the cancel: of the recorded agents that obey
+# one the slowest takes 0.5 s, most 20 ms, apart from those that wait for an open permission first.
 RACE_SECONDS: Final = 1.0
 
 BLOCKS: Final = (
@@ -68,7 +68,7 @@ def _take_turn(session: SessionFacts | None, request: DecodedFrame | None) -> Tu
 
 
 def _check_ending(frame: DecodedFrame, facts: Facts, turn: TurnFacts) -> None:
-    stop_reason = getattr(frame.value, "stop_reason", None)
+    stop_reason = frame.value.stop_reason if isinstance(frame.value, v1.PromptResponse) else None
     if stop_reason == "cancelled":
         return
     if turn.cancelled_at is not None:
@@ -83,7 +83,7 @@ def _check_ending(frame: DecodedFrame, facts: Facts, turn: TurnFacts) -> None:
 
 
 def _check_unanswered(frame: DecodedFrame, facts: Facts, turn: TurnFacts) -> None:
-    """Requests of this turn that the agent left open when it ended it."""
+    """Report requests of this turn that are open when the agent ends it."""
     for request in facts.open_requests("a2c", frame.session_id):
         if request.number < turn.request.number:
             continue
@@ -114,7 +114,7 @@ def _cancel_request(frame: DecodedFrame, facts: Facts) -> None:
     if key in facts.exchange.open[frame.dir]:
         facts.cancelled_requests.add((frame.dir, request.request_id))
     elif key not in facts.exchange.answered[frame.dir] and facts.sees_start:
-        facts.report(201, frame, f"the sender made no request with the id {request.request_id!r}", "NOTE")
+        facts.report(201, frame, f"the sender did not make a request with the id {request.request_id!r}", "NOTE")
 
 
 def _ask_permission(frame: DecodedFrame, facts: Facts) -> None:
@@ -142,7 +142,7 @@ def _answer_permission(frame: DecodedFrame, facts: Facts) -> None:
         if frame.error_code == METHOD_NOT_FOUND:
             facts.report(259, frame, "every client implements session/request_permission")
         return
-    outcome = getattr(result, "outcome", None)
+    outcome = result.outcome if isinstance(result, v1.RequestPermissionResponse) else None
     if not isinstance(outcome, v1.SelectedPermissionOutcome) or asked is None:
         return
     if isinstance(asked.value, v1.RequestPermissionRequest):
@@ -153,11 +153,11 @@ def _answer_permission(frame: DecodedFrame, facts: Facts) -> None:
 
 def _check_offered(frame: DecodedFrame, facts: Facts, request: v1.RequestPermissionRequest, chosen: str) -> None:
     if all(option.option_id != chosen for option in request.options):
-        facts.report(256, frame, f"{chosen!r} is none of the offered options")
+        facts.report(256, frame, f"{chosen!r} is not one of the offered options")
 
 
 def check_left(facts: Facts, t: float) -> None:
-    """At the end of a recording: permissions a cancelled turn has left without an answer."""
+    """Report, at the end of a recording, permission requests of a cancelled turn that were not answered."""
     for request, (rule, cancelled_at) in facts.cancelled_permissions.items():
         key = (type(request.id), request.id)
         if facts.exchange.open["a2c"].get(key) is request and t - cancelled_at > 5 * RACE_SECONDS:

@@ -1,7 +1,7 @@
-"""What a session/update says, and when: chunks, tool calls, usage, notices, compactions.
+"""Checks of session/update, its content and its time: chunks, tool calls, usage, notices, compactions.
 
-An update outside a turn is legal (rule 186); it is noted, and held against the agent only where it carries an id that
-proves it belongs to a turn that is over, or to a history that should have come before an answer.
+An update outside a turn is legal (rule 186) and only noted. It is reported where its id proves that it belongs to a
+turn that is over, or to a history that should have come before a response.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.schema import Unknown, is_advertised, v1
+from dragoman.state.compactions import FINISHED as FINAL_COMPACTION
+from dragoman.state.tools import FINISHED
 from dragoman.trace.checks.facts import ToolFacts, given
 from dragoman.trace.checks.paths import check_path
 from dragoman.trace.checks.settings import update_mode, update_options
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
     from dragoman.trace.inspect.exchange import DecodedFrame
 
-FINISHED: Final = frozenset({"completed", "failed"})
-FINAL_COMPACTION: Final = frozenset({"completed", "failed", "cancelled"})
-# What a conversation consists of; the rest (commands, titles, modes, usage) describes a session at any time.
+# The updates of a conversation; the others (commands, titles, modes, usage) may come at any time.
 CONVERSATION: Final = (
     v1.UserMessageChunk,
     v1.AgentMessageChunk,
@@ -31,7 +31,7 @@ CONVERSATION: Final = (
     v1.ToolCallUpdate,
     v1.Plan,
 )
-# Kinds of update a client has to ask for: the capability of the client, and the rule.
+# Updates that need a capability of the client: the capability, and the rule.
 GATES: Final[dict[type, tuple[str, int]]] = {
     v1.Notice: ("session.notices", 62),
     v1.CompactionUpdate: ("session.compaction", 63),
@@ -70,13 +70,13 @@ def _check_gate(frame: DecodedFrame, facts: Facts, update: object) -> None:
 
 
 def _note_unnamed(frame: DecodedFrame, facts: Facts) -> None:
-    """An update for a session no answer has named: too early while session/new or fork is open, else a stray."""
+    """Note an update of a session that no response has named: too early while session/new or fork is open."""
     if not facts.sees_start or frame.session_id is None:
         return
     if any(request.method in ("session/new", "session/fork") for request in facts.exchange.open["c2a"].values()):
         facts.early.setdefault(frame.session_id, []).append(frame)
     else:
-        facts.report(86, frame, f"no answer has named the session {frame.session_id!r}", "NOTE")
+        facts.report(86, frame, f"no response has named the session {frame.session_id!r}", "NOTE")
 
 
 def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any) -> None:
@@ -90,7 +90,7 @@ def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, updat
             facts.report(112, frame, f"{frame.update} between session/resume and its answer: resume replays nothing")
         return
     if session.is_after_load and is_talk:
-        # A user message that no prompt asked for can only be history.
+        # A user message without a prompt can only be history.
         session.saw_history = session.saw_history or isinstance(update, v1.UserMessageChunk)
         if session.saw_history:
             facts.report(107, frame, f"{frame.update}: history after the answer to session/load")
@@ -101,13 +101,13 @@ def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, updat
 def _check_late(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any, is_talk: bool) -> None:
     turn = session.last
     belongs = turn is not None and (
-        getattr(update, "message_id", None) in turn.message_ids
-        or getattr(update, "tool_call_id", None) in turn.tool_ids
+        (isinstance(update, v1.ContentChunk) and update.message_id in turn.message_ids)
+        or (isinstance(update, (v1.ToolCall, v1.ToolCallPatch)) and update.tool_call_id in turn.tool_ids)
     )
     if turn is not None and belongs:
         what = f"{frame.update} of a turn that is over (message {turn.request.number})"
         if turn.cancelled_at is not None:
-            facts.report(198, frame, what, "MUST")  # more updates are a MAY, their place before the answer is not
+            facts.report(198, frame, what, "MUST")  # more updates are optional, their place before the response is not
         else:
             facts.report(185, frame, what)
     elif is_talk or isinstance(update, v1.UsageUpdate):
@@ -121,7 +121,7 @@ def _check_chunk(frame: DecodedFrame, facts: Facts, session: SessionFacts, updat
 
 
 def check_block(frame: DecodedFrame, facts: Facts, block: Any) -> None:
-    """Base64 that cannot be base64; the decoder only knows that it is a string."""
+    """Report data that is not base64; the decoder only checks that it is a string."""
     kind = type(block)
     if kind is v1.TextContent or facts.is_redacted:
         return
@@ -156,7 +156,7 @@ def announce_tool(
     *,
     is_permission: bool = False,
 ) -> None:
-    """An update or a permission request, which must not be the first to name its tool call (rule 243)."""
+    """Check an update or a permission request, which must not be the first message of its tool call (rule 243)."""
     if update.tool_call_id not in session.tools:
         what = "a permission request" if is_permission else "tool_call_update"
         facts.report(243, frame, f"{what} for {update.tool_call_id!r}, which no tool_call announced")
@@ -186,21 +186,21 @@ def _check_content(frame: DecodedFrame, facts: Facts, content: Any) -> None:
     elif isinstance(content, v1.Content):
         check_block(frame, facts, content.content)
     elif isinstance(content, v1.Terminal) and facts.sees_start:
-        shell = facts.terminals.get(content.terminal_id)
+        terminal = facts.terminals.get(content.terminal_id)
         session = facts.session(frame)
         if session is not None and session.loading is not None:
             return  # a terminal of another process
-        if shell is None:
+        if terminal is None:
             facts.report(251, frame, f"the client never created the terminal {content.terminal_id!r}")
-        elif shell.released_by is not None and content.terminal_id not in facts.embedded:
-            facts.report(251, frame, f"the terminal was released by message {shell.released_by} before it is shown")
+        elif terminal.released_by is not None and content.terminal_id not in facts.embedded:
+            facts.report(251, frame, f"the terminal was released by message {terminal.released_by} before it is shown")
         facts.embedded.add(content.terminal_id)
 
 
 def _check_usage(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.UsageUpdate) -> None:
     cost = given(update.cost)
     if cost is not None and not _CURRENCY.fullmatch(cost.currency) and not facts.is_redacted:
-        facts.report(216, frame, f"the currency {cost.currency!r} is no ISO 4217 code")
+        facts.report(216, frame, f"the currency {cost.currency!r} is not an ISO 4217 code")
 
 
 def _check_compaction(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.CompactionUpdate) -> None:
@@ -218,7 +218,7 @@ def _check_summary(frame: DecodedFrame, facts: Facts, session: SessionFacts, upd
 
 
 def _note_child(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.SubagentUpdate) -> None:
-    """A child session the agent presents is one the client may use."""
+    """Keep a child session that the agent presents: the client may use it."""
     facts.sessions.setdefault(update.session_id, type(session)())
 
 
