@@ -67,7 +67,7 @@ def test_every_kind_of_entry_is_a_row() -> None:
         ("stderr", "warning"),
         ("malformed", "noise"),
         ("blank", ""),
-        ("end", "the agent said its last word"),
+        ("end", "the agent closed its side"),
         ("exit", "the agent exited with code 3"),
     ]
 

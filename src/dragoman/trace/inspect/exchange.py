@@ -38,7 +38,7 @@ _decode_plain: Final = msgspec.json.Decoder().decode
 
 
 class DecodedFrame:
-    """One frame, read. `value` is what its params or result are by the method table, None where that cannot be said."""
+    """One decoded frame. `value` is its params or result, decoded by the method table; None if that is not possible."""
 
     __slots__ = (
         "dir",
@@ -69,23 +69,23 @@ class DecodedFrame:
         self.part: Part = ""
         self.message: Message | None = None
         self.method = ""
-        """Of a response: the method of its request; empty when nobody asked."""
+        """Of a response: the method of its request; empty if there was no request."""
         self.id: Id = None
         self.row: Method | None = None
         self.value: Any = None
         self.plain: Any = None
-        """Params, result or error object as builtins."""
+        """Params, result or error object as Python builtins."""
         self.losses: list[Loss] = []
         self.fault: RemoteProtocolError | None = None
         self.session_id: str | None = None
         self.request: DecodedFrame | None = None
-        """Of a response: what it answers."""
+        """Of a response: its request."""
         self.repeats = False
-        """Of a request: its id is that of one still open. Of a response: its request has an answer already."""
+        """Of a request: another request with this id is open. Of a response: its request was answered before."""
 
     @property
     def update(self) -> str:
-        """The kind of a session/update, else nothing."""
+        """The kind of a session/update, else an empty string."""
         if self.method == "session/update" and type(self.plain) is dict:
             update = self.plain.get("update")
             kind = update.get("sessionUpdate") if type(update) is dict else None
@@ -107,7 +107,7 @@ class Exchange:
         self.answered: dict[Direction, set[Key]] = {"c2a": set(), "a2c": set()}
 
     def read(self, number: int, entry: Frame) -> DecodedFrame:
-        """The reading of the frame with this number in the recording."""
+        """Decode the frame that has this number in the recording."""
         frame = DecodedFrame(number, entry.t, entry.dir, len(entry.data) + len(entry.eol))
         if not entry.data.strip():
             return frame
@@ -153,7 +153,7 @@ class Exchange:
                 frame.session_id = _session_of(frame.plain)
 
     def _read_malformed(self, frame: DecodedFrame, message: Malformed) -> None:
-        """A broken answer still ends its request, and a broken request may be answered all the same."""
+        """Pair a malformed line: a broken response still ends its request, and a broken request may be answered."""
         if message.id is UNSET or message.id is None:
             return
         frame.id = message.id
@@ -179,7 +179,7 @@ def _read_call(frame: DecodedFrame, message: Request | Notification) -> None:
 
 
 def _read_plain(frame: DecodedFrame, raw: bytes | msgspec.Raw) -> bool:
-    """The envelope skips over what is inside: numbers without range and lone surrogates turn up here."""
+    """Decode to builtins. Numbers out of range and lone surrogates fail here: the envelope does not decode them."""
     try:
         frame.plain = _decode_plain(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """A recording as one page for a browser: timeline, filters, messages, sessions and findings, offline.
 
-Owns what is inside the page and its safety: the recording is compressed text that scripts read and never HTML, the
-policy in its head lets nothing in or out but the one script and style it carries. How it looks is in `assets/`.
+Owns the content of the page and its safety: the recording is compressed text that the script reads, never HTML, and
+the policy in its head allows only the script and the style it carries. How it looks is in `assets/`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PACKED: Final = 3
 
 
 def write_page(file: TextIO, trace: Trace, name: str) -> None:
-    """Writes the page for a recording; `name` is its title."""
+    """Write the page for a recording; `name` is its title."""
     places: dict[int, tuple[str, int]] = {}
     sessions = FoldedSessions()
 
@@ -64,7 +64,7 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
         "frames": _pack(frames),
         "script": script,
     }
-    # Cut once and joined: what is put in is never searched for fields again.
+    # Split once and joined: the values are never searched for fields again.
     for number, part in enumerate((_ASSETS / "page.html").read_text("utf-8").replace("}}", "{{").split("{{")):
         file.write(fields[part] if number % 2 else part)
 
@@ -78,7 +78,7 @@ def _pack(data: bytes) -> str:
 
 
 def _line(row: Row, entry: Entry) -> bytes:
-    """A frame as it is, where it is JSON; everything else as a JSON string, so that it is one line."""
+    """A frame as it is, if it is JSON; everything else as a JSON string, so that it is one line."""
     if isinstance(entry, Stderr):
         return msgspec.json.encode(_clean(entry.text))
     if not isinstance(entry, Frame):
@@ -126,7 +126,7 @@ def _index(timeline: RecordingTimeline, places: dict[int, tuple[str, int]], name
 
 
 def _facts(timeline: RecordingTimeline) -> list[str]:
-    """The two programs and the size of it all, for the head of the page."""
+    """The two programs and the numbers of messages and sessions, for the head of the page."""
     rows = timeline.rows
     hello = [row for row in rows if row.method == "initialize" and row.kind in ("request", "response")][:2]
     who = [row.summary.partition(" · ")[0] for row in reversed(hello) if row.error_code is None]

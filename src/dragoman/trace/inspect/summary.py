@@ -1,7 +1,7 @@
-"""One line on what a message says.
+"""Summaries of messages, one line each.
 
-Owns the choice of what matters about each kind of message. What it returns is the peer's text, cut to a bound and
-otherwise as it came: whoever shows it makes it safe for the place where it is shown.
+Owns the choice of what matters about each kind of message. A summary is the peer's text, cut to a limit and otherwise
+as it came: the caller makes it safe for the place where it is shown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.text.terminal import size
+from dragoman.wire import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -19,16 +20,16 @@ if TYPE_CHECKING:
     from dragoman.trace.inspect.exchange import DecodedFrame
 
     Titles: TypeAlias = Mapping[tuple[str | None, str], str]
-    Saying: TypeAlias = Callable[[dict[str, Any], DecodedFrame, Titles], str]
+    Summary: TypeAlias = Callable[[dict[str, Any], DecodedFrame, Titles], str]
 
 EXCERPT_CHARS: Final = 200  # more than a wide terminal shows
 _DOT: Final = " · "
 
 
 def summarise(frame: DecodedFrame, titles: Titles) -> str:
-    """The summary of a frame; `titles` are the known titles of tool calls by session and id."""
+    """Summarise a frame; `titles` are the known titles of tool calls by session and id."""
     if frame.kind == "malformed":
-        raw = getattr(frame.message, "raw", b"")
+        raw = frame.message.raw if isinstance(frame.message, Malformed) else b""
         return cut(raw[: 4 * EXCERPT_CHARS].decode(errors="replace"))
     if frame.part == "error":
         return cut(f"error {frame.plain['code']}: {frame.plain['message']}")
@@ -37,21 +38,21 @@ def summarise(frame: DecodedFrame, titles: Titles) -> str:
         return cut(_json(plain)) if plain is not None else ""
     if frame.update:
         return cut(_update(plain["update"], frame, titles))
-    say = _SAYINGS.get((frame.method, frame.part))
+    summary = _SUMMARIES.get((frame.method, frame.part))
     try:
-        return cut(say(plain, frame, titles) if say is not None else _rest(plain))
+        return cut(summary(plain, frame, titles) if summary is not None else _rest(plain))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # it does not have the form it should have
         return cut(_json(plain))
 
 
 def cut(text: object) -> str:
-    """The beginning of a text; a value that should have been one is shown as it is."""
+    """Cut a text to its beginning; a value that should have been a text is shown as JSON."""
     text = text if isinstance(text, str) else _json(text)
     return text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
 
 
 def text_of(block: Any) -> str:
-    """A content block in words."""
+    """A content block as text."""
     if type(block) is not dict:
         return _json(block)
     match block.get("type"):
@@ -68,11 +69,13 @@ def text_of(block: Any) -> str:
 
 
 def _update(update: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
-    say = _UPDATES.get(update["sessionUpdate"])
+    summary = _UPDATES.get(update["sessionUpdate"])
     try:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
             return _tool(update, frame, titles)
-        return say(update) if say is not None else _rest({k: v for k, v in update.items() if k != "sessionUpdate"})
+        if summary is not None:
+            return summary(update)
+        return _rest({k: v for k, v in update.items() if k != "sessionUpdate"})
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return _json(update)
 
@@ -129,7 +132,7 @@ _UPDATES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def _flags(value: Any, prefix: str = "") -> Iterable[str]:
-    """Names of capabilities that are on."""
+    """The names of the advertised capabilities."""
     for name, inner in value.items() if type(value) is dict else ():
         if name == "_meta" or inner is None or inner is False:
             continue
@@ -218,7 +221,7 @@ def _answer_output(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -
     return _DOT.join([*parts, *(["truncated"] if plain["truncated"] else []), plain["output"]])
 
 
-_SAYINGS: Final[dict[tuple[str, str], Saying]] = {
+_SUMMARIES: Final[dict[tuple[str, str], Summary]] = {
     ("initialize", "params"): _ask_initialize,
     ("initialize", "result"): _answer_initialize,
     **{(f"session/{verb}", "params"): _ask_open for verb in ("new", "load", "resume", "fork")},
@@ -246,7 +249,7 @@ _SAYINGS: Final[dict[tuple[str, str], Saying]] = {
 
 
 def _rest(plain: dict[str, Any]) -> str:
-    """Members of a message nobody has a sentence for; the session is shown elsewhere."""
+    """The members of a message that has no summary of its own; the session is shown elsewhere."""
     shown = {name: value for name, value in plain.items() if name != "sessionId"}
     if not shown:
         return ""
