@@ -7,13 +7,13 @@ between, and the end of either descriptor becomes the end of the other. Does not
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import select
-import stat
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from dragoman.transports.descriptors import duplicate, private_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,18 +246,10 @@ class OwnStreams:
         self._made_unblocking.clear()
 
     def _private(self, fd: int, mode: int) -> int:
-        """The non-blocking flag belongs to the open file, which others may share; so open it anew if that works.
-
-        A regular file is not opened anew, because its position would be lost, nor is a socket, which cannot be.
-        """
         try:
-            kind = os.fstat(fd).st_mode
-        except OSError:  # closed at start: then nothing comes from it and nothing can be said to it
+            copy, is_shared = private_copy(fd, mode)
+        except OSError:  # closed when the program started: nothing can be read from it or written to it
             return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            with suppress(OSError):
-                return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-        if os.get_blocking(copy):
-            self._made_unblocking.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+        if is_shared:
+            self._made_unblocking.append(duplicate(fd))
         return copy
