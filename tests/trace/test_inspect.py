@@ -131,7 +131,7 @@ def test_file_that_is_no_recording_is_refused(tmp_path: Path, capsys: Captured) 
     path = tmp_path / "x.jsonl"
     path.write_text("hello\n")
     assert main(["inspect", str(path)]) == exits.USAGE
-    assert "is no recording" in capsys.readouterr().err
+    assert "is not a recording" in capsys.readouterr().err
 
 
 def test_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ async def test_lines_that_are_no_messages_are_sent_and_expected_as_they_were() -
         wire.transport.write(b"what?\n")
         assert (await wire.hear())["error"]["code"] == -32700
         wire.transport.write(b"noise\n")
-    assert [str(each) for each in differences] == ['unexpected: a line that is no message: "noise"']
+    assert [str(each) for each in differences] == ['unexpected: a line that is not a message: "noise"']
 
 
 async def test_a_malformed_request_with_an_id_is_refused() -> None:

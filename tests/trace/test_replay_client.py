@@ -218,5 +218,5 @@ def test_a_difference_is_a_line_for_people() -> None:
     assert told(what="missing", kind="notification") == "missing: notification m (#3) did not come"
     assert told(what="order", kind="request") == "order: request m (#3) came later than recorded"
     assert told(what="unexpected", kind="raw", number=None, came="x" * 100) == (
-        f'unexpected: a line that is no message: "{"x" * 56}...'
+        f'unexpected: a line that is not a message: "{"x" * 56}...'
     )

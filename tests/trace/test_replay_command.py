@@ -158,7 +158,7 @@ def test_wrong_words_are_refused_with_a_hint(words: list[str], recording: Path) 
     assert b"\nhint: " in done.stderr
 
 
-@pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("hello\n", "is no recording: line 1")])
+@pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("hello\n", "is not a recording: line 1")])
 def test_what_is_no_recording_is_refused(text: str | None, why: str, tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
     if text is not None:
