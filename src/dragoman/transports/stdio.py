@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.transports.descriptors import duplicate, private_copy
+from dragoman.transports._descriptors import duplicate, private_copy
 from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
 
 _HINT: Final = (

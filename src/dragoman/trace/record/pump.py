@@ -13,7 +13,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from dragoman.transports.descriptors import duplicate, private_copy
+from dragoman.transports._descriptors import duplicate, private_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
