@@ -8,12 +8,12 @@ or eat a part of it. Does not know what an agent is.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from contextlib import suppress
 from typing import Final
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.transports._descriptors import duplicate, private_copy
 from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
 
 _HINT: Final = (
@@ -43,23 +43,14 @@ class StdioTransport(FdTransport):
         if os.isatty(0):
             _print(_HINT)
         if restore:
-            self._to_restore = [(_copy(0), 0), (_copy(1), 1)]
+            self._to_restore = [(duplicate(0), 0), (duplicate(1), 1)]
         read_fd, write_fd = self._private(0, os.O_RDONLY), self._private(1, os.O_WRONLY)
         _point_away()
         super().__init__(read_fd, write_fd, peer="the client", flush_seconds=flush_seconds)
 
     def _private(self, fd: int, mode: int) -> int:
-        """A descriptor for the same stream that can be made non-blocking without effect on other programs.
-
-        The non-blocking flag belongs to the open file, which a terminal's shell or a redirection like `2>&1` shares
-        with others: their prints would fail. Opening the stream again gives an open file of our own.
-        """
-        kind = os.fstat(fd).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            with suppress(OSError):  # no /proc, or a stream of another user
-                return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        copy = _copy(fd)
-        if os.get_blocking(copy):
+        copy, is_shared = private_copy(fd, mode)
+        if is_shared:
             self._made_unblocking.add(copy)
         return copy
 
@@ -73,12 +64,6 @@ class StdioTransport(FdTransport):
                 os.dup2(copy, original)
                 os.close(copy)
             self._to_restore = []
-
-
-def _copy(fd: int) -> int:
-    import fcntl  # here, so that Windows gets its sentence
-
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 def _point_away() -> None:
