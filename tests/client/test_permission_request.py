@@ -61,6 +61,8 @@ EDITS = {
     "the TypeScript example": {"title": "Modifying", "kind": "edit", "rawInput": {"path": NOTE, "content": "{}"}},
     "an editing tool with a command": {"kind": "edit", "rawInput": {"command": "str_replace", "path": NOTE}},
     "a change called a read": {"kind": "read", "content": [diff(NOTE)]},
+    "cline": {"kind": "edit", "rawInput": {"files": [{"path": NOTE}]}},
+    "a list of paths": {"kind": "edit", "rawInput": {"files": [NOTE, 7, {"path": None}]}},
     "a patch over files": {"kind": "edit", "rawInput": {"changes": {NOTE: {"type": "update"}}}},
 }
 
@@ -193,7 +195,7 @@ def test_the_host_of_an_address_is_the_one_it_leads_to(url: object, expected: st
 
 
 # What no recorded agent says in a form that can be read; everything else must be read.
-SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other")}
+SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other"), ("openhands", "other")}
 
 
 def requests_of(recording: Path) -> list[Request]:

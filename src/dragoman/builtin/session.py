@@ -41,15 +41,13 @@ from dragoman.builtin.models.providers import default_model, offered_models
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.permission import SessionRules, ToolPermissions
 from dragoman.builtin.tools.table import built_in_tools
-from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog
+from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog, recover_turn
 from dragoman.builtin.viewer import Viewer
 from dragoman.errors import ConfigError, DragomanError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
-from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import INTERRUPTED, Reducer
 from dragoman.uistream.messages import Message, Part, TextPart
 
 if TYPE_CHECKING:
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy.decide import Option
-    from dragoman.store.sessions import SessionRow, Store
+    from dragoman.store.sessions import SessionRow, Store, UsageRow
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -144,8 +142,7 @@ class OpenSession:
         session._environment = environment
         log = await store.live_log(row.id)
         if log is not None:
-            message = await session._recover(log.message_id, list(map(c.decode_chunk, log.chunks)), log.is_alive)
-            session.history.append(message)
+            session.history.append(await recover_turn(store, row.id, log))
         for waiting in await store.queued(row.id):
             session.history.append(message_from_row(waiting))
             session._left_prompts.append(waiting.id)
@@ -153,23 +150,9 @@ class OpenSession:
         await session._rules.load()
         return session
 
-    async def _recover(self, message_id: str, log: Sequence[c.Chunk], is_alive: bool) -> Message:
-        """Fold the log of a turn without an end. One that another live process runs is shown, but not ended."""
-        reducer = Reducer(Message(message_id, "assistant", []), is_tolerant=True)
-        for chunk in log:
-            reducer.feed(chunk)
-        if not is_alive:
-            reducer.close(INTERRUPTED)
-            reducer.message.metadata["interrupted"] = True
-            usage = [found for chunk in log if (found := _usage_in(chunk)) is not None]
-            await self.store.finish_message(self.row.id, message_to_row(reducer.message), usage)
-        return reducer.message
-
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""
-        running: set[asyncio.Future[Any]] = {*self.prompts, *self.background}
-        for future in self._instructions.values():
-            running.add(future)
+        running: set[asyncio.Future[Any]] = {*self.prompts, *self.background, *self._instructions.values()}
         for future in running:
             future.cancel()
         if running:
@@ -506,10 +489,3 @@ async def _complete(work: asyncio.Future[Any]) -> bool:
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.debug("a tool that was left behind failed", exc_info=task.exception())
-
-
-def _usage_in(chunk: c.Chunk) -> UsageRow | None:
-    """What a model call used, from the log of a turn that has no end."""
-    if not isinstance(chunk, c.Data) or chunk.name != "usage":
-        return None
-    return msgspec.convert({**chunk.data, "cost_usd": chunk.data.get("call_cost_usd")}, UsageRow)

@@ -19,8 +19,10 @@ from msgspec import UNSET, Struct
 
 from dragoman.builtin.limits import Limits
 from dragoman.errors import StoreError
+from dragoman.store.messages import message_to_row
+from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import Reducer
+from dragoman.uistream.fold import INTERRUPTED, Reducer
 from dragoman.uistream.messages import Message
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Option
-    from dragoman.store.sessions import Store, UsageRow
+    from dragoman.store.sessions import LiveLog, Store
     from dragoman.uistream.display import ToolOutput
 
 # Chunks that wait for a commit before the emitter waits too; a commit takes about a millisecond.
@@ -194,3 +196,23 @@ class TurnLog:
             if self._unwritten:
                 self._wake.set()
             self._written.set()
+
+
+async def recover_turn(store: Store, session_id: str, log: LiveLog) -> Message:
+    """Fold the log of a turn that has no end, and end it if its process died. Raises: StoreError.
+
+    A turn that another live process runs is only shown: it is not ours to end.
+    """
+    reducer = Reducer(Message(log.message_id, "assistant", []), is_tolerant=True)
+    usage: list[UsageRow] = []
+    for line in log.chunks:
+        chunk = c.decode_chunk(line)
+        reducer.feed(chunk)
+        if isinstance(chunk, c.Data) and chunk.name == "usage":
+            cost = {"cost_usd": chunk.data.get("call_cost_usd")}
+            usage.append(msgspec.convert({**chunk.data, **cost}, UsageRow))
+    if not log.is_alive:
+        reducer.close(INTERRUPTED)
+        reducer.message.metadata["interrupted"] = True
+        await store.finish_message(session_id, message_to_row(reducer.message), usage)
+    return reducer.message

@@ -142,6 +142,9 @@ def _paths(raw: dict[str, Any]) -> Iterator[str]:
         value = raw.get(key)
         if isinstance(value, str):
             yield value
+    files = raw.get("files")  # a tool that takes several files: paths, or objects with one
+    for each in files if isinstance(files, list) else ():
+        yield from _paths(each) if isinstance(each, dict) else (each,)
     changes = raw.get("changes")  # a patch over several files: a mapping by path
     if isinstance(changes, dict):
         yield from changes
