@@ -62,6 +62,10 @@ EDITS = {
     "an editing tool with a command": {"kind": "edit", "rawInput": {"command": "str_replace", "path": NOTE}},
     "a change called a read": {"kind": "read", "content": [diff(NOTE)]},
     "cline": {"kind": "edit", "rawInput": {"files": [{"path": NOTE}]}},
+    "cline's patch": {
+        "kind": "other",
+        "rawInput": {"input": "*** Begin Patch\n*** Add File: note.txt\n+x\n*** End Patch"},
+    },
     "a list of paths": {"kind": "edit", "rawInput": {"files": [NOTE, 7, {"path": None}]}},
     "a patch over files": {"kind": "edit", "rawInput": {"changes": {NOTE: {"type": "update"}}}},
 }

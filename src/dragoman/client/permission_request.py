@@ -46,6 +46,9 @@ _HOST: Final = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+")
 # Kimi CLI sends what it runs as prose only, Kimi Code what it writes; a text that was cut ends with an ellipsis.
 _KIMI_COMMAND: Final = re.compile(r"Requesting approval to perform: Run command `(?P<line>.+)`", re.DOTALL)
 _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<path>/.*[^…])")
+# The patch format of `apply_patch`: every file it touches stands in a line of its own, relative to the project.
+_PATCH: Final = re.compile(r"\*\*\* Begin Patch\r?\n")
+_PATCH_FILE: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (?P<path>[^\r\n]+)", re.MULTILINE)
 # Gemini CLI and Qwen Code send no input; for their shell tool the title is the command line.
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
 
@@ -79,6 +82,7 @@ def describe(
     if not isinstance(raw, dict):
         raw, from_text = {}, _read_text(patch.tool_call_id, title, kind, content)
     diffs = [item.path for item in content if isinstance(item, v1.Diff)]
+    diffs += [os.path.join(root, path) for path in _patched_files(raw)]
     paths = _unique([*diffs, *(location.path for location in locations), *_paths(raw or from_text)])
     command, shell, is_command = _command(raw or from_text, kind, has_paths=bool(paths))
     if diffs and kind not in _CHANGING and kind != "execute":
@@ -148,6 +152,13 @@ def _paths(raw: dict[str, Any]) -> Iterator[str]:
     changes = raw.get("changes")  # a patch over several files: a mapping by path
     if isinstance(changes, dict):
         yield from changes
+
+
+def _patched_files(raw: dict[str, Any]) -> Iterator[str]:
+    """The files that a patch among the arguments changes."""
+    for text in raw.values():
+        if isinstance(text, str) and _PATCH.match(text.lstrip()):
+            yield from (found["path"].strip() for found in _PATCH_FILE.finditer(text))
 
 
 def _command(raw: dict[str, Any], kind: str, *, has_paths: bool) -> tuple[tuple[str, ...] | None, str | None, bool]:
