@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from dragoman.conformance.agent.probe import AgentProbe, Settings
+from dragoman.conformance.agent.probe import AgentCheckSettings, AgentProbe
 from dragoman.conformance.agent.prompts import PRESETS, preset, preset_for, read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import InProcess, Program
+from dragoman.conformance.agent.target import AgentInProcess, AgentProgram
 from dragoman.conformance.case import (
     CASES,
     Case,
+    CaseResult,
     Fail,
     Inconclusive,
-    Result,
     Skip,
     Status,
     Warn,
@@ -32,15 +32,15 @@ from dragoman.testing import scripted_agent
 from tests.conformance.mutants import mutant
 from tests.conformance.tamper import answers
 
-QUICK = Settings(timeout_seconds=2.0)
+QUICK = AgentCheckSettings(timeout_seconds=2.0)
 
 
 def made(run: Callable[[AgentProbe], Awaitable[None]], *, level: Any = "MUST", shares: str = "full") -> Case:
     return Case("agent/made/up", "agent", (25,), level, "it is made up", "Sends nothing.", run, shares, True)
 
 
-async def judged(*cases: Case, target: Any = None) -> list[Result]:
-    report = await AgentRun(target or InProcess(scripted_agent), QUICK, jobs=1).run(cases)
+async def judged(*cases: Case, target: Any = None) -> list[CaseResult]:
+    report = await AgentRun(target or AgentInProcess(scripted_agent), QUICK, jobs=1).run(cases)
     return report.results
 
 
@@ -118,13 +118,13 @@ async def test_agent_that_never_answers_initialize_is_judged_by_that_alone() -> 
 async def test_program_that_ends_at_once_cannot_be_judged() -> None:
     with pytest.raises(AgentExited, match="no such thing"):
         await judged(
-            *load_cases("agent"), target=Program([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+            *load_cases("agent"), target=AgentProgram([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
         )
 
 
 async def test_program_that_is_not_there_cannot_be_judged() -> None:
     with pytest.raises(ConfigError):
-        await judged(*load_cases("agent"), target=Program(["/no/such/program"]))
+        await judged(*load_cases("agent"), target=AgentProgram(["/no/such/program"]))
 
 
 def test_id_names_side_area_and_case_and_is_taken_once() -> None:

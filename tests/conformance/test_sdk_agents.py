@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.probe import AgentCheckSettings
 from dragoman.conformance.agent.prompts import read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import Program
+from dragoman.conformance.agent.target import AgentProgram
 from dragoman.conformance.case import load_cases
 from tests.interop.support import require
 
@@ -84,8 +84,8 @@ FINDINGS = {
 @pytest.mark.parametrize("sdk", AGENTS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)
-    settings = Settings(timeout_seconds=10.0, prompts=read_prompts(HERE / "peers.toml"))
-    report = asyncio.run(AgentRun(Program(AGENTS[sdk]), settings).run(load_cases("agent", ONLY)))
+    settings = AgentCheckSettings(timeout_seconds=10.0, prompts=read_prompts(HERE / "peers.toml"))
+    report = asyncio.run(AgentRun(AgentProgram(AGENTS[sdk]), settings).run(load_cases("agent", ONLY)))
     found = {line.id: line.status for line in report.lines("fail", "error", "warn")}
     assert found == FINDINGS[sdk]
     assert report.count("pass") > 25

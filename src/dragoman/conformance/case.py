@@ -79,7 +79,7 @@ class Case(NamedTuple):
         return self.id.split("/")[1]
 
 
-class Result(msgspec.Struct):
+class CaseResult(msgspec.Struct):
     """How one case ended for one program."""
 
     id: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.trace.entry import Entry
 
 Direction: TypeAlias = Literal["c2a", "a2c"]
-Test: TypeAlias = Callable[["Message"], bool]
+Test: TypeAlias = Callable[["WireMessage"], bool]
 
 # A line longer than this ends the judgement instead of the judge's machine; the protocol's own limit is 32 MiB.
 LINE_BYTES = 256 * 1024 * 1024
@@ -36,7 +36,7 @@ class Gone(Fail):
     """The connection ended while something was waited for."""
 
 
-class Message:
+class WireMessage:
     """One line the judged program wrote: its place in the log and, if it is a JSON object, its members."""
 
     __slots__ = ("body", "index", "line", "t")
@@ -120,16 +120,16 @@ class Conversation:
 
     def __init__(self, transport: Transport, outgoing: Direction) -> None:
         self.entries: list[Entry] = []
-        self.incoming: list[Message] = []
+        self.incoming: list[WireMessage] = []
         self.ended: ConnectionClosed | None = None
-        self.on_message: Callable[[Message], None] | None = None
+        self.on_message: Callable[[WireMessage], None] | None = None
         self._transport = transport
         self._outgoing: Direction = outgoing
         self._answers: Direction = "a2c" if outgoing == "c2a" else "c2a"
         self._began = monotonic()
         self._rest = bytearray()
         self._unfinished = b""
-        self._waiting: list[tuple[Test, asyncio.Future[Message]]] = []
+        self._waiting: list[tuple[Test, asyncio.Future[WireMessage]]] = []
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_id = 0
         self._asked: list[object] = []
@@ -176,10 +176,10 @@ class Conversation:
     def notify(self, method: str, params: object = msgspec.UNSET) -> None:
         self.send({"jsonrpc": "2.0", "method": method, **_given(params)})
 
-    def reply(self, request: Message, result: object) -> None:
+    def reply(self, request: WireMessage, result: object) -> None:
         self.send({"jsonrpc": "2.0", "id": request.id, "result": result})
 
-    def reply_error(self, request: Message, code: int, message: str, data: object = msgspec.UNSET) -> None:
+    def reply_error(self, request: WireMessage, code: int, message: str, data: object = msgspec.UNSET) -> None:
         error: dict[str, object] = {"code": code, "message": message}
         if data is not msgspec.UNSET:
             error["data"] = data
@@ -197,15 +197,15 @@ class Conversation:
         """Whether every request of the judge has its answer."""
         return all(any(message.answers(id) for message in self.incoming) for id in self._asked)
 
-    def since(self, mark: int, test: Test | None = None) -> list[Message]:
+    def since(self, mark: int, test: Test | None = None) -> list[WireMessage]:
         """What came since the mark and passes the test."""
         return [message for message in self.incoming[mark:] if test is None or test(message)]
 
-    def answers_to(self, id: object, mark: int = 0) -> list[Message]:
+    def answers_to(self, id: object, mark: int = 0) -> list[WireMessage]:
         """Every answer to one request since the mark; there should be one."""
         return self.since(mark, lambda message: message.answers(id))
 
-    async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> Message:
+    async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> WireMessage:
         """The first message since the mark that passes the test.
 
         Raises: Silence, Gone (both are failures of the judged program, if the case does not catch them).
@@ -215,7 +215,7 @@ class Conversation:
             return found
         if self.ended is not None:
             raise Gone(f"the connection ended ({clip(str(self.ended))}) before {what}")
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WireMessage] = asyncio.get_running_loop().create_future()
         waiting = (test, future)
         self._waiting.append(waiting)
         try:
@@ -272,7 +272,7 @@ class Conversation:
     def _take(self, line: bytes, eol: bytes) -> None:
         t = self.now
         self.entries.append(Frame(t, self._answers, line, eol))
-        message = Message(len(self.incoming), t, line)
+        message = WireMessage(len(self.incoming), t, line)
         self.incoming.append(message)
         for test, future in list(self._waiting):
             if not future.done() and test(message):

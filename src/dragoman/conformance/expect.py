@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 _TURN_UPDATES: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan")
@@ -28,25 +28,25 @@ def is_same_path(path: object, other: Path) -> bool:
     return isinstance(path, str) and os.path.realpath(path) == str(other)
 
 
-def expect_success(answer: Message, what: str) -> None:
+def expect_success(answer: WireMessage, what: str) -> None:
     if answer.is_error:
         raise Fail(f"{what} was answered with an error: {answer}")
 
 
-def expect_code(answer: Message, code: int, what: str) -> None:
+def expect_code(answer: WireMessage, code: int, what: str) -> None:
     """A certain error."""
     if answer.code != code:
         raise Fail(f"{what} was answered with {answer}, not with {code}")
 
 
-def expect_empty(answer: Message, method: str) -> None:
+def expect_empty(answer: WireMessage, method: str) -> None:
     """A success whose result has nothing in it."""
     expect_success(answer, method)
     if not isinstance(answer.result, dict) or answer.result.keys() - {"_meta"}:
         raise Fail(f"the result of {method} is {answer.result!r}, not an empty object")
 
 
-def expect_not_found(answer: Message, session_id: str, what: str) -> None:
+def expect_not_found(answer: WireMessage, session_id: str, what: str) -> None:
     """The error for a session that is not there, which names it (rules 119, 342)."""
     expect_code(answer, -32002, what)
     data = answer.error.get("data")
@@ -54,7 +54,7 @@ def expect_not_found(answer: Message, session_id: str, what: str) -> None:
         raise Fail(f"the answer to {what} does not name the session in data.sessionId")
 
 
-def expect_stop(end: Message) -> None:
+def expect_stop(end: WireMessage) -> None:
     """A turn that ended with a stop reason of the protocol."""
     expect_success(end, "the prompt")
     reason = end.fields.get("stopReason")
@@ -62,7 +62,7 @@ def expect_stop(end: Message) -> None:
         raise Fail(f"the stop reason is {reason!r}")
 
 
-def expect_cancelled(end: Message) -> None:
+def expect_cancelled(end: WireMessage) -> None:
     """A turn that ended because it was cancelled."""
     expect_success(end, "the cancelled prompt")
     reason = end.fields.get("stopReason")
@@ -70,7 +70,7 @@ def expect_cancelled(end: Message) -> None:
         raise Fail(f"the cancelled prompt was answered with the stop reason {reason!r}")
 
 
-def expect_no_late_updates(probe: AgentProbe, session_id: str, end: Message) -> None:
+def expect_no_late_updates(probe: AgentProbe, session_id: str, end: WireMessage) -> None:
     """Nothing that belongs to the turn after its answer."""
     for message in probe.incoming[end.index :]:
         update = message.params.get("update") if message.params.get("sessionId") == session_id else None

@@ -11,7 +11,7 @@ import logging
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from dragoman.conformance.case import Ending, Result, status_of
+from dragoman.conformance.case import CaseResult, Ending, status_of
 
 if TYPE_CHECKING:
     from dragoman.conformance.case import Case, Status
@@ -26,7 +26,7 @@ class Probe(Protocol):
     entries: list[Entry]
 
 
-async def judge(case: Case, probe: Probe, *, bound_seconds: float) -> Result:
+async def judge(case: Case, probe: Probe, *, bound_seconds: float) -> CaseResult:
     """The case's result, with what was exchanged while it ran as its evidence."""
     start, began = len(probe.entries), monotonic()
     status: Status = "pass"
@@ -43,4 +43,4 @@ async def judge(case: Case, probe: Probe, *, bound_seconds: float) -> Result:
         status, message = "error", f"{type(error).__name__}: {error}"
     # Half a character from the judged program must not break a report.
     message = message.encode(errors="replace").decode()
-    return Result(case.id, status, message, monotonic() - began, probe.entries[start:])
+    return CaseResult(case.id, status, message, monotonic() - began, probe.entries[start:])

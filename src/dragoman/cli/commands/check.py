@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dragoman.conformance.agent.prompts import Prompts
-    from dragoman.conformance.case import Binds, Case, Result
-    from dragoman.conformance.report.model import Report
+    from dragoman.conformance.case import Binds, Case, CaseResult
+    from dragoman.conformance.report.model import ConformanceReport
 
 _SEE_HELP: Final = "see dragoman check --help"
 
@@ -46,16 +46,16 @@ def run(call: Call) -> int:
 # The three that can be judged
 
 
-def _check_agent(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.agent.probe import Settings
+def _check_agent(call: Call, cases: list[Case]) -> ConformanceReport:
+    from dragoman.conformance.agent.probe import AgentCheckSettings
     from dragoman.conformance.agent.run import JOBS, AgentRun
-    from dragoman.conformance.agent.target import Program
+    from dragoman.conformance.agent.target import AgentProgram
 
     given = call.given
-    settings = Settings(timeout_seconds=_number(given.timeout, "--timeout", 30.0), prompts=_prompts(given))
+    settings = AgentCheckSettings(timeout_seconds=_number(given.timeout, "--timeout", 30.0), prompts=_prompts(given))
     with _Progress(len(cases)) as progress:
         judging = AgentRun(
-            Program(call.program or ()),
+            AgentProgram(call.program or ()),
             settings,
             jobs=int(_number(given.jobs, "--jobs", JOBS)),
             on_result=progress.show,
@@ -63,13 +63,13 @@ def _check_agent(call: Call, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_client(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.client.probe import ClientSettings
+def _check_client(call: Call, cases: list[Case]) -> ConformanceReport:
+    from dragoman.conformance.client.probe import ClientCheckSettings
     from dragoman.conformance.client.run import JOBS, ClientRun
     from dragoman.conformance.client.target import ClientProgram
 
     given = call.given
-    settings = ClientSettings(timeout_seconds=_number(given.timeout, "--timeout", 10.0))
+    settings = ClientCheckSettings(timeout_seconds=_number(given.timeout, "--timeout", 10.0))
     with _Progress(len(cases)) as progress:
         judging = ClientRun(
             ClientProgram(call.program or ()),
@@ -80,7 +80,7 @@ def _check_client(call: Call, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_trace(call: Call) -> Report:
+def _check_trace(call: Call) -> ConformanceReport:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 
@@ -93,11 +93,11 @@ def _check_trace(call: Call) -> Report:
     return judge_trace(given.file, trace)
 
 
-def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> Report:
+def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> ConformanceReport:
     from dragoman.errors import DragomanError
 
     try:
-        report: Report = asyncio.run(judge(cases))
+        report: ConformanceReport = asyncio.run(judge(cases))
     except DragomanError as error:
         # Nobody was judged: the program is not there, ends at once, or starts no agent.
         raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
@@ -107,7 +107,7 @@ def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> Re
 # What was found
 
 
-def _finish(report: Report, given: Any) -> int:
+def _finish(report: ConformanceReport, given: Any) -> int:
     from dragoman.conformance.report.machine import junit_xml, report_document
 
     if given.junit is not None:
@@ -125,7 +125,7 @@ def _finish(report: Report, given: Any) -> int:
     return exits.CHECK_FAILED if report.has_failed else exits.OK
 
 
-def _write_report(report: Report) -> None:
+def _write_report(report: ConformanceReport) -> None:
     from dragoman.conformance.report.terminal import write_report
 
     if hasattr(sys.stdout, "reconfigure"):
@@ -150,7 +150,7 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._write("")
 
-    def show(self, result: Result, done: int, total: int) -> None:
+    def show(self, result: CaseResult, done: int, total: int) -> None:
         self._broken += result.status in ("fail", "error")
         broken = f", {self._broken} failed" if self._broken else ""
         self._write(f"{done}/{total}{broken}  {result.id}")

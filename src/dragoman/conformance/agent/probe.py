@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.conformance.agent.prompts import Prompts, preset, preset_for
-from dragoman.conformance.agent.services import Services
+from dragoman.conformance.agent.services import JudgeServices
 from dragoman.conformance.case import Inconclusive, Skip
-from dragoman.conformance.conversation import Conversation, Gone, Message, Silence, Test
+from dragoman.conformance.conversation import Conversation, Gone, Silence, Test, WireMessage
 from dragoman.trace.entry import End, Exit, Stderr
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from dragoman.conformance.agent.target import Link
+    from dragoman.conformance.agent.target import AgentLink
     from dragoman.trace.entry import Entry
 
     Another: TypeAlias = Callable[[], AbstractAsyncContextManager["AgentProbe"]]
@@ -54,7 +54,7 @@ _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "to
 _LOOK_SECONDS: Final = 0.2
 
 
-class Settings(msgspec.Struct, frozen=True):
+class AgentCheckSettings(msgspec.Struct, frozen=True):
     """How patient the judge is, and how it talks to the agent."""
 
     timeout_seconds: float = 30.0
@@ -73,7 +73,7 @@ class Settings(msgspec.Struct, frozen=True):
         return min(0.1, self.timeout_seconds / 50)
 
 
-class Turn:
+class AgentTurn:
     """A prompt that was sent, and what came since."""
 
     def __init__(self, probe: AgentProbe, session_id: str, id: object, mark: int) -> None:
@@ -82,7 +82,7 @@ class Turn:
         self.mark = mark
         self._probe = probe
 
-    async def end(self, within_seconds: float | None = None) -> Message:
+    async def end(self, within_seconds: float | None = None) -> WireMessage:
         """The response to the prompt, success or error."""
         seconds = within_seconds or self._probe.settings.turn_seconds
         return await self._probe.answer(self.id, "answer to session/prompt", seconds)
@@ -99,7 +99,7 @@ class Turn:
             if (update := message.params["update"]) and kind in (None, update.get("sessionUpdate"))
         ]
 
-    async def first(self, what: str, test: Test) -> Message | None:
+    async def first(self, what: str, test: Test) -> WireMessage | None:
         """The first message of the turn that passes the test; None if the turn ended without one."""
         found = await self._probe.wait_for(
             lambda message: test(message) or message.answers(self.id),
@@ -109,29 +109,29 @@ class Turn:
         )
         return None if found.answers(self.id) else found
 
-    async def first_update(self, kind: str | None = None) -> Message:
+    async def first_update(self, kind: str | None = None) -> WireMessage:
         """Raises: Inconclusive when the turn ended without one."""
         return await self.need(
             kind or "session/update",
             lambda message: self._is_update(message) and kind in (None, message.params["update"].get("sessionUpdate")),
         )
 
-    async def first_request(self, method: str) -> Message:
+    async def first_request(self, method: str) -> WireMessage:
         """Raises: Inconclusive when the turn ended without one."""
         return await self.need(method, lambda message: message.is_request and message.method == method)
 
-    async def need(self, what: str, test: Test) -> Message:
+    async def need(self, what: str, test: Test) -> WireMessage:
         """Raises: Inconclusive when the turn ended without it."""
         found = await self.first(what, test)
         if found is None:
             raise Inconclusive(f"the turn ended without {what}; a prompt that leads to it would help")
         return found
 
-    def has(self, message: Message, kinds: Container[str]) -> bool:
+    def has(self, message: WireMessage, kinds: Container[str]) -> bool:
         """Whether a message is an update of this session, of one of these kinds."""
         return self._is_update(message) and message.params["update"].get("sessionUpdate") in kinds
 
-    def _is_update(self, message: Message) -> bool:
+    def _is_update(self, message: WireMessage) -> bool:
         return (
             message.method == "session/update"
             and message.params.get("sessionId") == self.session_id
@@ -142,13 +142,13 @@ class Turn:
 class AgentProbe(Conversation):
     """One connection to the agent under judgement."""
 
-    def __init__(self, link: Link, settings: Settings, folder: Path, another: Another) -> None:
+    def __init__(self, link: AgentLink, settings: AgentCheckSettings, folder: Path, another: Another) -> None:
         super().__init__(link, "c2a")
         self.another = another
         """Opens one more connection to a fresh agent that knows what this one has stored."""
         self.settings = settings
         self.folder = folder
-        self.services = Services(self, str(folder))
+        self.services = JudgeServices(self, str(folder))
         self.answered: dict[str, Any] = {}
         """The result of `initialize`."""
         self.handshake: list[Entry] = []
@@ -176,17 +176,17 @@ class AgentProbe(Conversation):
 
     # Asking
 
-    async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> Message:
+    async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> WireMessage:
         """The response to the request `id`. Raises: Silence, Gone."""
         return await self.wait_for(
             lambda message: message.answers(id), what, within_seconds or self.settings.timeout_seconds
         )
 
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Message:
+    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> WireMessage:
         """Sends a request and waits for its response."""
         return await self.answer(self.request(method, params, id=id), f"answer to {method}")
 
-    async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> Message:
+    async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
         """The handshake; `changes` replace members of the params. The answer may be an error."""
         params = {"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": CLIENT, **changes}
         answer = await self.call("initialize", params)
@@ -210,7 +210,7 @@ class AgentProbe(Conversation):
     def session_params(self, **changes: object) -> dict[str, object]:
         return {"cwd": self.cwd, "mcpServers": [], **changes}
 
-    async def open_session(self, **changes: object) -> Message:
+    async def open_session(self, **changes: object) -> WireMessage:
         """The successful answer to `session/new`.
 
         Raises: Inconclusive when there is none, because a case of its own judges that.
@@ -231,12 +231,12 @@ class AgentProbe(Conversation):
 
     # Turns
 
-    def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> Turn:
+    def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> AgentTurn:
         """Sends a prompt and does not wait."""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         mark = self.mark
         id = self.request("session/prompt", {"sessionId": session_id, "prompt": blocks, **changes})
-        return Turn(self, session_id, id, mark)
+        return AgentTurn(self, session_id, id, mark)
 
     def text(self, action: str, **values: str) -> str:
         """The prompt that leads this agent to the action. Raises: Inconclusive when nobody gave one."""
@@ -248,12 +248,12 @@ class AgentProbe(Conversation):
             raise Inconclusive(f"no prompt is known that makes this agent {action!r}; --prompts can name one")
         return text
 
-    async def act(self, action: str, session_id: str | None = None, **values: str) -> Turn:
+    async def act(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
         """Begins a turn that leads to the action, in a session of its own unless one is named."""
         text = self.text(action, **values)
         return self.prompt(session_id or await self.new_session(), text)
 
-    async def acted(self, action: str, session_id: str | None = None, **values: str) -> Turn:
+    async def acted(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
         """A turn that led to the action and has ended well. Raises: Inconclusive when it ended with an error."""
         turn = await self.act(action, session_id, **values)
         end = await turn.end()
@@ -261,7 +261,7 @@ class AgentProbe(Conversation):
             raise Inconclusive(f"the turn ended with an error: {end}")
         return turn
 
-    async def running(self, session_id: str | None = None) -> Turn:
+    async def running(self, session_id: str | None = None) -> AgentTurn:
         """A turn that has begun to speak and goes on. Raises: Inconclusive when it is over at once."""
         turn = await self.act("slow", session_id)
         await turn.need("a word", lambda message: turn.has(message, _SPEECH))
@@ -270,7 +270,7 @@ class AgentProbe(Conversation):
             raise Inconclusive("the turn was over before anything could be done to it; a longer one would help")
         return turn
 
-    async def in_command(self) -> Turn:
+    async def in_command(self) -> AgentTurn:
         """A turn in which a command of a minute is running by now. Raises: Inconclusive when it ended without one.
 
         Not every agent says when it starts a command, so the command leaves a mark of its own, which is looked for.
@@ -314,7 +314,7 @@ class AgentProbe(Conversation):
         """Raises: Fail (Silence or Gone) when the agent does not answer any more."""
         await self.answer(self._ping(), f"answer to a request after {after}")
 
-    def responses(self, mark: int) -> list[Message]:
+    def responses(self, mark: int) -> list[WireMessage]:
         """Responses since the mark that nobody asked for in this module."""
         return self.since(mark, lambda message: message.is_response and message.id not in self._pings)
 
@@ -344,12 +344,12 @@ class AgentProbe(Conversation):
         if code is not None:
             self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: WireMessage) -> None:
         if message.is_request:
             self.services.serve(message)
 
 
-def _runs_command(message: Message) -> bool:
+def _runs_command(message: WireMessage) -> bool:
     """Whether the agent says that a command runs: in the client's terminal, or by a status."""
     update = message.params.get("update")
     if message.method == "terminal/create":

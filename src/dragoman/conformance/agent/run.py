@@ -16,19 +16,19 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.agent.probe import SETUPS, AgentProbe, Settings
-from dragoman.conformance.case import Case, Ending, Inconclusive, Result
+from dragoman.conformance.agent.probe import SETUPS, AgentCheckSettings, AgentProbe
+from dragoman.conformance.case import Case, CaseResult, Ending, Inconclusive
 from dragoman.conformance.conversation import Gone
 from dragoman.conformance.passive import Watch
-from dragoman.conformance.report.model import Report, Subject
+from dragoman.conformance.report.model import ConformanceReport, Subject
 from dragoman.conformance.runner import judge
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
-    from dragoman.conformance.agent.target import Target
+    from dragoman.conformance.agent.target import AgentTarget
 
-Progress = Callable[[Result, int, int], None]
+Progress = Callable[[CaseResult, int, int], None]
 """Called with each result, how many are there now, and how many there will be."""
 
 # Agents start slowly and mostly wait for their model; this many at once keep a laptop usable.
@@ -42,7 +42,7 @@ class AgentRun:
     """One judgement of one agent."""
 
     def __init__(
-        self, target: Target, settings: Settings, *, jobs: int = JOBS, on_result: Progress | None = None
+        self, target: AgentTarget, settings: AgentCheckSettings, *, jobs: int = JOBS, on_result: Progress | None = None
     ) -> None:
         self._target = target
         self._settings = settings
@@ -50,12 +50,12 @@ class AgentRun:
         self._on_result = on_result
         self._watch = Watch("agent")
         self._numbers = count(1)
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, CaseResult] = {}
         self._total = 0
         self._folder = Path()
         self._can_initialize = True
 
-    async def run(self, cases: Sequence[Case]) -> Report:
+    async def run(self, cases: Sequence[Case]) -> ConformanceReport:
         """Judges the agent by these cases.
 
         Raises: ConfigError, DragomanError when the program cannot be started; ConnectionClosed when it ends at once.
@@ -72,7 +72,7 @@ class AgentRun:
                 await self._work_without_answer(cases)
         results = [self._results[each.id] for each in cases]
         subject = Subject("agent", self._target.command, answered.get("agentInfo"))
-        return Report(subject, results, self._watch.results(), monotonic() - began)
+        return ConformanceReport(subject, results, self._watch.results(), monotonic() - began)
 
     async def _meet(self) -> dict[str, Any]:
         """Whether the program starts at all, and what it calls itself."""
@@ -92,7 +92,7 @@ class AgentRun:
             if case.id == _FIRST:
                 await self._run_unit([case])
             else:
-                self._add(Result(case.id, "inconclusive", "the agent does not answer initialize"))
+                self._add(CaseResult(case.id, "inconclusive", "the agent does not answer initialize"))
 
     async def _work(self, units: list[list[Case]]) -> None:
         async def worker() -> None:
@@ -130,7 +130,7 @@ class AgentRun:
                     is_first = False
         return again
 
-    async def _judge(self, case: Case, probe: AgentProbe) -> Result:
+    async def _judge(self, case: Case, probe: AgentProbe) -> CaseResult:
         probe.services.reset()
         if case.shares and not probe.answered:
             try:
@@ -138,7 +138,7 @@ class AgentRun:
                 if answer.is_error:
                     raise Inconclusive(f"initialize failed: {answer}")
             except Ending as ending:
-                return Result(case.id, "inconclusive", ending.message, 0.0, list(probe.entries))
+                return CaseResult(case.id, "inconclusive", ending.message, 0.0, list(probe.entries))
             probe.handshake = list(probe.entries)
         result = await judge(case, probe, bound_seconds=_BOUND * self._settings.timeout_seconds)
         # What was agreed on belongs to the evidence, whoever agreed on it.
@@ -163,7 +163,7 @@ class AgentRun:
             if is_watched:
                 self._watch.look(probe.entries)
 
-    def _add(self, result: Result) -> None:
+    def _add(self, result: CaseResult) -> None:
         self._results[result.id] = result
         if self._on_result is not None:
             self._on_result(result, len(self._results), self._total)

@@ -21,7 +21,7 @@ from dragoman.schema import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.conformance.conversation import Conversation, Message
+    from dragoman.conformance.conversation import Conversation, WireMessage
 
 NOT_FOUND: Final = -32002
 METHOD_NOT_FOUND: Final = -32601
@@ -37,7 +37,7 @@ class Refusal(Exception):
         self.message = message
 
 
-class Services:
+class JudgeServices:
     """Answers requests on a conversation. A case changes the attributes to be another kind of client."""
 
     def __init__(self, conversation: Conversation, cwd: str) -> None:
@@ -45,7 +45,7 @@ class Services:
         self._conversation = conversation
         self._terminals: dict[str, LocalTerminal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.held: list[Message] = []
+        self.held: list[WireMessage] = []
         """Requests that wait for the case to answer them, in the order they came."""
         self.reset()
 
@@ -63,7 +63,7 @@ class Services:
         """Methods to answer with a value of the case's own."""
         self.held.clear()
 
-    def serve(self, request: Message) -> None:
+    def serve(self, request: WireMessage) -> None:
         """Takes one request of the agent."""
         if request.method in self.hold:
             self.held.append(request)
@@ -82,7 +82,7 @@ class Services:
             _, terminal = self._terminals.popitem()
             await terminal.release()
 
-    async def _serve(self, request: Message) -> None:
+    async def _serve(self, request: WireMessage) -> None:
         method = request.method
         try:
             if method in self.errors:
@@ -162,15 +162,15 @@ class Services:
 
 
 _METHODS: Final[dict[str, Any]] = {
-    "session/request_permission": Services._permission,
-    "fs/read_text_file": Services._read_file,
-    "fs/write_text_file": Services._write_file,
-    "terminal/create": Services._create_terminal,
-    "terminal/output": Services._terminal_output,
-    "terminal/wait_for_exit": Services._wait_for_exit,
-    "terminal/kill": Services._kill_terminal,
-    "terminal/release": Services._release_terminal,
-    "elicitation/create": Services._elicit,
+    "session/request_permission": JudgeServices._permission,
+    "fs/read_text_file": JudgeServices._read_file,
+    "fs/write_text_file": JudgeServices._write_file,
+    "terminal/create": JudgeServices._create_terminal,
+    "terminal/output": JudgeServices._terminal_output,
+    "terminal/wait_for_exit": JudgeServices._wait_for_exit,
+    "terminal/kill": JudgeServices._kill_terminal,
+    "terminal/release": JudgeServices._release_terminal,
+    "elicitation/create": JudgeServices._elicit,
 }
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PATIENCE = Patience(stdin_seconds=1.0, term_seconds=1.0)
 
 
-class Link(Protocol):
+class AgentLink(Protocol):
     """A transport whose input can be ended while its output is still read."""
 
     def start(self, receiver: Receiver) -> None: ...
@@ -44,19 +44,19 @@ class Link(Protocol):
         """How the program ended; None while it runs, or if there is no program."""
 
 
-class Target(Protocol):
+class AgentTarget(Protocol):
     """Where agents come from."""
 
     command: tuple[str, ...]
 
-    async def open(self, on_stderr: Callable[[bytes], None]) -> Link:
+    async def open(self, on_stderr: Callable[[bytes], None]) -> AgentLink:
         """A connection to a fresh agent.
 
         Raises: ConfigError, DragomanError when there is no agent to connect to.
         """
 
 
-class Program:
+class AgentProgram:
     """Starts the command for each connection."""
 
     def __init__(self, command: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:
@@ -64,7 +64,7 @@ class Program:
         self._cwd = cwd
         self._env = env
 
-    async def open(self, on_stderr: Callable[[bytes], None]) -> Link:
+    async def open(self, on_stderr: Callable[[bytes], None]) -> AgentLink:
         return _ProgramLink(
             Child.spawn(self.command, cwd=self._cwd, env=self._env, patience=_PATIENCE, on_stderr=on_stderr)
         )
@@ -84,7 +84,7 @@ class _ProgramLink(ProcessTransport):
         super()._drained()
 
 
-class InProcess:
+class AgentInProcess:
     """Serves a fresh agent of this library over memory: the whole protocol without a process."""
 
     def __init__(self, make: Callable[[], Agent], *, around: Callable[[Transport], Transport] | None = None) -> None:
@@ -93,7 +93,7 @@ class InProcess:
         self._make = make
         self._around = around
 
-    async def open(self, on_stderr: Callable[[bytes], None]) -> Link:
+    async def open(self, on_stderr: Callable[[bytes], None]) -> AgentLink:
         ours, theirs = memory_pair()
         far = _FarEnd(theirs)
         transport = far if self._around is None else self._around(far)

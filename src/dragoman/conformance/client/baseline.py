@@ -35,7 +35,7 @@ class Habits(msgspec.Struct):
     """The methods it calls by itself when the agent offers everything."""
 
 
-class Needs(NamedTuple):
+class CaseNeeds(NamedTuple):
     """What a client must do in a plain turn for a case to make sense; a client that does not is not even started."""
 
     offers: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Needs(NamedTuple):
         return ""
 
 
-NEEDS: Final[dict[object, Needs]] = {}
+NEEDS: Final[dict[object, CaseNeeds]] = {}
 """By the function of a case."""
 
 
@@ -62,7 +62,7 @@ def needs(*offers: str, lacks: str = "", calls: str = "") -> Callable[[R], R]:
     """Says of a case what it needs: capabilities the client advertises or lacks, a method it calls by itself."""
 
     def note(run: R) -> R:
-        NEEDS[run] = Needs(offers, lacks, calls)
+        NEEDS[run] = CaseNeeds(offers, lacks, calls)
         return run
 
     return note

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.rpc import Receiver, Transport
 
 Output: TypeAlias = Callable[[bytes], None]
-Ending: TypeAlias = Literal["closed", "signalled", "killed"]
+AgentEnding: TypeAlias = Literal["closed", "signalled", "killed"]
 """How the client ended its agent: it closed the agent's stdin; it only sent SIGTERM; or the agent just disappeared."""
 
 # How long a client may take to leave once its agent is gone: a case is over when it is over.
@@ -33,7 +33,7 @@ class NoAgent(DragomanError):
 class ClientLink(Protocol):
     """The agent's end of a connection, and what else a judge has to know about the client at the other end."""
 
-    ending: Ending | None
+    ending: AgentEnding | None
     """How the client ended its agent; None while it runs, or if the judge was first."""
 
     def start(self, receiver: Receiver) -> None: ...
@@ -101,7 +101,7 @@ class _MemoryLink:
         interrupted: asyncio.Event,
         on_output: Output,
     ) -> None:
-        self.ending: Ending | None = None
+        self.ending: AgentEnding | None = None
         self._inner = inner
         self._theirs = theirs
         self._running = running

@@ -19,7 +19,7 @@ import msgspec
 from dragoman.conformance.agent.services import METHOD_NOT_FOUND, Refusal
 from dragoman.conformance.case import Fail, Inconclusive
 from dragoman.conformance.client.baseline import Habits, is_offered
-from dragoman.conformance.conversation import Conversation, Gone, Message, Silence
+from dragoman.conformance.conversation import Conversation, Gone, Silence, WireMessage
 from dragoman.trace.entry import Exit, Stderr
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ PING: Final = "_dragoman.check/ping"
 _OUTPUT_BYTES: Final = 64 * 1024
 
 
-class ClientSettings(msgspec.Struct, frozen=True):
+class ClientCheckSettings(msgspec.Struct, frozen=True):
     """How patient the judge is."""
 
     timeout_seconds: float = 10.0
@@ -71,7 +71,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
 class ClientTurn:
     """A prompt of the client that waits for its answer."""
 
-    def __init__(self, probe: ClientProbe, request: Message) -> None:
+    def __init__(self, probe: ClientProbe, request: WireMessage) -> None:
         self.request = request
         self.session_id = probe.session_id
         self._probe = probe
@@ -97,7 +97,7 @@ class ClientTurn:
 class ClientProbe(Conversation):
     """One connection from the client under judgement."""
 
-    def __init__(self, link: ClientLink, settings: ClientSettings, folder: Path, habits: Habits) -> None:
+    def __init__(self, link: ClientLink, settings: ClientCheckSettings, folder: Path, habits: Habits) -> None:
         super().__init__(link, "a2c")
         self.settings = settings
         self.folder = folder
@@ -110,7 +110,7 @@ class ClientProbe(Conversation):
         """Every session the client was given, or has opened again."""
         self.cwd = ""
         """Of the session, as the client named it."""
-        self.answers: dict[str, Callable[[Message], object]] = {}
+        self.answers: dict[str, Callable[[WireMessage], object]] = {}
         """Methods whose requests get another answer than a friendly agent's; may raise Refusal."""
         self.hold: set[str] = {"initialize", *OPENING, "session/prompt"}
         """Methods whose requests wait until the case takes them with `expect`."""
@@ -128,7 +128,7 @@ class ClientProbe(Conversation):
 
     # What the client does
 
-    async def expect(self, *methods: str) -> Message:
+    async def expect(self, *methods: str) -> WireMessage:
         """The next request with one of these methods.
 
         Raises: Inconclusive when it does not come: that it should is judged by another case.
@@ -138,7 +138,7 @@ class ClientProbe(Conversation):
         except (Silence, Gone) as ending:
             raise Inconclusive(f"{ending.message}; the client has to open a session and send one prompt") from None
 
-    async def next_request(self, *methods: str) -> Message:
+    async def next_request(self, *methods: str) -> WireMessage:
         """The next request with one of these methods. Raises: Silence, Gone (a failure of the client)."""
         request = await self.wait_for(
             lambda message: message.is_request and message.method in methods and message.index not in self._taken,
@@ -148,25 +148,25 @@ class ClientProbe(Conversation):
         self._taken.add(request.index)
         return request
 
-    def sent(self, *methods: str) -> list[Message]:
+    def sent(self, *methods: str) -> list[WireMessage]:
         """What the client has sent so far with one of these methods, requests and notifications."""
         return self.since(0, lambda message: message.method in methods)
 
-    def first(self, *methods: str) -> Message:
+    def first(self, *methods: str) -> WireMessage:
         """The first of them. Raises: Inconclusive when there was none."""
         found = self.sent(*methods)
         if not found:
             raise Inconclusive(self.trouble or f"the client sent no {' or '.join(methods)}")
         return found[0]
 
-    async def initialize(self, capabilities: object = FULL, **changes: object) -> Message:
+    async def initialize(self, capabilities: object = FULL, **changes: object) -> WireMessage:
         """Takes and answers the handshake; `changes` replace members of the result."""
         request = await self.expect("initialize")
         self.note_initialize(request)
         self.reply(request, self.initialized(capabilities, **changes))
         return request
 
-    def note_initialize(self, request: Message) -> None:
+    def note_initialize(self, request: WireMessage) -> None:
         found = request.params.get("clientCapabilities")
         self.capabilities = found if isinstance(found, dict) else {}
 
@@ -176,14 +176,14 @@ class ClientProbe(Conversation):
         result = {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": AGENT, "authMethods": []}
         return {name: value for name, value in {**result, **changes}.items() if value is not msgspec.UNSET}
 
-    async def open_session(self, **changes: object) -> Message:
+    async def open_session(self, **changes: object) -> WireMessage:
         """Takes and answers the request that opens a session."""
         request = await self.expect(*OPENING)
         self.hold.difference_update(OPENING)
         self.reply(request, self.opened(request, **changes))
         return request
 
-    def opened(self, request: Message, **changes: object) -> dict[str, object]:
+    def opened(self, request: WireMessage, **changes: object) -> dict[str, object]:
         """A result of `session/new`, `load` or `resume`."""
         self.cwd = str(request.params.get("cwd"))
         if request.method == "session/new":
@@ -211,7 +211,7 @@ class ClientProbe(Conversation):
         """The same when the session was opened already."""
         return ClientTurn(self, await self._require_next(after, "session/prompt"))
 
-    async def _require_next(self, after: str, *methods: str) -> Message:
+    async def _require_next(self, after: str, *methods: str) -> WireMessage:
         try:
             return await self.next_request(*methods)
         except (Silence, Gone) as ending:
@@ -230,11 +230,11 @@ class ClientProbe(Conversation):
         update = {"sessionUpdate": kind, **members}
         self.notify("session/update", {"sessionId": self.session_id, "update": update})
 
-    async def answer(self, id: object, what: str = "answer") -> Message:
+    async def answer(self, id: object, what: str = "answer") -> WireMessage:
         """The response to the request `id`. Raises: Silence, Gone."""
         return await self.wait_for(lambda message: message.answers(id), what, self.settings.timeout_seconds)
 
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Message:
+    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> WireMessage:
         """Sends a request and waits for its response."""
         return await self.answer(self.request(method, params, id=id), f"answer to {method}")
 
@@ -242,7 +242,7 @@ class ClientProbe(Conversation):
         self.asked[method] = used = super().request(method, params, id=id)
         return used
 
-    async def ask(self, method: str, **params: object) -> Message:
+    async def ask(self, method: str, **params: object) -> WireMessage:
         """A request about the session."""
         return await self.call(method, {"sessionId": self.session_id, **params})
 
@@ -298,11 +298,11 @@ class ClientProbe(Conversation):
         except TimeoutError:
             return None
 
-    def responses(self, mark: int) -> list[Message]:
+    def responses(self, mark: int) -> list[WireMessage]:
         """Answers since the mark, without those to our own pings."""
         return self.since(mark, lambda message: message.is_response and not self._is_ping(message))
 
-    def _is_ping(self, message: Message) -> bool:
+    def _is_ping(self, message: WireMessage) -> bool:
         return isinstance(message.id, str) and message.id in self._pings
 
     def _ping(self) -> str:
@@ -335,7 +335,7 @@ class ClientProbe(Conversation):
         if code is not None:
             self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: WireMessage) -> None:
         if not message.is_request:
             return
         if message.method in self.hold:
@@ -351,16 +351,16 @@ class ClientProbe(Conversation):
             self.reply_error(message, refusal.code, refusal.message)
 
 
-def _another(request: Message) -> str:
+def _another(request: WireMessage) -> str:
     """The id of one more session."""
     return f"{SESSION}-{request.index}"
 
 
-def _nothing(request: Message) -> object:
+def _nothing(request: WireMessage) -> object:
     return {}
 
 
-_FRIENDLY: Final[dict[str, Callable[[Message], object]]] = {
+_FRIENDLY: Final[dict[str, Callable[[WireMessage], object]]] = {
     "session/new": lambda request: {"sessionId": _another(request)},
     "session/load": _nothing,
     "session/resume": _nothing,

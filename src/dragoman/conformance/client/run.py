@@ -14,12 +14,12 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.conformance.case import Case, Ending, Result
+from dragoman.conformance.case import Case, CaseResult, Ending
 from dragoman.conformance.client.baseline import NEEDS, Habits
-from dragoman.conformance.client.probe import BARE, FULL, OPENING, PERMISSION, ClientProbe, ClientSettings
+from dragoman.conformance.client.probe import BARE, FULL, OPENING, PERMISSION, ClientCheckSettings, ClientProbe
 from dragoman.conformance.conversation import Gone, Silence
 from dragoman.conformance.passive import Watch
-from dragoman.conformance.report.model import Report, Subject
+from dragoman.conformance.report.model import ConformanceReport, Subject
 from dragoman.conformance.runner import judge
 from dragoman.errors import DragomanError
 
@@ -43,7 +43,12 @@ class ClientRun:
     """One judgement of one client."""
 
     def __init__(
-        self, target: ClientTarget, settings: ClientSettings, *, jobs: int = JOBS, on_result: Progress | None = None
+        self,
+        target: ClientTarget,
+        settings: ClientCheckSettings,
+        *,
+        jobs: int = JOBS,
+        on_result: Progress | None = None,
     ) -> None:
         self._target = target
         self._settings = settings
@@ -52,11 +57,11 @@ class ClientRun:
         self._watch = Watch("client")
         self._habits = Habits()
         self._numbers = count(1)
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, CaseResult] = {}
         self._total = 0
         self._folder = Path()
 
-    async def run(self, cases: Sequence[Case]) -> Report:
+    async def run(self, cases: Sequence[Case]) -> ConformanceReport:
         """Judges the client by these cases.
 
         Raises: NoAgent when the client does not start the agent; ConfigError when the client cannot be started.
@@ -71,7 +76,7 @@ class ClientRun:
             await self._work([row for row in [[case for case in cases if case.shares == BARE_TURN], *alone] if row])
         results = [self._results[case.id] for case in cases]
         subject = Subject("client", self._target.command, name)
-        return Report(subject, results, self._watch.results(), monotonic() - began)
+        return ConformanceReport(subject, results, self._watch.results(), monotonic() - began)
 
     async def _meet(self, cases: Sequence[Case]) -> Any:
         """A plain turn: what the client usually does, and what it calls itself."""
@@ -86,7 +91,7 @@ class ClientRun:
         """Whether the client does not do what the case needs."""
         why = NEEDS[case.run].missing(self._habits) if case.run in NEEDS and self._habits.prompts else ""
         if why:
-            self._add(Result(case.id, "skipped", why))
+            self._add(CaseResult(case.id, "skipped", why))
         return bool(why)
 
     async def _play(self, probe: ClientProbe, capabilities: object, habits: Habits) -> None:
@@ -132,9 +137,9 @@ class ClientRun:
         except DragomanError as error:  # it started once, so that this says nothing about the protocol
             for case in unit:
                 if case.id not in self._results:
-                    self._add(Result(case.id, "inconclusive", str(error)))
+                    self._add(CaseResult(case.id, "inconclusive", str(error)))
 
-    async def _look(self, case: Case, probe: ClientProbe) -> Result:
+    async def _look(self, case: Case, probe: ClientProbe) -> CaseResult:
         """Judges by a conversation that is over, all of which is evidence."""
         result = await judge(case, probe, bound_seconds=self._bound_seconds)
         result.evidence = list(probe.entries)
@@ -168,7 +173,7 @@ class ClientRun:
             if is_watched:
                 self._watch.look(probe.entries)
 
-    def _add(self, result: Result) -> None:
+    def _add(self, result: CaseResult) -> None:
         self._results[result.id] = result
         if self._on_result is not None:
             self._on_result(result, len(self._results), self._total)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from dragoman.conformance.client.link import ClientLink, Ending, Output
+    from dragoman.conformance.client.link import AgentEnding, ClientLink, Output
     from dragoman.rpc import Receiver
 
 AGENT: Final = "{agent}"
@@ -168,7 +168,7 @@ class _ProgramLink:
     """A client as a child process, and the agent it started."""
 
     def __init__(self, child: Child, on_output: Output) -> None:
-        self.ending: Ending | None = None
+        self.ending: AgentEnding | None = None
         self._child = child
         self._on_output = on_output
         self._stdin, self._stdout = child.take_pipes()
@@ -249,7 +249,7 @@ class _ProgramLink:
     def _on_lost(self) -> None:
         self._end("killed")
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: AgentEnding) -> None:
         for waiting in self._logged:
             waiting.cancel()
         if self.ending is not None or self._is_closed:
@@ -277,7 +277,7 @@ class _ProgramLink:
             self._stdout = -1
 
 
-_ENDINGS: Final[dict[Ending, str]] = {
+_ENDINGS: Final[dict[AgentEnding, str]] = {
     "closed": "the client closed the agent's stdin",
     "signalled": "the client sent the agent SIGTERM and left its stdin open",
     "killed": "the client killed the agent and left its stdin open",

@@ -8,8 +8,8 @@ from dragoman.conformance.case import Fail, Inconclusive, Warn, case
 from dragoman.conformance.expect import expect_cancelled, expect_no_late_updates, expect_stop
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 CANCEL_REQUEST = "$/cancel_request"
 
@@ -289,7 +289,7 @@ async def request_unknown(probe: AgentProbe) -> None:
         raise Fail(f"{CANCEL_REQUEST} for a request that is over was answered: {came[0]}")
 
 
-async def _held(probe: AgentProbe, action: str, method: str) -> tuple[Turn, Message]:
+async def _held(probe: AgentProbe, action: str, method: str) -> tuple[AgentTurn, WireMessage]:
     """A turn that waits for the answer to a request of its own."""
     probe.services.hold.add(method)
     turn = await probe.act(action)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.conformance.case import Ending, Fail, Inconclusive, Skip, Warn, case
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
 
 # Called with a session that does not exist, these do no harm to anybody's data.
 _GATED = {
@@ -269,7 +269,7 @@ async def _act_without(probe: AgentProbe, action: str, forbidden: tuple[str, ...
         raise Inconclusive(f"the turn did not end: {stuck}")
 
 
-def _expect_no_update(turn: Turn, kinds: tuple[str, ...], gate: str) -> None:
+def _expect_no_update(turn: AgentTurn, kinds: tuple[str, ...], gate: str) -> None:
     for kind in kinds:
         if turn.updates(kind):
             raise Fail(f"the client did not advertise {gate} and got a {kind}")

@@ -14,8 +14,8 @@ from dragoman.errors import RemoteProtocolError
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 _CREATE = "elicitation/create"
 _SECRETS = re.compile(r"passw|secret|token|api.?key|credential|\bpin\b", re.IGNORECASE)
@@ -190,7 +190,7 @@ async def unfit_content(probe: AgentProbe) -> None:
     await probe.require_alive("content that does not fit")
 
 
-async def _asked(probe: AgentProbe, action: str) -> tuple[Turn, Message]:
+async def _asked(probe: AgentProbe, action: str) -> tuple[AgentTurn, WireMessage]:
     """A turn that asked the user, and its request."""
     turn = await probe.act(action)
     asked = await turn.first_request(_CREATE)
@@ -204,7 +204,7 @@ async def _expect_survives(probe: AgentProbe) -> None:
     expect_stop(await turn.end())
 
 
-def _expect_scope(asked: Message) -> None:
+def _expect_scope(asked: WireMessage) -> None:
     params: dict[str, Any] = asked.params
     if params.get("mode") not in ("form", "url"):
         raise Fail(f"the mode is {params.get('mode')!r}")

@@ -9,7 +9,7 @@ from dragoman.conformance.expect import expect_stop, is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _READ = "fs/read_text_file"
 _WRITE = "fs/write_text_file"
@@ -111,7 +111,7 @@ async def large(probe: AgentProbe) -> None:
     await probe.require_alive("a file of a megabyte")
 
 
-def _expect_path(request: Message, session_id: str) -> None:
+def _expect_path(request: WireMessage, session_id: str) -> None:
     path = request.params.get("path")
     if not is_absolute(path):
         raise Fail(f"`path` is {path!r}, which is not absolute")

@@ -10,7 +10,7 @@ from dragoman.conformance.expect import expect_code, expect_empty, is_absolute, 
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 # Somebody's real history may be long; this many pages show how paging works.
 _PAGES = 20
@@ -251,7 +251,7 @@ async def delete_twice(probe: AgentProbe) -> None:
             raise Fail(f"deleting a missing session was answered with {answer}")
 
 
-async def _deleted(probe: AgentProbe) -> tuple[Message, str]:
+async def _deleted(probe: AgentProbe) -> tuple[WireMessage, str]:
     probe.require("sessionCapabilities.delete")
     session_id = await probe.new_session()
     await probe.acted("say", session_id)
@@ -261,7 +261,7 @@ async def _deleted(probe: AgentProbe) -> tuple[Message, str]:
     return await probe.call("session/delete", {"sessionId": session_id}), session_id
 
 
-def _sessions(answer: Message) -> list[dict[str, Any]]:
+def _sessions(answer: WireMessage) -> list[dict[str, Any]]:
     sessions = answer.fields.get("sessions")
     if answer.is_error or not isinstance(sessions, list):
         raise Inconclusive(f"session/list was answered with {answer}")

@@ -11,8 +11,8 @@ from dragoman.conformance.expect import expect_not_found
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 _HISTORY = ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update")
 
@@ -25,7 +25,7 @@ class _Return(NamedTuple):
     text: str
     said: str
     mark: int
-    answer: Message
+    answer: WireMessage
 
     def updates(self, *, after: bool = False) -> list[dict[str, Any]]:
         """What came for the session before the answer, or after it."""
@@ -273,7 +273,7 @@ async def resume_unknown(probe: AgentProbe) -> None:
 
 
 async def _expect_turn(back: _Return) -> None:
-    turn: Turn = back.probe.prompt(back.session_id, back.text)
+    turn: AgentTurn = back.probe.prompt(back.session_id, back.text)
     end = await turn.end()
     if not isinstance(end.fields.get("stopReason"), str):
         raise Fail(f"a prompt after coming back was answered with {end}")

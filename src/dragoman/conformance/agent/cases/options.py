@@ -12,7 +12,7 @@ from dragoman.conformance.expect import expect_code, expect_empty, expect_not_fo
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 
@@ -337,7 +337,9 @@ async def _modes(probe: AgentProbe) -> tuple[str, dict[str, Any]]:
     return opened["sessionId"], opened["modes"]
 
 
-async def _set(probe: AgentProbe, session_id: str, option: dict[str, Any], value: object, **more: object) -> Message:
+async def _set(
+    probe: AgentProbe, session_id: str, option: dict[str, Any], value: object, **more: object
+) -> WireMessage:
     params = {"sessionId": session_id, "configId": option.get("id"), "value": value, **more}
     return await probe.call("session/set_config_option", params)
 

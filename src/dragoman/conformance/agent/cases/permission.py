@@ -10,8 +10,8 @@ from dragoman.conformance.expect import expect_stop
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 _ASK = "session/request_permission"
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
@@ -148,7 +148,7 @@ async def error(probe: AgentProbe) -> None:
         raise Warn("the agent went on as if it had been allowed")
 
 
-async def _answered(probe: AgentProbe, kind: str) -> tuple[Turn, Message, Path]:
+async def _answered(probe: AgentProbe, kind: str) -> tuple[AgentTurn, WireMessage, Path]:
     """A turn whose permissions were all answered with options of this kind, or as the case has set."""
     target = probe.folder / f"asked-{kind or 'other'}.txt"
     probe.services.choose = kind
@@ -182,7 +182,7 @@ async def _expect_not_run(probe: AgentProbe, kind: str) -> None:
         raise Warn("the tool call without permission is reported as completed")
 
 
-def _statuses(turn: Turn, asked: Message) -> list[Any]:
+def _statuses(turn: AgentTurn, asked: WireMessage) -> list[Any]:
     """What became of the tool call after it was asked for."""
     tool_call_id = (asked.params.get("toolCall") or {}).get("toolCallId")
     return [

@@ -10,7 +10,7 @@ from dragoman.testing.memory import PIXEL, WAV
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 
 @case(
@@ -221,6 +221,6 @@ async def non_ascii(probe: AgentProbe) -> None:
     expect_stop(await probe.prompt(await probe.new_session(), text).end())
 
 
-async def _prompt_with(probe: AgentProbe, block: dict[str, Any]) -> Message:
+async def _prompt_with(probe: AgentProbe, block: dict[str, Any]) -> WireMessage:
     session_id = await probe.new_session()
     return await probe.prompt(session_id, [{"type": "text", "text": probe.text("say")}, block]).end()

@@ -10,8 +10,8 @@ from dragoman.conformance.conversation import Silence
 from dragoman.conformance.expect import is_absolute
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 _CREATE = "terminal/create"
 _RELEASE = "terminal/release"
@@ -138,7 +138,7 @@ async def shown_before_release(probe: AgentProbe) -> None:
         raise Inconclusive("the agent showed no terminal in its tool calls")
 
 
-async def _ran(probe: AgentProbe, **values: str) -> tuple[Turn, Message]:
+async def _ran(probe: AgentProbe, **values: str) -> tuple[AgentTurn, WireMessage]:
     """A turn that ran a command in the client's terminal, and the request that created it."""
     turn = await probe.act("run", **values)
     created = await turn.first_request(_CREATE)
@@ -146,7 +146,7 @@ async def _ran(probe: AgentProbe, **values: str) -> tuple[Turn, Message]:
     return turn, created
 
 
-async def _expect_released(probe: AgentProbe, turn: Turn) -> None:
+async def _expect_released(probe: AgentProbe, turn: AgentTurn) -> None:
     created = len(probe.since(turn.mark, _is_created(probe, turn)))
     try:
         await probe.wait_for(
@@ -160,7 +160,7 @@ async def _expect_released(probe: AgentProbe, turn: Turn) -> None:
         raise Fail(f"{created} terminals were created and {count} released") from silence
 
 
-def _is_created(probe: AgentProbe, turn: Turn) -> Any:
+def _is_created(probe: AgentProbe, turn: AgentTurn) -> Any:
     return lambda message: message.method == _CREATE and message.params.get("sessionId") == turn.session_id
 
 

@@ -11,7 +11,7 @@ from dragoman.conformance.case import Fail, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _LARGE = 5_000_000
 # Above the reference limit of 32 MiB.
@@ -274,7 +274,7 @@ async def _expect_end(probe: AgentProbe, after: str) -> None:
         raise Fail(f"the agent still runs {patience:g} s after {after}")
 
 
-def _expect_nothing(came: list[Message], after: str) -> None:
+def _expect_nothing(came: list[WireMessage], after: str) -> None:
     if came:
         raise Fail(f"{after} was answered: {came[0]}")
 

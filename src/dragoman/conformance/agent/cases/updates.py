@@ -20,7 +20,7 @@ from dragoman.errors import RemoteProtocolError
 from dragoman.schema import Loss, decode, v1
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
 
 _FINAL = ("completed", "failed")
 
@@ -292,7 +292,7 @@ async def locations(probe: AgentProbe) -> None:
             raise Fail(f"the line of a location is {line!r}")
 
 
-async def _expect_fit(probe: AgentProbe, action: str, kind: str) -> Turn:
+async def _expect_fit(probe: AgentProbe, action: str, kind: str) -> AgentTurn:
     """A turn with an update of this kind, all of whose updates fit the schema."""
     mark = probe.mark
     turn = await probe.act(action if probe.prompts.text(action) else "say")
@@ -333,7 +333,7 @@ def _expect_base64(data: object) -> None:
         raise Fail(f"data is no base64: {error}") from error
 
 
-def _tool_updates(turn: Turn) -> list[dict[str, Any]]:
+def _tool_updates(turn: AgentTurn) -> list[dict[str, Any]]:
     return [update for update in turn.updates() if str(update.get("sessionUpdate")).startswith("tool_call")]
 
 

@@ -10,14 +10,14 @@ from dragoman.conformance.conversation import Gone, Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _LOGIN = {"id": "judge-login", "name": "Log in with the judge"}
 _TERMINAL = {"id": "judge-terminal", "name": "Log in in a terminal", "type": "terminal", "args": ["--login"]}
 _AUTH_REQUIRED = -32000
 
 
-async def _login(probe: ClientProbe, methods: list[Any]) -> Message:
+async def _login(probe: ClientProbe, methods: list[Any]) -> WireMessage:
     """The client's authenticate after a session was refused. Raises: Skip when it does not log in by itself."""
     probe.hold.add("authenticate")
     await probe.initialize(FULL, authMethods=methods)

@@ -13,13 +13,13 @@ from dragoman.conformance.conversation import Gone, Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe, ClientTurn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _DELETE = {"toolCallId": "call-delete", "title": "Delete everything", "kind": "delete", "status": "pending"}
 _CANCELLED = -32800
 
 
-async def _cancelled(probe: ClientProbe) -> Message:
+async def _cancelled(probe: ClientProbe) -> WireMessage:
     """The client's session/cancel. Raises: Inconclusive when Ctrl-C leads to something else."""
     mark = probe.mark
     probe.link.interrupt()
@@ -158,7 +158,7 @@ async def request_code(probe: ClientProbe) -> None:
         raise Fail(f"a request that was taken back was answered with {answer}")
 
 
-def _expect_cancelled(answer: Message) -> None:
+def _expect_cancelled(answer: WireMessage) -> None:
     outcome = answer.fields.get("outcome")
     if not isinstance(outcome, dict) or outcome.get("outcome") != "cancelled":
         raise Fail(f"a permission request of a cancelled turn was answered with {answer}")

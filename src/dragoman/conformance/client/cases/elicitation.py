@@ -11,7 +11,7 @@ from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _CREATE = "elicitation/create"
 _ODD_ID = "007/∞ {no: uuid}"
@@ -26,7 +26,7 @@ _FORM = {"type": "object", "properties": _PROPERTIES, "required": ["name"]}
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
-async def _ask(probe: ClientProbe, mode: str, **params: object) -> Message:
+async def _ask(probe: ClientProbe, mode: str, **params: object) -> WireMessage:
     """The answer to a question. Raises: Inconclusive when it waits for a person."""
     try:
         return await probe.ask(_CREATE, mode=mode, message="Who are you?", **params)
@@ -34,7 +34,7 @@ async def _ask(probe: ClientProbe, mode: str, **params: object) -> Message:
         raise Inconclusive("the client waits for a person before it answers a question") from None
 
 
-def _action(answer: Message) -> str:
+def _action(answer: WireMessage) -> str:
     """Raises: Fail when the answer has no form of its own; Inconclusive when it is an error."""
     if answer.is_error:
         raise Inconclusive(f"a question was answered with an error: {answer}")

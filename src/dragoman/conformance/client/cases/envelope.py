@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.conformance.case import Fail, Inconclusive, Skip, Warn, case
 from dragoman.conformance.client.probe import PERMISSION, PING
-from dragoman.conformance.conversation import Gone, Message, Silence
+from dragoman.conformance.conversation import Gone, Silence, WireMessage
 from dragoman.trace.entry import Frame
 from dragoman.trace.violations import PassiveChecker
 
@@ -59,7 +59,7 @@ async def usable_ids(probe: ClientProbe) -> None:
             raise Fail(f"the id of a request is {msgspec.json.encode(message.id).decode()}: {message}")
     pending: set[str] = set()
     for frame in (entry for entry in probe.entries if isinstance(entry, Frame)):
-        body = Message(0, 0.0, frame.data)
+        body = WireMessage(0, 0.0, frame.data)
         if frame.dir == "a2c" and body.is_response:
             pending.discard(repr(body.id))
         elif frame.dir == "c2a" and body.is_request:
@@ -306,14 +306,14 @@ def _is_own(member: str) -> bool:
     return not (member.isascii() and member.isalnum() and member[0].islower())
 
 
-def _objects(probe: ClientProbe) -> list[Message]:
+def _objects(probe: ClientProbe) -> list[WireMessage]:
     found = [message for message in probe.incoming if message.body]
     if not found:
         raise Inconclusive("the client wrote no message")
     return found
 
 
-def _requests(probe: ClientProbe) -> list[Message]:
+def _requests(probe: ClientProbe) -> list[WireMessage]:
     return [message for message in _objects(probe) if message.is_request]
 
 
@@ -322,7 +322,7 @@ def _request(probe: ClientProbe) -> tuple[str, object]:
     return (PING, {}) if probe.habits.answers_unknown else (PERMISSION, probe.permission())
 
 
-async def _any_answer(probe: ClientProbe, mark: int) -> Message:
+async def _any_answer(probe: ClientProbe, mark: int) -> WireMessage:
     try:
         return await probe.wait_for(
             lambda message: message.is_response, "answer", probe.settings.timeout_seconds, since=mark

@@ -9,7 +9,7 @@ from dragoman.conformance.client.probe import PERMISSION
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _METHOD_NOT_FOUND = -32601
 _KNOWN = frozenset({-32700, -32600, -32601, -32602, -32603, -32800, -32000, -32002})
@@ -94,7 +94,7 @@ async def no_leak(probe: ClientProbe) -> None:
         raise Fail(f"the answer to malformed params holds what was sent: {answer}")
 
 
-def _errors(probe: ClientProbe) -> list[Message]:
+def _errors(probe: ClientProbe) -> list[WireMessage]:
     found = [message for message in probe.incoming if message.is_response and message.is_error]
     if not found:
         raise Inconclusive(probe.trouble or "the client answered nothing with an error")

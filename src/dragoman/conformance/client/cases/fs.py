@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _READ = "fs/read_text_file"
 _WRITE = "fs/write_text_file"
@@ -173,6 +173,6 @@ def _expect_text(found: str, expected: str, what: str) -> None:
         raise Fail(f"{what} gave {found!r} instead of {expected!r}")
 
 
-def _expect_written(answer: Message) -> None:
+def _expect_written(answer: WireMessage) -> None:
     if answer.is_error:
         raise Fail(f"writing a file in the session's directory was answered with {answer}")

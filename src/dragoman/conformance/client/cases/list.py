@@ -10,14 +10,14 @@ from dragoman.conformance.client.cases.session import _is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 # Opaque: it looks like a number, like a path and like base64 at once.
 _CURSOR = "007/Zw== \u00e9?&next=2"
 _ELSEWHERE = "/nonexistent/dragoman-check"
 
 
-async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[Message]:
+async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[WireMessage]:
     """What the client asks for while it is given these pages, one after the other; the last one again and again."""
     left = list(pages)
     probe.answers["session/list"] = lambda request: left.pop(0) if len(left) > 1 else left[0]

@@ -9,13 +9,13 @@ from dragoman.conformance.client.probe import OPTIONS, PERMISSION
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 
 
-def _first_answer(probe: ClientProbe) -> Message:
+def _first_answer(probe: ClientProbe) -> WireMessage:
     """The answer in a plain turn."""
     asked = probe.asked.get(PERMISSION)
     answer = next((message for message in probe.incoming if asked is not None and message.answers(asked)), None)
@@ -155,7 +155,7 @@ async def meta_ignored(probe: ClientProbe) -> None:
         raise Fail(f"_meta changed the selected option from {plain!r} to {_read(answer)!r}")
 
 
-def _read(answer: Message) -> str | None:
+def _read(answer: WireMessage) -> str | None:
     """The selected option, None for cancelled. Raises: Fail when it is neither; Skip when it is not served."""
     if answer.code == _METHOD_NOT_FOUND:
         raise Skip("session/request_permission is not served")

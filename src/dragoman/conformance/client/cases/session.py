@@ -11,7 +11,7 @@ from dragoman.conformance.client.probe import FULL, OPENING
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _EARLIER = "sess-dragoman-check-earlier"
 
@@ -166,7 +166,7 @@ async def more_members(probe: ClientProbe) -> None:
         raise Fail(f"a member of _meta changed the session to {turn.request.params.get('sessionId')!r}")
 
 
-async def _continue(probe: ClientProbe, capabilities: dict[str, Any], method: str) -> Message:
+async def _continue(probe: ClientProbe, capabilities: dict[str, Any], method: str) -> WireMessage:
     """The request that continues an earlier session. Raises: Skip when the client does not."""
     earlier = {"sessionId": _EARLIER, "title": "Earlier", "updatedAt": "2026-01-01T00:00:00Z"}
     probe.answers["session/list"] = lambda request: {
@@ -249,7 +249,7 @@ async def resume_members(probe: ClientProbe) -> None:
 async def close_unknown(probe: ClientProbe) -> None:
     """Answers session/close and session/delete with -32002; expects the client to leave as usual."""
 
-    def gone(request: Message) -> object:
+    def gone(request: WireMessage) -> object:
         raise Refusal(NOT_FOUND, "Resource not found")
 
     probe.answers |= {"session/close": gone, "session/delete": gone}

@@ -8,7 +8,7 @@ from dragoman.conformance.case import Fail, Skip, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe, ClientTurn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _MODES = {
     "currentModeId": "ask",
@@ -134,14 +134,14 @@ async def change_in_turn(probe: ClientProbe) -> None:
     await probe.require_well(turn, "a change of modes and options in a turn")
 
 
-def _set(probe: ClientProbe, method: str) -> list[Message]:
+def _set(probe: ClientProbe, method: str) -> list[WireMessage]:
     found = probe.sent(method)
     if not found:
         raise Skip(f"the client does not call {method} by itself")
     return found
 
 
-def _expect_setting(probe: ClientProbe, request: Message) -> None:
+def _expect_setting(probe: ClientProbe, request: WireMessage) -> None:
     params = request.params
     if params.get("sessionId") != probe.session_id:
         raise Fail(f"session/set_config_option names the session {params.get('sessionId')!r}")

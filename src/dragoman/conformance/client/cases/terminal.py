@@ -13,7 +13,7 @@ from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _NOT_FOUND = -32002
 _SLEEP = "sleep 600"
@@ -241,7 +241,7 @@ async def unknown_id(probe: ClientProbe) -> None:
         _expect_not_found(answer, f"terminal/{verb} of an unknown terminal")
 
 
-def _expect_not_found(answer: Message, what: str) -> None:
+def _expect_not_found(answer: WireMessage, what: str) -> None:
     if answer.code != _NOT_FOUND:
         raise Fail(f"{what} was answered with {answer}")
 

@@ -11,7 +11,7 @@ from dragoman.conformance.case import Fail, Inconclusive, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _LARGE = 5_000_000
 # Above the reference limit of 32 MiB.
@@ -309,7 +309,7 @@ def _notification(probe: ClientProbe, update: object) -> dict[str, object]:
 def _expect_one(probe: ClientProbe, mark: int, code: int, what: str) -> None:
     if probe.is_over:
         raise Fail(f"{what} ended the connection: {probe.ended}")
-    errors: list[Message] = [each for each in probe.responses(mark) if each.is_error]
+    errors: list[WireMessage] = [each for each in probe.responses(mark) if each.is_error]
     if not errors:
         raise Fail(f"{what} was not answered")
     if len(errors) > 1:
