@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from dragoman import connect
-from dragoman.conformance.client.link import ClientInProcess
+from dragoman.conformance.client.in_process import ClientInProcess
 from dragoman.errors import ConnectionClosed
 from dragoman.rpc import Receiver, Transport
 from dragoman.testing import RealTerminals

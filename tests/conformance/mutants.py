@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.conformance.agent.target import AgentInProcess
+from dragoman.conformance.agent.in_process import AgentInProcess
 from dragoman.testing import scripted_agent
 from tests.conformance import mutants_session, mutants_turn, mutants_wire
 from tests.conformance.tamper import Mutation, Wire

@@ -11,8 +11,8 @@ import pytest
 from dragoman.conformance.case import load_cases
 from dragoman.conformance.client.not_covered import SOFTENED
 from dragoman.conformance.client.probe import ClientCheckSettings
+from dragoman.conformance.client.program import ClientProgram
 from dragoman.conformance.client.run import ClientRun
-from dragoman.conformance.client.target import ClientProgram
 from dragoman.conformance.coverage import is_strict
 from dragoman.conformance.passive import SEEN
 from dragoman.conformance.report.model import ConformanceReport

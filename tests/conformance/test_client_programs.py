@@ -12,10 +12,10 @@ import pytest
 
 from dragoman.cli.exits import CHECK_FAILED
 from dragoman.conformance.case import CaseResult, load_cases
-from dragoman.conformance.client.link import NoAgent
 from dragoman.conformance.client.probe import ClientCheckSettings
+from dragoman.conformance.client.program import ClientProgram
 from dragoman.conformance.client.run import ClientRun
-from dragoman.conformance.client.target import ClientProgram
+from dragoman.conformance.client.target import NoAgent
 from tests.conformance.own_programs import assert_in_order
 from tests.interop.support import ROOT, require
 

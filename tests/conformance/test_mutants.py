@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from dragoman.conformance.agent.in_process import AgentInProcess
 from dragoman.conformance.agent.probe import AgentCheckSettings
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import AgentInProcess
 from dragoman.conformance.case import Case, CaseResult, load_cases
 from dragoman.testing import scripted_agent
 from tests.conformance.mutants import MUTANTS, NEEDS_LOGIN, mutant

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from dragoman.conformance.agent.probe import AgentCheckSettings
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import AgentProgram
 from dragoman.conformance.case import load_cases
 from tests.conformance.own_programs import accepted, assert_in_order
 

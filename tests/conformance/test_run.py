@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dragoman.conformance.agent.in_process import AgentInProcess
 from dragoman.conformance.agent.probe import AgentCheckSettings, AgentProbe
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.prompts import PRESETS, preset, preset_for, read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import AgentInProcess, AgentProgram
 from dragoman.conformance.case import (
     CASES,
     Case,
     CaseResult,
     Fail,
+    FunctionCase,
     Inconclusive,
     Skip,
     Status,
@@ -36,7 +39,15 @@ QUICK = AgentCheckSettings(timeout_seconds=2.0)
 
 
 def made(run: Callable[[AgentProbe], Awaitable[None]], *, level: Any = "MUST", shares: str = "full") -> Case:
-    return Case("agent/made/up", "agent", (25,), level, "it is made up", "Sends nothing.", run, shares, True)
+    return FunctionCase(
+        "agent/made/up",
+        rules=(25,),
+        level=level,
+        about="it is made up",
+        steps="Sends nothing.",
+        shares=shares,
+        function=run,
+    )
 
 
 async def judged(*cases: Case, target: Any = None) -> list[CaseResult]:
@@ -86,8 +97,8 @@ async def test_case_that_fails_where_others_were_before_runs_again_alone_and_onl
         if "spoiled" in probe.answered:
             raise Fail("somebody was here before")
 
-    first = made(spoils)._replace(id="agent/made/first")
-    second = made(minds)._replace(id="agent/made/second")
+    first = replace(made(spoils), id="agent/made/first")
+    second = replace(made(minds), id="agent/made/second")
     results = await judged(first, second)
     assert [result.status for result in results] == ["pass", "pass"]
     assert len(set(seen)) == 2

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.conformance.agent.probe import AgentCheckSettings
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.prompts import read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import AgentProgram
 from dragoman.conformance.case import load_cases
 from tests.interop.support import require
 

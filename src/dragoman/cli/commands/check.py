@@ -13,11 +13,12 @@ from dragoman.cli.command import JSON, Argument, Call, Command, Option
 from dragoman.cli.console import paint, write_json, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dragoman.conformance.agent.prompts import Prompts
+    from dragoman.conformance.agent.run import AgentRun
     from dragoman.conformance.case import Binds, Case, CaseResult
+    from dragoman.conformance.client.run import ClientRun
     from dragoman.conformance.report.model import ConformanceReport
+    from dragoman.conformance.runner import Progress
 
 _SEE_HELP: Final = "see dragoman check --help"
 
@@ -39,45 +40,40 @@ def run(call: Call) -> int:
         raise exits.Failure(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
-    check = _check_agent if given.what == "agent" else _check_client
-    return _finish(check(call, cases), given)
+    return _finish(_check_program(call, cases), given)
 
 
-# The three that can be judged
+# What can be judged
 
 
-def _check_agent(call: Call, cases: list[Case]) -> ConformanceReport:
+def _check_program(call: Call, cases: list[Case]) -> ConformanceReport:
+    from dragoman.conformance.runner import JOBS
+
+    given = call.given
+    jobs = int(_number(given.jobs, "--jobs", JOBS))
+    prepare = _agent_run if given.what == "agent" else _client_run
+    with _Progress(len(cases)) as progress:
+        return _until_done(prepare(call, jobs, progress.show), cases)
+
+
+def _agent_run(call: Call, jobs: int, on_result: Progress) -> AgentRun:
     from dragoman.conformance.agent.probe import AgentCheckSettings
-    from dragoman.conformance.agent.run import JOBS, AgentRun
-    from dragoman.conformance.agent.target import AgentProgram
+    from dragoman.conformance.agent.program import AgentProgram
+    from dragoman.conformance.agent.run import AgentRun
 
-    given = call.given
-    settings = AgentCheckSettings(timeout_seconds=_number(given.timeout, "--timeout", 30.0), prompts=_prompts(given))
-    with _Progress(len(cases)) as progress:
-        judging = AgentRun(
-            AgentProgram(call.program or ()),
-            settings,
-            jobs=int(_number(given.jobs, "--jobs", JOBS)),
-            on_result=progress.show,
-        )
-        return _until_done(judging.run, cases)
+    timeout = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
+    settings = AgentCheckSettings(timeout, _prompts(call.given))
+    return AgentRun(AgentProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _check_client(call: Call, cases: list[Case]) -> ConformanceReport:
+def _client_run(call: Call, jobs: int, on_result: Progress) -> ClientRun:
     from dragoman.conformance.client.probe import ClientCheckSettings
-    from dragoman.conformance.client.run import JOBS, ClientRun
-    from dragoman.conformance.client.target import ClientProgram
+    from dragoman.conformance.client.program import ClientProgram
+    from dragoman.conformance.client.run import ClientRun
 
-    given = call.given
-    settings = ClientCheckSettings(timeout_seconds=_number(given.timeout, "--timeout", 10.0))
-    with _Progress(len(cases)) as progress:
-        judging = ClientRun(
-            ClientProgram(call.program or ()),
-            settings,
-            jobs=int(_number(given.jobs, "--jobs", JOBS)),
-            on_result=progress.show,
-        )
-        return _until_done(judging.run, cases)
+    timeout = _number(call.given.timeout, "--timeout", ClientCheckSettings().timeout_seconds)
+    settings = ClientCheckSettings(timeout)
+    return ClientRun(ClientProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
 def _check_trace(call: Call) -> ConformanceReport:
@@ -93,15 +89,14 @@ def _check_trace(call: Call) -> ConformanceReport:
     return judge_trace(given.file, trace)
 
 
-def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> ConformanceReport:
+def _until_done(run: AgentRun | ClientRun, cases: list[Case]) -> ConformanceReport:
     from dragoman.errors import DragomanError
 
     try:
-        report: ConformanceReport = asyncio.run(judge(cases))
+        return asyncio.run(run.run(cases))
     except DragomanError as error:
-        # Nobody was judged: the program is not there, ends at once, or starts no agent.
+        # Nothing was judged: the program is not there, ends at once, or starts no agent.
         raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
-    return report
 
 
 # What was found

@@ -1,7 +1,7 @@
 """The judge as a client: one connection to the agent, and the verbs a case is written with.
 
-Owns playing the client frame by frame: handshake, sessions, turns, and answering what the agent asks. It sends what it
-is told to, allowed or not. What an answer is worth is decided by the case.
+Owns playing the client frame by frame: handshake, sessions, turns, and answering what the agent asks. It sends what a
+case asks it to, allowed or not. What an answer means is decided by the case.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import msgspec
 from dragoman.conformance.agent.prompts import Prompts, preset, preset_for
 from dragoman.conformance.agent.services import JudgeServices
 from dragoman.conformance.case import Inconclusive, Skip
-from dragoman.conformance.conversation import Conversation, Gone, Silence, Test, WireMessage
-from dragoman.trace.entry import End, Exit, Stderr
+from dragoman.conformance.conversation import Gone, Silence, Test, WireMessage
+from dragoman.conformance.probe import Probe, is_offered
+from dragoman.trace.entry import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -45,8 +46,6 @@ SETUPS: Final = {"full": FULL, "bare": BARE}
 """What `Case.shares` may name: an initialized connection of a client with these capabilities."""
 
 CLIENT: Final = {"name": "dragoman-check", "title": "Dragoman conformance", "version": "1"}
-# Every agent has to answer this with an error; whatever it answers, everything before it was read.
-_PING: Final = "_dragoman.check/ping"
 _NOTES: Final = "one\ntwo\nthree\n"
 # What shows that the agent's model is at work; titles, options and the like may come before it is even asked.
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan")
@@ -139,15 +138,14 @@ class AgentTurn:
         )
 
 
-class AgentProbe(Conversation):
+class AgentProbe(Probe):
     """One connection to the agent under judgement."""
 
     def __init__(self, link: AgentLink, settings: AgentCheckSettings, folder: Path, another: Another) -> None:
-        super().__init__(link, "c2a")
+        super().__init__(link, "c2a", folder, settings.timeout_seconds)
         self.another = another
         """Opens one more connection to a fresh agent that knows what this one has stored."""
         self.settings = settings
-        self.folder = folder
         self.services = JudgeServices(self, str(folder))
         self.answered: dict[str, Any] = {}
         """The result of `initialize`."""
@@ -155,7 +153,6 @@ class AgentProbe(Conversation):
         """What was exchanged before the first case, if the runner did that."""
         self.on_message = self._on_message
         self._link = link
-        self._pings: set[object] = set()
         self._numbers = count(1)
         (folder / "notes.txt").write_text(_NOTES)
 
@@ -176,16 +173,6 @@ class AgentProbe(Conversation):
 
     # Asking
 
-    async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> WireMessage:
-        """The response to the request `id`. Raises: Silence, Gone."""
-        return await self.wait_for(
-            lambda message: message.answers(id), what, within_seconds or self.settings.timeout_seconds
-        )
-
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> WireMessage:
-        """Sends a request and waits for its response."""
-        return await self.answer(self.request(method, params, id=id), f"answer to {method}")
-
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
         """The handshake; `changes` replace members of the params. The answer may be an error."""
         params = {"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": CLIENT, **changes}
@@ -195,10 +182,7 @@ class AgentProbe(Conversation):
 
     def offers(self, gate: str) -> bool:
         """Whether the agent advertised `gate`, a path in its capabilities such as `sessionCapabilities.close`."""
-        found: Any = self.answered.get("agentCapabilities")
-        for name in gate.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        return found is True or isinstance(found, dict)
+        return is_offered(self.answered.get("agentCapabilities"), gate)
 
     def require(self, gate: str) -> None:
         """Raises: Skip unless the agent advertised it."""
@@ -306,25 +290,16 @@ class AgentProbe(Conversation):
         An agent that does not answer the request this takes is given the time of silence instead.
         """
         with suppress(Silence, Gone):
-            await self.answer(self._ping(), "answer to an unknown method", min(2.0, self.settings.timeout_seconds))
+            await self.answer(self.ping(), "answer to an unknown method", min(2.0, self.settings.timeout_seconds))
         if not self.is_over:
             await asyncio.sleep(self.settings.quiet_seconds)
 
     async def require_alive(self, after: str) -> None:
         """Raises: Fail (Silence or Gone) when the agent does not answer any more."""
-        await self.answer(self._ping(), f"answer to a request after {after}")
-
-    def responses(self, mark: int) -> list[WireMessage]:
-        """Responses since the mark that nobody asked for in this module."""
-        return self.since(mark, lambda message: message.is_response and message.id not in self._pings)
-
-    def _ping(self) -> object:
-        id = f"ping-{len(self._pings)}"
-        self._pings.add(id)
-        return self.request(_PING, {}, id=id)
+        await self.answer(self.ping(), f"answer to a request after {after}")
 
     def end_input(self) -> None:
-        """Lets the agent read the end of its input; its output is still heard."""
+        """Lets the agent read the end of its input; its output is still read."""
         self._log_unfinished()
         self.entries.append(End(self.now, "c2a"))
         self._link.end_input()
@@ -333,16 +308,10 @@ class AgentProbe(Conversation):
     def returncode(self) -> int | None:
         return self._link.returncode
 
-    def take_stderr(self, data: bytes) -> None:
-        for line in data.decode(errors="replace").splitlines():
-            self.entries.append(Stderr(self.now, line))
-
     async def close(self) -> None:
         await self.services.close()
         await super().close()
-        code = self._link.returncode
-        if code is not None:
-            self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
+        self.log_exit(self._link.returncode)
 
     def _on_message(self, message: WireMessage) -> None:
         if message.is_request:

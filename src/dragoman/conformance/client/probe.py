@@ -1,7 +1,7 @@
 """The judge as an agent: one connection from the client, and the verbs a case is written with.
 
 Owns playing the agent frame by frame: handshake, sessions, turns, and answering whatever else the client asks. It
-sends what it is told to, allowed or not. What the client makes of it is decided by the case.
+sends what a case asks it to, allowed or not. What the client's reaction means is decided by the case.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import msgspec
 
 from dragoman.conformance.agent.services import METHOD_NOT_FOUND, Refusal
 from dragoman.conformance.case import Fail, Inconclusive
-from dragoman.conformance.client.baseline import Habits, is_offered
-from dragoman.conformance.conversation import Conversation, Gone, Silence, WireMessage
-from dragoman.trace.entry import Exit, Stderr
+from dragoman.conformance.conversation import Gone, Silence, WireMessage
+from dragoman.conformance.probe import Probe, is_offered
 
 if TYPE_CHECKING:
-    from dragoman.conformance.client.link import ClientLink
+    from dragoman.conformance.client.baseline import Baseline
+    from dragoman.conformance.client.target import ClientLink
 
 FULL: Final[dict[str, Any]] = {
     "loadSession": True,
@@ -45,8 +45,6 @@ OPTIONS: Final = [
     {"optionId": "yes-2", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no-1", "name": "Reject", "kind": "reject_once"},
 ]
-# No client has these; they are answered with an error, and whatever the answer is, everything before was read.
-PING: Final = "_dragoman.check/ping"
 # What a client may print is shown as evidence, but not all of a flood.
 _OUTPUT_BYTES: Final = 64 * 1024
 
@@ -94,14 +92,13 @@ class ClientTurn:
         self._probe.reply_error(self.request, code, message)
 
 
-class ClientProbe(Conversation):
+class ClientProbe(Probe):
     """One connection from the client under judgement."""
 
-    def __init__(self, link: ClientLink, settings: ClientCheckSettings, folder: Path, habits: Habits) -> None:
-        super().__init__(link, "a2c")
+    def __init__(self, link: ClientLink, settings: ClientCheckSettings, folder: Path, baseline: Baseline) -> None:
+        super().__init__(link, "a2c", folder, settings.timeout_seconds)
         self.settings = settings
-        self.folder = folder
-        self.habits = habits
+        self.baseline = baseline
         self.link = link
         self.capabilities: dict[str, Any] = {}
         """What the client advertised."""
@@ -121,7 +118,6 @@ class ClientProbe(Conversation):
         # Ids that no client uses itself; a case of its own sends those.
         self._next_id = 1000
         self._taken: set[int] = set()
-        self._pings: set[str] = set()
         self._printed_bytes = 0
         self._scratch: Path | None = None
         self.on_message = self._on_message
@@ -215,7 +211,7 @@ class ClientProbe(Conversation):
         try:
             return await self.next_request(*methods)
         except (Silence, Gone) as ending:
-            if not self.habits.prompts:
+            if not self.baseline.prompts:
                 raise Inconclusive(ending.message) from None
             raise Fail(f"after {after} the client does not go on: {ending.message}") from None
 
@@ -229,14 +225,6 @@ class ClientProbe(Conversation):
         """Sends a session/update of this kind for the session."""
         update = {"sessionUpdate": kind, **members}
         self.notify("session/update", {"sessionId": self.session_id, "update": update})
-
-    async def answer(self, id: object, what: str = "answer") -> WireMessage:
-        """The response to the request `id`. Raises: Silence, Gone."""
-        return await self.wait_for(lambda message: message.answers(id), what, self.settings.timeout_seconds)
-
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> WireMessage:
-        """Sends a request and waits for its response."""
-        return await self.answer(self.request(method, params, id=id), f"answer to {method}")
 
     def request(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Any:
         self.asked[method] = used = super().request(method, params, id=id)
@@ -255,18 +243,18 @@ class ClientProbe(Conversation):
 
     async def settle(self) -> None:
         """Returns when the client has read everything that was sent and had a moment to react."""
-        if self.habits.answers_unknown:
+        if self.baseline.answers_unknown:
             with suppress(Silence, Gone):
-                await self.answer(self._ping(), "answer to an unknown method")
+                await self.answer(self.ping(), "answer to an unknown method")
         if not self.is_over:
             await asyncio.sleep(self.settings.quiet_seconds)
 
     async def require_alive(self, after: str) -> None:
         """Raises: Fail when the client does not answer any more."""
         try:
-            if self.habits.answers_unknown:
-                await self.answer(self._ping(), f"answer to a request after {after}")
-            elif self.habits.answers_permission:
+            if self.baseline.answers_unknown:
+                await self.answer(self.ping(), f"answer to a request after {after}")
+            elif self.baseline.answers_permission:
                 id = self.request(PERMISSION, self.permission())
                 await self.answer(id, f"answer to a permission request after {after}")
             elif await self.wait_over(self.settings.quiet_seconds):
@@ -282,13 +270,13 @@ class ClientProbe(Conversation):
 
     async def require_usual_exit(self, after: str) -> None:
         """Raises: Fail when a client that usually leaves stays, or leaves in another way."""
-        if not self.habits.leaves:
+        if not self.baseline.leaves:
             return
         code = await self.exit_code()
         if code is None:
             raise Fail(f"after {after} the client did not finish its turn; it usually does, and leaves")
-        if code not in (0, self.habits.exit_code):  # a success where others failed is no fault
-            raise Fail(f"after {after} the client exited with {code}; it usually does with {self.habits.exit_code}")
+        if code not in (0, self.baseline.exit_code):  # a success where others failed is no fault
+            raise Fail(f"after {after} the client exited with {code}; it usually does with {self.baseline.exit_code}")
 
     async def exit_code(self) -> int | None:
         """How the client ended by itself; None if it did not in time."""
@@ -298,26 +286,13 @@ class ClientProbe(Conversation):
         except TimeoutError:
             return None
 
-    def responses(self, mark: int) -> list[WireMessage]:
-        """Answers since the mark, without those to our own pings."""
-        return self.since(mark, lambda message: message.is_response and not self._is_ping(message))
-
-    def _is_ping(self, message: WireMessage) -> bool:
-        return isinstance(message.id, str) and message.id in self._pings
-
-    def _ping(self) -> str:
-        id = f"ping-{len(self._pings)}"
-        self._pings.add(id)
-        self.request(PING, {}, id=id)
-        return id
-
     # What surrounds it
 
     def take_output(self, data: bytes) -> None:
-        """What the client printed."""
+        """Logs what the client printed, up to a limit."""
         self._printed_bytes += len(data)
         if self._printed_bytes <= _OUTPUT_BYTES:
-            self.entries.extend(Stderr(self.now, line) for line in data.decode(errors="replace").splitlines())
+            super().take_output(data)
 
     def scratch(self) -> Path:
         """A folder below the session's cwd, gone after the case. Raises: Inconclusive when there can be none."""
@@ -331,9 +306,7 @@ class ClientProbe(Conversation):
         await super().close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
-        code = await self.link.wait_exit()
-        if code is not None:
-            self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
+        self.log_exit(await self.link.wait_exit())
 
     def _on_message(self, message: WireMessage) -> None:
         if not message.is_request:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Skip, case
+from dragoman.conformance.case import ALONE, Fail, Skip, case
 from dragoman.conformance.expect import expect_code, expect_empty
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     "agent/authentication/method-shape",
     rules=(64,),
     about="every advertised auth method has an id and a name, and no id occurs twice",
-    shares="full",
 )
 async def method_shape(probe: AgentProbe) -> None:
     """Looks at authMethods in the result of initialize; expects strings for id and name."""
@@ -49,7 +48,6 @@ async def terminal_gated(probe: AgentProbe) -> None:
     "agent/authentication/terminal-shape",
     rules=(74,),
     about="an auth method of type terminal names arguments and environment, never a command",
-    shares="full",
 )
 async def terminal_shape(probe: AgentProbe) -> None:
     """Looks at the auth methods of type terminal; expects `args` to be a list, `env` an object, and no `command`."""
@@ -67,6 +65,7 @@ async def terminal_shape(probe: AgentProbe) -> None:
     "agent/authentication/succeeds",
     rules=(76,),
     about="a successful authenticate has an empty object as its result",
+    shares=ALONE,
 )
 async def succeeds(probe: AgentProbe) -> None:
     """Authenticates with the method named as `login`; expects an object with nothing but _meta."""
@@ -80,6 +79,7 @@ async def succeeds(probe: AgentProbe) -> None:
     rules=(337,),
     level="SHOULD",
     about="authenticate with an id that was not advertised is refused with -32602",
+    shares=ALONE,
 )
 async def unknown_method(probe: AgentProbe) -> None:
     """Authenticates with an id nobody advertised; expects -32602."""
@@ -94,6 +94,7 @@ async def unknown_method(probe: AgentProbe) -> None:
     rules=(77, 338),
     level="SHOULD",
     about="a session that needs a login first is refused with -32000",
+    shares=ALONE,
 )
 async def required(probe: AgentProbe) -> None:
     """Opens a session before and after authenticate; if only the second succeeds, expects -32000 for the first."""
@@ -110,6 +111,7 @@ async def required(probe: AgentProbe) -> None:
     rules=(78,),
     level="SHOULD",
     about="after authenticate, sessions are no longer refused with -32000",
+    shares=ALONE,
 )
 async def opens(probe: AgentProbe) -> None:
     """Authenticates and opens a session; expects no -32000."""
@@ -124,6 +126,7 @@ async def opens(probe: AgentProbe) -> None:
     "agent/authentication/logout",
     rules=(76, 80),
     about="logout has an empty object as its result, and sessions need a login again",
+    shares=ALONE,
 )
 async def logout(probe: AgentProbe) -> None:
     """Authenticates, logs out and opens a session; expects an empty result, and -32000 if a login was needed before."""

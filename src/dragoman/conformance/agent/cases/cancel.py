@@ -18,7 +18,6 @@ CANCEL_REQUEST = "$/cancel_request"
     "agent/cancel/streaming",
     rules=(196, 197),
     about="a turn that is cancelled while it streams ends with the stop reason cancelled, not with an error",
-    shares="full",
 )
 async def streaming(probe: AgentProbe) -> None:
     """Cancels after the first update; expects a result with the stop reason cancelled."""
@@ -31,7 +30,6 @@ async def streaming(probe: AgentProbe) -> None:
     "agent/cancel/at-once",
     rules=(196, 197),
     about="a cancel right behind the prompt, before anything was said, is not lost",
-    shares="full",
 )
 async def at_once(probe: AgentProbe) -> None:
     """Makes sure that the prompt leads to a long turn; sends it again, with its cancellation right behind; expects a
@@ -48,7 +46,6 @@ async def at_once(probe: AgentProbe) -> None:
     "agent/cancel/in-tool",
     rules=(195, 196, 197),
     about="a turn that is cancelled while a command runs ends with the stop reason cancelled",
-    shares="full",
 )
 async def in_tool(probe: AgentProbe) -> None:
     """Leads the agent to run a command of a minute and cancels; expects a result with the stop reason cancelled."""
@@ -64,7 +61,6 @@ async def in_tool(probe: AgentProbe) -> None:
     "agent/cancel/permission-open",
     rules=(194, 196, 197),
     about="a turn that is cancelled while a permission is open ends with the stop reason cancelled",
-    shares="full",
 )
 async def permission_open(probe: AgentProbe) -> None:
     """Cancels while a permission is open and answers it with cancelled; expects the stop reason cancelled."""
@@ -78,7 +74,6 @@ async def permission_open(probe: AgentProbe) -> None:
     "agent/cancel/read-open",
     rules=(196, 197),
     about="a turn that is cancelled while a file is being read ends with the stop reason cancelled",
-    shares="full",
 )
 async def read_open(probe: AgentProbe) -> None:
     """Cancels while fs/read_text_file is open and answers that with -32800; expects the stop reason cancelled."""
@@ -92,7 +87,6 @@ async def read_open(probe: AgentProbe) -> None:
     "agent/cancel/elicitation-open",
     rules=(196, 197),
     about="a turn that is cancelled while the user is being asked ends with the stop reason cancelled",
-    shares="full",
 )
 async def elicitation_open(probe: AgentProbe) -> None:
     """Cancels while elicitation/create is open and answers that with cancel; expects the stop reason cancelled."""
@@ -107,7 +101,6 @@ async def elicitation_open(probe: AgentProbe) -> None:
     rules=(208,),
     level="SHOULD",
     about="a cancelled turn takes back its own open requests with $/cancel_request",
-    shares="full",
 )
 async def cascades(probe: AgentProbe) -> None:
     """Cancels while a permission is open; expects $/cancel_request for it."""
@@ -125,7 +118,6 @@ async def cascades(probe: AgentProbe) -> None:
     "agent/cancel/twice",
     rules=(25, 196),
     about="a turn that is cancelled twice is answered once",
-    shares="full",
 )
 async def twice(probe: AgentProbe) -> None:
     """Cancels twice; expects one answer, with the stop reason cancelled."""
@@ -143,7 +135,6 @@ async def twice(probe: AgentProbe) -> None:
     "agent/cancel/updates-first",
     rules=(198,),
     about="what a cancelled turn still has to say comes before its answer",
-    shares="full",
 )
 async def updates_first(probe: AgentProbe) -> None:
     """Cancels in the middle of a turn; expects no update of it after the answer."""
@@ -159,7 +150,6 @@ async def updates_first(probe: AgentProbe) -> None:
     rules=(195,),
     level="SHOULD",
     about="a cancelled turn ends soon",
-    shares="full",
 )
 async def soon(probe: AgentProbe) -> None:
     """Cancels in the middle of a turn; expects the answer within a sixth of the patience for one answer."""
@@ -176,7 +166,6 @@ async def soon(probe: AgentProbe) -> None:
     "agent/cancel/next-turn",
     rules=(180, 196),
     about="after a cancelled turn the session can be prompted again",
-    shares="full",
 )
 async def next_turn(probe: AgentProbe) -> None:
     """Cancels a turn and prompts again; expects a stop reason other than cancelled."""
@@ -194,7 +183,6 @@ async def next_turn(probe: AgentProbe) -> None:
     rules=(196,),
     level="SHOULD",
     about="a cancel ends the turn of its own session and no other",
-    shares="full",
 )
 async def other_session(probe: AgentProbe) -> None:
     """Runs turns in two sessions and cancels one; expects the other to go on until it is cancelled itself."""
@@ -215,7 +203,6 @@ async def other_session(probe: AgentProbe) -> None:
     "agent/cancel/idle",
     rules=(24, 200),
     about="a cancel for a session that does nothing is answered by nobody",
-    shares="full",
 )
 async def idle(probe: AgentProbe) -> None:
     """Cancels an idle session and one that does not exist; expects no response."""
@@ -234,7 +221,6 @@ async def idle(probe: AgentProbe) -> None:
     rules=(200,),
     level="SHOULD",
     about="a cancel that comes after the end of a turn does not cancel the next one",
-    shares="full",
 )
 async def too_late(probe: AgentProbe) -> None:
     """Cancels after the end of a turn and prompts again; expects another stop reason than cancelled."""
@@ -251,7 +237,6 @@ async def too_late(probe: AgentProbe) -> None:
     "agent/cancel/request",
     rules=(201, 204, 206),
     about="a prompt that is cancelled with $/cancel_request is still answered, with a result or -32800",
-    shares="full",
 )
 async def request(probe: AgentProbe) -> None:
     """Sends $/cancel_request for a running prompt, and session/cancel in case that is not supported; expects one
@@ -274,7 +259,6 @@ async def request(probe: AgentProbe) -> None:
     "agent/cancel/request-unknown",
     rules=(24, 209),
     about="$/cancel_request for a request that is unknown, or answered already, is ignored",
-    shares="full",
 )
 async def request_unknown(probe: AgentProbe) -> None:
     """Sends $/cancel_request for an unknown id and for an answered one; expects no response."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Ending, Fail, Inconclusive, Skip, Warn, case
+from dragoman.conformance.case import ALONE, Ending, Fail, Inconclusive, Skip, Warn, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
@@ -25,7 +25,6 @@ _FS = ("fs/read_text_file", "fs/write_text_file")
     "agent/capabilities/baseline",
     rules=(53,),
     about="session/new, session/prompt, session/cancel and session/update are supported by every agent",
-    shares="full",
 )
 async def baseline(probe: AgentProbe) -> None:
     """Opens a session, prompts and cancels; expects that neither request is unknown to the agent, and an update."""
@@ -45,7 +44,6 @@ async def baseline(probe: AgentProbe) -> None:
     rules=(28, 61, 341),
     level="SHOULD",
     about="a method whose capability was not advertised is answered with -32601",
-    shares="full",
 )
 async def unadvertised_refused(probe: AgentProbe) -> None:
     """Calls every gated session method that was not advertised, with a session that does not exist; expects -32601."""
@@ -74,6 +72,7 @@ async def without_files(probe: AgentProbe) -> None:
     "agent/capabilities/read-only-files",
     rules=(49, 272),
     about="a client that offers reading alone is not asked to write",
+    shares=ALONE,
 )
 async def read_only_files(probe: AgentProbe) -> None:
     """As a client with fs.readTextFile alone, leads the agent to write a file; expects no fs/write_text_file."""
@@ -85,6 +84,7 @@ async def read_only_files(probe: AgentProbe) -> None:
     "agent/capabilities/write-only-files",
     rules=(49, 272),
     about="a client that offers writing alone is not asked to read",
+    shares=ALONE,
 )
 async def write_only_files(probe: AgentProbe) -> None:
     """As a client with fs.writeTextFile alone, leads the agent to read a file; expects no fs/read_text_file."""
@@ -96,6 +96,7 @@ async def write_only_files(probe: AgentProbe) -> None:
     "agent/capabilities/malformed-is-absent",
     rules=(49, 59),
     about="a capability that is malformed is not used",
+    shares=ALONE,
 )
 async def malformed_is_absent(probe: AgentProbe) -> None:
     """As a client whose `terminal` is "yes" and `fs` a number, leads the agent to a command and a file; expects neither
@@ -132,6 +133,7 @@ async def without_elicitation(probe: AgentProbe) -> None:
     "agent/capabilities/empty-elicitation",
     rules=(57, 298, 299),
     about="`elicitation: {}` advertises no way to be asked",
+    shares=ALONE,
 )
 async def empty_elicitation(probe: AgentProbe) -> None:
     """As a client with an empty `elicitation` and then one whose modes are null, leads the agent to ask; expects no
@@ -145,6 +147,7 @@ async def empty_elicitation(probe: AgentProbe) -> None:
     "agent/capabilities/form-only",
     rules=(49, 298),
     about="a client that shows forms alone is not sent to a page",
+    shares=ALONE,
 )
 async def form_only(probe: AgentProbe) -> None:
     """As a client with elicitation.form alone, leads the agent to ask for a visit; expects no request of mode url."""
@@ -218,6 +221,7 @@ async def without_boolean_options(probe: AgentProbe) -> None:
     rules=(50,),
     level="SHOULD",
     about="the agent works with a client that offers files but no terminal",
+    shares=ALONE,
 )
 async def files_without_terminal(probe: AgentProbe) -> None:
     """As a client with fs alone, opens a session and prompts; expects the turn to end well."""
@@ -229,6 +233,7 @@ async def files_without_terminal(probe: AgentProbe) -> None:
     rules=(50,),
     level="SHOULD",
     about="the agent works with a client that offers a terminal but no files",
+    shares=ALONE,
 )
 async def terminal_without_files(probe: AgentProbe) -> None:
     """As a client with `terminal` alone, opens a session and prompts; expects the turn to end well."""
@@ -240,6 +245,7 @@ async def terminal_without_files(probe: AgentProbe) -> None:
     rules=(50, 60),
     level="SHOULD",
     about="a capability of the client that the agent does not know does no harm",
+    shares=ALONE,
 )
 async def unknown_client_capability(probe: AgentProbe) -> None:
     """As a client with a capability of the future and one in _meta, opens a session and prompts; expects success."""

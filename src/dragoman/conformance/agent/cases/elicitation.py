@@ -25,7 +25,6 @@ _SECRETS = re.compile(r"passw|secret|token|api.?key|credential|\bpin\b", re.IGNO
     "agent/elicitation/form",
     rules=(302, 303),
     about="a form has its mode, a message, one scope, and a flat schema of simple properties",
-    shares="full",
 )
 async def form(probe: AgentProbe) -> None:
     """Leads the agent to ask with a form; expects elicitation/create as the schema has it."""
@@ -47,7 +46,6 @@ async def form(probe: AgentProbe) -> None:
     rules=(311, 321),
     level="SHOULD",
     about="a form does not ask for secrets (a page has to), and holds no links",
-    shares="full",
 )
 async def no_secrets(probe: AgentProbe) -> None:
     """Leads the agent to ask with a form; expects no property that looks like a secret, and no link in its texts."""
@@ -64,7 +62,6 @@ async def no_secrets(probe: AgentProbe) -> None:
     "agent/elicitation/page",
     rules=(302, 304),
     about="a page has its mode, a message, one scope, an id and an address",
-    shares="full",
 )
 async def page(probe: AgentProbe) -> None:
     """Leads the agent to ask with a page; expects elicitation/create as the schema has it."""
@@ -79,7 +76,6 @@ async def page(probe: AgentProbe) -> None:
     rules=(320,),
     level="SHOULD",
     about="the address of a page is HTTPS and carries no secret",
-    shares="full",
 )
 async def safe_page(probe: AgentProbe) -> None:
     """Leads the agent to ask with a page; expects https, and nothing like a secret in the address."""
@@ -95,7 +91,6 @@ async def safe_page(probe: AgentProbe) -> None:
     "agent/elicitation/unique-ids",
     rules=(316,),
     about="two pages that are open at the same time have two ids",
-    shares="full",
 )
 async def unique_ids(probe: AgentProbe) -> None:
     """Leads the agent to a page in two sessions and answers neither; expects two ids."""
@@ -115,7 +110,6 @@ async def unique_ids(probe: AgentProbe) -> None:
     "agent/elicitation/completed",
     rules=(318,),
     about="elicitation/complete names a page this client was asked to open",
-    shares="full",
 )
 async def completed(probe: AgentProbe) -> None:
     """Leads the agent to a page and accepts; expects that what is completed was asked for."""
@@ -130,7 +124,6 @@ async def completed(probe: AgentProbe) -> None:
     "agent/elicitation/declined",
     rules=(314,),
     about="a user who declines gets a turn that goes on without",
-    shares="full",
 )
 async def declined(probe: AgentProbe) -> None:
     """Declines a form; expects the turn to end with a stop reason."""
@@ -142,7 +135,6 @@ async def declined(probe: AgentProbe) -> None:
     "agent/elicitation/cancelled",
     rules=(314,),
     about="a user who dismisses the question gets a turn that goes on without",
-    shares="full",
 )
 async def cancelled(probe: AgentProbe) -> None:
     """Answers a form with cancel; expects the turn to end with a stop reason."""
@@ -154,7 +146,6 @@ async def cancelled(probe: AgentProbe) -> None:
     "agent/elicitation/failed",
     rules=(25, 314, 339),
     about="a question that fails does not leave the prompt without an answer",
-    shares="full",
 )
 async def failed(probe: AgentProbe) -> None:
     """Answers a form with the error -31999; expects an answer to the prompt, and the agent to live."""
@@ -167,7 +158,6 @@ async def failed(probe: AgentProbe) -> None:
     "agent/elicitation/unknown-action",
     rules=(326,),
     about="an action the protocol does not know is none of those it knows: the prompt is answered",
-    shares="full",
 )
 async def unknown_action(probe: AgentProbe) -> None:
     """Answers a form with an action of the future; expects an answer to the prompt, and the agent to live."""
@@ -181,7 +171,6 @@ async def unknown_action(probe: AgentProbe) -> None:
     rules=(310,),
     level="SHOULD",
     about="content that does not fit the form is not taken for granted: the prompt is answered",
-    shares="full",
 )
 async def unfit_content(probe: AgentProbe) -> None:
     """Accepts a form with content of other names; expects an answer to the prompt, and the agent to live."""

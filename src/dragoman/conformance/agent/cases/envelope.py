@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.conformance.case import Fail, Inconclusive, case
+from dragoman.conformance.case import ALONE, Fail, Inconclusive, case
 from dragoman.conformance.conversation import Silence
 from dragoman.conformance.expect import expect_code, expect_refused
 
@@ -23,7 +23,6 @@ _INT64 = 2**63 - 1
     "agent/envelope/id-number",
     rules=(20,),
     about="a response repeats the number its request had as id",
-    shares="full",
 )
 async def id_number(probe: AgentProbe) -> None:
     """Sends requests with the ids 0, -7 and 9007199254740991; expects each answer to carry the same number."""
@@ -35,7 +34,6 @@ async def id_number(probe: AgentProbe) -> None:
     "agent/envelope/id-string",
     rules=(20,),
     about="a response repeats the string its request had as id; a string of digits stays a string",
-    shares="full",
 )
 async def id_string(probe: AgentProbe) -> None:
     """Sends requests with the ids "41", "" and a text with an emoji; expects each answer to carry the same string."""
@@ -49,6 +47,7 @@ async def id_string(probe: AgentProbe) -> None:
     level="SHOULD",
     about="an id of 64 bits comes back exactly (many JSON parsers round numbers beyond 2^53)",
     is_watched=False,
+    shares=ALONE,
 )
 async def id_64_bit(probe: AgentProbe) -> None:
     """Sends a request with the id 2^63-1; expects the answer to carry the same number."""
@@ -69,6 +68,7 @@ async def id_64_bit(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a request with an id clients should not use, null or a fraction, is answered and does no harm",
     is_watched=False,
+    shares=ALONE,
 )
 async def id_unusual(probe: AgentProbe) -> None:
     """Sends requests with the ids null and 1.5; expects an answer to each."""
@@ -87,6 +87,7 @@ async def id_unusual(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a request whose id is no string, number or null is refused with -32600",
     is_watched=False,
+    shares=ALONE,
 )
 async def id_invalid(probe: AgentProbe) -> None:
     """Sends a request whose id is true; expects an error -32600. Sends one whose id is an object; expects no harm."""
@@ -105,6 +106,7 @@ async def id_invalid(probe: AgentProbe) -> None:
     level="SHOULD",
     about="an object that is no message is answered with -32600",
     is_watched=False,
+    shares=ALONE,
 )
 async def empty_object(probe: AgentProbe) -> None:
     """Sends `{}`; expects an error -32600."""
@@ -121,6 +123,7 @@ async def empty_object(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a request whose method is no string is refused with -32600",
     is_watched=False,
+    shares=ALONE,
 )
 async def method_not_a_string(probe: AgentProbe) -> None:
     """Sends a request with a list as its method; expects an error -32600."""
@@ -135,7 +138,6 @@ async def method_not_a_string(probe: AgentProbe) -> None:
     "agent/envelope/one-response",
     rules=(25,),
     about="every request is answered exactly once, also when many arrive together",
-    shares="full",
 )
 async def one_response(probe: AgentProbe) -> None:
     """Sends twenty requests at once; expects one answer to each."""
@@ -154,7 +156,6 @@ async def one_response(probe: AgentProbe) -> None:
     "agent/envelope/notification-unanswered",
     rules=(24,),
     about="a notification gets no response of any kind, known or unknown, right or wrong",
-    shares="full",
 )
 async def notification_unanswered(probe: AgentProbe) -> None:
     """Sends known, unknown and malformed notifications; expects no response."""
@@ -175,7 +176,6 @@ async def notification_unanswered(probe: AgentProbe) -> None:
     rules=(29, 334),
     level="SHOULD",
     about="an unknown notification is ignored",
-    shares="full",
 )
 async def notification_ignored(probe: AgentProbe) -> None:
     """Sends unknown notifications, with and without the prefix of extensions; expects to be answered after."""
@@ -189,7 +189,6 @@ async def notification_ignored(probe: AgentProbe) -> None:
     rules=(28, 337, 341),
     level="SHOULD",
     about="a request with an unknown method is answered with -32601",
-    shares="full",
 )
 async def unknown_method(probe: AgentProbe) -> None:
     """Sends a request with a method that no version of the protocol has; expects -32601."""
@@ -201,7 +200,6 @@ async def unknown_method(probe: AgentProbe) -> None:
     rules=(30,),
     level="SHOULD",
     about="a response to a request nobody made is dropped, and the connection lives",
-    shares="full",
 )
 async def stray_response(probe: AgentProbe) -> None:
     """Sends responses with an unknown id, the id null and no id; expects silence and to be answered after."""
@@ -218,7 +216,6 @@ async def stray_response(probe: AgentProbe) -> None:
     "agent/envelope/independent-ids",
     rules=(27,),
     about="the ids of the two directions have nothing to do with each other",
-    shares="full",
 )
 async def independent_ids(probe: AgentProbe) -> None:
     """While a request of the agent is open, sends one with the same id; expects an answer to it, and that the
@@ -246,7 +243,6 @@ async def independent_ids(probe: AgentProbe) -> None:
     rules=(32,),
     level="SHOULD",
     about="a running turn does not keep the agent from answering other requests",
-    shares="full",
 )
 async def concurrent_requests(probe: AgentProbe) -> None:
     """Sends a request while a long turn is running; expects its answer before the turn ends."""
@@ -267,7 +263,6 @@ async def concurrent_requests(probe: AgentProbe) -> None:
     rules=(31,),
     level="SHOULD",
     about="the pieces of a message are sent in their order",
-    shares="full",
 )
 async def update_order(probe: AgentProbe) -> None:
     """Asks for a long text of ascending numbers; expects them to ascend over all pieces."""

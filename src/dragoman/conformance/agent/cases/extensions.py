@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     "agent/extensions/answered",
     rules=(25, 332),
     about="an extension request, known or not, is answered with its id",
-    shares="full",
 )
 async def answered(probe: AgentProbe) -> None:
     """Sends an extension request nobody knows; expects an answer with its id."""
@@ -27,7 +26,6 @@ async def answered(probe: AgentProbe) -> None:
     rules=(333, 341),
     level="SHOULD",
     about="an unknown extension request is answered with -32601",
-    shares="full",
 )
 async def unknown(probe: AgentProbe) -> None:
     """Sends an extension request nobody knows; expects -32601."""
@@ -38,7 +36,6 @@ async def unknown(probe: AgentProbe) -> None:
     "agent/extensions/notification",
     rules=(24, 334),
     about="an unknown extension notification is not answered",
-    shares="full",
 )
 async def notification(probe: AgentProbe) -> None:
     """Sends an extension notification nobody knows; expects silence."""
@@ -55,7 +52,6 @@ async def notification(probe: AgentProbe) -> None:
     rules=(25, 50),
     level="SHOULD",
     about="an extension the client does not know is no reason to fail a turn",
-    shares="full",
 )
 async def refused_by_client(probe: AgentProbe) -> None:
     """Leads the agent to call an extension method and answers -32601; expects the turn to end with a stop reason."""
@@ -69,7 +65,6 @@ async def refused_by_client(probe: AgentProbe) -> None:
     rules=(338, 344),
     level="SHOULD",
     about="-32000 means that a login is needed; no other error uses it",
-    shares="full",
 )
 async def login_code(probe: AgentProbe) -> None:
     """With sessions that need no login, provokes errors of several kinds; expects other codes than -32000."""
@@ -88,7 +83,6 @@ async def login_code(probe: AgentProbe) -> None:
     "agent/errors/shape",
     rules=(23,),
     about="an error has a whole number as its code and a text as its message",
-    shares="full",
 )
 async def shape(probe: AgentProbe) -> None:
     """Provokes errors of several kinds; expects an integer code and a string message in each."""
@@ -107,7 +101,6 @@ async def shape(probe: AgentProbe) -> None:
     rules=(343,),
     level="SHOULD",
     about="the message of an error is one short sentence",
-    shares="full",
 )
 async def short_message(probe: AgentProbe) -> None:
     """Provokes errors of several kinds; expects messages of one line, no longer than 200 characters."""

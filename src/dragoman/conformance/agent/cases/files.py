@@ -20,7 +20,6 @@ _UINT32 = 2**32 - 1
     "agent/files/read",
     rules=(273, 274, 275),
     about="a file is read by its absolute path, with lines that count from one",
-    shares="full",
 )
 async def read(probe: AgentProbe) -> None:
     """Leads the agent to read a file; expects an absolute path, and whole numbers for line and limit."""
@@ -39,7 +38,6 @@ async def read(probe: AgentProbe) -> None:
     "agent/files/write",
     rules=(273,),
     about="a file is written by its absolute path, with its content",
-    shares="full",
 )
 async def write(probe: AgentProbe) -> None:
     """Leads the agent to write a file; expects an absolute path and a text."""
@@ -56,7 +54,6 @@ async def write(probe: AgentProbe) -> None:
     rules=(279,),
     level="SHOULD",
     about="a write that is answered with null, as older pages show it, has succeeded",
-    shares="full",
 )
 async def null_result(probe: AgentProbe) -> None:
     """Answers fs/write_text_file with null; expects the turn to end with a stop reason."""
@@ -70,7 +67,6 @@ async def null_result(probe: AgentProbe) -> None:
     "agent/files/unknown-error",
     rules=(25, 339),
     about="an error with a code nobody knows is an error like any other: the prompt is answered",
-    shares="full",
 )
 async def unknown_error(probe: AgentProbe) -> None:
     """Answers fs/read_text_file with the error -31999; expects an answer to the prompt, and the agent to live."""
@@ -86,7 +82,6 @@ async def unknown_error(probe: AgentProbe) -> None:
     rules=(338,),
     level="SHOULD",
     about="a file that is not there does not end the turn with an error",
-    shares="full",
 )
 async def not_found(probe: AgentProbe) -> None:
     """Leads the agent to read a missing file and answers -32002; expects the turn to end with a stop reason."""
@@ -100,7 +95,6 @@ async def not_found(probe: AgentProbe) -> None:
     rules=(14,),
     level="SHOULD",
     about="a file of a megabyte can be read",
-    shares="full",
 )
 async def large(probe: AgentProbe) -> None:
     """Answers fs/read_text_file with a megabyte; expects the agent to live and to answer the prompt."""

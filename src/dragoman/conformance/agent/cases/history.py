@@ -22,7 +22,6 @@ _PAGE_SESSIONS = 1000
     "agent/close/result",
     rules=(56, 117),
     about="session/close of an open session succeeds with an empty object",
-    shares="full",
 )
 async def close_result(probe: AgentProbe) -> None:
     """Opens and closes a session; expects an object with nothing but _meta."""
@@ -35,7 +34,6 @@ async def close_result(probe: AgentProbe) -> None:
     "agent/close/cancels",
     rules=(116, 196),
     about="session/close cancels what is running: the open prompt is answered with the stop reason cancelled",
-    shares="full",
 )
 async def close_cancels(probe: AgentProbe) -> None:
     """Closes a session in the middle of a turn; expects the prompt to be answered with cancelled."""
@@ -56,7 +54,6 @@ async def close_cancels(probe: AgentProbe) -> None:
     rules=(119, 120),
     level="SHOULD",
     about="a closed session cannot be prompted until it was loaded or resumed",
-    shares="full",
 )
 async def inactive_after(probe: AgentProbe) -> None:
     """Prompts a session after closing it; expects an error."""
@@ -75,7 +72,6 @@ async def inactive_after(probe: AgentProbe) -> None:
     rules=(118, 119, 342),
     level="SHOULD",
     about="closing a session that is not open succeeds, or fails with -32002",
-    shares="full",
 )
 async def close_unknown(probe: AgentProbe) -> None:
     """Closes a session that does not exist; expects success or -32002."""
@@ -89,7 +85,6 @@ async def close_unknown(probe: AgentProbe) -> None:
     "agent/list/shape",
     rules=(56, 123, 126, 127),
     about="session/list gives a list of sessions, each with an id and an absolute folder",
-    shares="full",
 )
 async def list_shape(probe: AgentProbe) -> None:
     """Has a turn and lists with `{}`; expects `sessions`, and the required members in each."""
@@ -108,7 +103,6 @@ async def list_shape(probe: AgentProbe) -> None:
     "agent/list/empty",
     rules=(126,),
     about="without a match, `sessions` is an empty list",
-    shares="full",
 )
 async def list_empty(probe: AgentProbe) -> None:
     """Lists the sessions of a folder that has none; expects an empty list, not an error and not null."""
@@ -125,7 +119,6 @@ async def list_empty(probe: AgentProbe) -> None:
     rules=(125,),
     level="SHOULD",
     about="a list for one folder has the sessions of that folder only",
-    shares="full",
 )
 async def list_filter(probe: AgentProbe) -> None:
     """Has turns in two folders and lists one of them; expects no session of the other."""
@@ -145,7 +138,6 @@ async def list_filter(probe: AgentProbe) -> None:
     rules=(126, 131),
     level="SHOULD",
     about="pages are bounded, follow each other by their cursors, and repeat nothing",
-    shares="full",
 )
 async def list_pages(probe: AgentProbe) -> None:
     """Has turns in four sessions and follows nextCursor; expects every session once."""
@@ -175,7 +167,6 @@ async def list_pages(probe: AgentProbe) -> None:
     rules=(130, 337),
     level="SHOULD",
     about="a cursor nobody gave out is refused with -32602",
-    shares="full",
 )
 async def list_invalid_cursor(probe: AgentProbe) -> None:
     """Lists with a made-up cursor; expects -32602."""
@@ -189,7 +180,6 @@ async def list_invalid_cursor(probe: AgentProbe) -> None:
     rules=(134,),
     level="SHOULD",
     about="listing changes nothing: an open session stays open",
-    shares="full",
 )
 async def list_no_side_effects(probe: AgentProbe) -> None:
     """Lists twice around a turn; expects the same list twice, and the open session to answer."""
@@ -207,7 +197,6 @@ async def list_no_side_effects(probe: AgentProbe) -> None:
     "agent/delete/result",
     rules=(56, 136),
     about="session/delete succeeds with an empty object",
-    shares="full",
 )
 async def delete_result(probe: AgentProbe) -> None:
     """Has a turn and deletes the session; expects an object with nothing but _meta."""
@@ -222,7 +211,6 @@ async def delete_result(probe: AgentProbe) -> None:
     rules=(137,),
     level="SHOULD",
     about="a deleted session is not listed any more",
-    shares="full",
 )
 async def delete_gone(probe: AgentProbe) -> None:
     """Deletes a session and lists; expects that it is not there."""
@@ -240,7 +228,6 @@ async def delete_gone(probe: AgentProbe) -> None:
     rules=(138,),
     level="SHOULD",
     about="deleting a session that is gone already, or never was, succeeds silently",
-    shares="full",
 )
 async def delete_twice(probe: AgentProbe) -> None:
     """Deletes a session twice, and one that never existed; expects success."""

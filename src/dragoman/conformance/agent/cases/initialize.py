@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.conformance.agent.probe import CLIENT, FULL
-from dragoman.conformance.case import Fail, Skip, case
+from dragoman.conformance.case import ALONE, Fail, Skip, case
 from dragoman.conformance.expect import expect_code, expect_success
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     "agent/initialize/answers",
     rules=(2, 42),
     about="initialize is answered with the chosen version",
+    shares=ALONE,
 )
 async def answers(probe: AgentProbe) -> None:
     """Sends initialize with version 1 and every capability; expects a result with protocolVersion."""
@@ -29,7 +30,6 @@ async def answers(probe: AgentProbe) -> None:
     "agent/initialize/version-type",
     rules=(37, 42),
     about="the answered protocolVersion is one whole number from 0 to 65535",
-    shares="full",
 )
 async def version_type(probe: AgentProbe) -> None:
     """Sends initialize with version 1; expects an integer in the result, not a string."""
@@ -42,7 +42,6 @@ async def version_type(probe: AgentProbe) -> None:
     "agent/initialize/version-echo",
     rules=(38, 40),
     about="a requested version that the agent supports is the answered one",
-    shares="full",
 )
 async def version_echo(probe: AgentProbe) -> None:
     """Sends initialize with version 1; expects 1."""
@@ -55,6 +54,7 @@ async def version_echo(probe: AgentProbe) -> None:
     "agent/initialize/version-unknown",
     rules=(39,),
     about="a version the agent does not know is answered with its own latest one, not with an error",
+    shares=ALONE,
 )
 async def version_unknown(probe: AgentProbe) -> None:
     """Sends initialize with version 9999; expects a result with a version the agent speaks."""
@@ -70,7 +70,6 @@ async def version_unknown(probe: AgentProbe) -> None:
     rules=(45,),
     level="SHOULD",
     about="the agent says its name and version",
-    shares="full",
 )
 async def agent_info(probe: AgentProbe) -> None:
     """Looks at the result of initialize; expects agentInfo."""
@@ -82,7 +81,6 @@ async def agent_info(probe: AgentProbe) -> None:
     "agent/initialize/agent-info-complete",
     rules=(46,),
     about="agentInfo, if sent, has a name and a version",
-    shares="full",
 )
 async def agent_info_complete(probe: AgentProbe) -> None:
     """Looks at agentInfo; expects the strings name and version."""
@@ -99,7 +97,6 @@ async def agent_info_complete(probe: AgentProbe) -> None:
     rules=(42, 52),
     level="SHOULD",
     about="the agent states its capabilities",
-    shares="full",
 )
 async def capabilities(probe: AgentProbe) -> None:
     """Looks at the result of initialize; expects agentCapabilities."""
@@ -111,7 +108,6 @@ async def capabilities(probe: AgentProbe) -> None:
     "agent/initialize/capability-types",
     rules=(57, 58),
     about="flags are booleans and markers are objects or null, never the other way round",
-    shares="full",
 )
 async def capability_types(probe: AgentProbe) -> None:
     """Looks at agentCapabilities; expects every known member to have the type of the schema."""
@@ -133,6 +129,7 @@ async def capability_types(probe: AgentProbe) -> None:
     rules=(35, 337),
     level="SHOULD",
     about="a request before initialize is answered with -32600",
+    shares=ALONE,
 )
 async def first(probe: AgentProbe) -> None:
     """Sends session/new as the first message; expects an error -32600."""
@@ -146,6 +143,7 @@ async def first(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a request that came too early does no lasting harm",
     is_watched=False,
+    shares=ALONE,
 )
 async def after_early_request(probe: AgentProbe) -> None:
     """Sends a request before initialize and then initialize; expects it to be answered as ever."""
@@ -158,6 +156,7 @@ async def after_early_request(probe: AgentProbe) -> None:
     rules=(48,),
     level="SHOULD",
     about="a repeated initialize is tolerated",
+    shares=ALONE,
 )
 async def repeated(probe: AgentProbe) -> None:
     """Sends initialize twice; expects two results."""
@@ -169,6 +168,7 @@ async def repeated(probe: AgentProbe) -> None:
     "agent/initialize/without-capabilities",
     rules=(49, 58),
     about="a client that states no capabilities and no name is a client that can do nothing, not an error",
+    shares=ALONE,
 )
 async def without_capabilities(probe: AgentProbe) -> None:
     """Sends initialize with the version alone; expects a result."""
@@ -179,6 +179,7 @@ async def without_capabilities(probe: AgentProbe) -> None:
     "agent/initialize/null-capabilities",
     rules=(57,),
     about="a marker that is null means the same as one that is absent",
+    shares=ALONE,
 )
 async def null_capabilities(probe: AgentProbe) -> None:
     """Sends initialize with `session` and `elicitation` null; expects a result."""
@@ -191,6 +192,7 @@ async def null_capabilities(probe: AgentProbe) -> None:
     rules=(59,),
     level="SHOULD",
     about="a malformed optional capability counts as absent and is no error",
+    shares=ALONE,
 )
 async def malformed_capabilities(probe: AgentProbe) -> None:
     """Sends initialize with `terminal: "yes"` and `fs: 3`; expects a result."""
@@ -202,6 +204,7 @@ async def malformed_capabilities(probe: AgentProbe) -> None:
     "agent/initialize/meta-ignored",
     rules=(327, 328),
     about="unknown members of _meta change nothing",
+    shares=ALONE,
 )
 async def meta_ignored(probe: AgentProbe) -> None:
     """Sends initialize with _meta everywhere; expects the version asked for."""

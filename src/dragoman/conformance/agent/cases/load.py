@@ -76,7 +76,6 @@ def _kinds(updates: list[dict[str, Any]]) -> list[str]:
     "agent/load/replays",
     rules=(106, 108),
     about="session/load tells the whole conversation again as session/update",
-    shares="full",
 )
 async def replays(probe: AgentProbe) -> None:
     """Has a turn, loads the session; expects the user's and the agent's messages before or after the answer."""
@@ -100,7 +99,6 @@ async def replays(probe: AgentProbe) -> None:
     "agent/load/order",
     rules=(106,),
     about="the replay keeps the order of the conversation: a prompt, then its answer",
-    shares="full",
 )
 async def order(probe: AgentProbe) -> None:
     """Has a turn, loads the session; expects the user's message to come before the agent's."""
@@ -118,7 +116,6 @@ async def order(probe: AgentProbe) -> None:
     "agent/load/response-last",
     rules=(107,),
     about="session/load is answered after all of the history was sent",
-    shares="full",
 )
 async def response_last(probe: AgentProbe) -> None:
     """Has a turn, loads the session; expects no message of the history after the answer."""
@@ -134,7 +131,6 @@ async def response_last(probe: AgentProbe) -> None:
     "agent/load/result",
     rules=(109,),
     about="the result of session/load is an object",
-    shares="full",
 )
 async def result(probe: AgentProbe) -> None:
     """Loads a session; expects an object, or null as older pages show it."""
@@ -149,7 +145,6 @@ async def result(probe: AgentProbe) -> None:
     rules=(106, 108),
     level="SHOULD",
     about="the replay has the tool calls of the conversation",
-    shares="full",
 )
 async def tool_calls(probe: AgentProbe) -> None:
     """Has a turn with a tool call, loads the session; expects a tool_call."""
@@ -168,7 +163,6 @@ async def tool_calls(probe: AgentProbe) -> None:
     rules=(220,),
     level="SHOULD",
     about="notices are of the moment and not told again",
-    shares="full",
 )
 async def no_notices(probe: AgentProbe) -> None:
     """Has a turn with a notice, loads the session; expects no notice."""
@@ -184,7 +178,6 @@ async def no_notices(probe: AgentProbe) -> None:
     "agent/load/usable",
     rules=(120, 180),
     about="a loaded session can be prompted",
-    shares="full",
 )
 async def usable(probe: AgentProbe) -> None:
     """Loads a session and prompts; expects a stop reason."""
@@ -198,7 +191,6 @@ async def usable(probe: AgentProbe) -> None:
     rules=(142, 144),
     level="SHOULD",
     about="a session can be loaded with other additional directories than it had before",
-    shares="full",
 )
 async def other_directories(probe: AgentProbe) -> None:
     """Opens a session with an additional directory and loads it with another one; expects success."""
@@ -223,7 +215,6 @@ async def other_directories(probe: AgentProbe) -> None:
     rules=(119, 338, 342),
     level="SHOULD",
     about="loading a session that does not exist is answered with -32002 and its id",
-    shares="full",
 )
 async def unknown_session(probe: AgentProbe) -> None:
     """Loads a session that does not exist; expects -32002 with data.sessionId."""
@@ -235,7 +226,6 @@ async def unknown_session(probe: AgentProbe) -> None:
     "agent/resume/no-replay",
     rules=(112,),
     about="session/resume sends no history before its answer",
-    shares="full",
 )
 async def no_replay(probe: AgentProbe) -> None:
     """Has a turn, resumes the session; expects no message of the history before the answer."""
@@ -250,7 +240,6 @@ async def no_replay(probe: AgentProbe) -> None:
     "agent/resume/usable",
     rules=(56, 120, 180),
     about="a resumed session can be prompted",
-    shares="full",
 )
 async def resume_usable(probe: AgentProbe) -> None:
     """Resumes a session and prompts; expects a stop reason."""
@@ -264,7 +253,6 @@ async def resume_usable(probe: AgentProbe) -> None:
     rules=(119, 338, 342),
     level="SHOULD",
     about="resuming a session that does not exist is answered with -32002 and its id",
-    shares="full",
 )
 async def resume_unknown(probe: AgentProbe) -> None:
     """Resumes a session that does not exist; expects -32002 with data.sessionId."""

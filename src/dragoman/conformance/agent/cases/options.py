@@ -21,7 +21,6 @@ _CATEGORIES = {"mode", "model", "model_config", "thought_level"}
     "agent/options/shape",
     rules=(101, 146, 147, 148, 151, 152),
     about="every config option has an id, a name, a type and a current value; a select has options, a boolean none",
-    shares="full",
 )
 async def shape(probe: AgentProbe) -> None:
     """Opens a session; expects the required members in every option it returns."""
@@ -40,7 +39,6 @@ async def shape(probe: AgentProbe) -> None:
     "agent/options/current-offered",
     rules=(149, 152),
     about="the current value of a select is one of its values",
-    shares="full",
 )
 async def current_offered(probe: AgentProbe) -> None:
     """Opens a session; expects the current value of every select among its values."""
@@ -54,7 +52,6 @@ async def current_offered(probe: AgentProbe) -> None:
     rules=(157,),
     level="SHOULD",
     about="a category that the protocol does not know begins with an underscore",
-    shares="full",
 )
 async def categories(probe: AgentProbe) -> None:
     """Opens a session; expects known categories, or names with an underscore."""
@@ -68,7 +65,6 @@ async def categories(probe: AgentProbe) -> None:
     "agent/options/complete-answer",
     rules=(162, 163),
     about="session/set_config_option is answered with the complete list of options",
-    shares="full",
 )
 async def complete_answer(probe: AgentProbe) -> None:
     """Sets an option to the value it has; expects every option in the answer."""
@@ -87,7 +83,6 @@ async def complete_answer(probe: AgentProbe) -> None:
     rules=(163,),
     level="SHOULD",
     about="the answer to session/set_config_option shows the new value",
-    shares="full",
 )
 async def takes_effect(probe: AgentProbe) -> None:
     """Sets an option to another value; expects it as the current one."""
@@ -111,7 +106,6 @@ async def takes_effect(probe: AgentProbe) -> None:
     rules=(151, 162, 163),
     level="SHOULD",
     about="a boolean option can be set with `type: boolean`",
-    shares="full",
 )
 async def boolean(probe: AgentProbe) -> None:
     """Sets a boolean option to the value it has; expects the complete list."""
@@ -129,7 +123,6 @@ async def boolean(probe: AgentProbe) -> None:
     rules=(166, 337),
     level="SHOULD",
     about="an option that does not exist is refused with -32602",
-    shares="full",
 )
 async def unknown_option(probe: AgentProbe) -> None:
     """Sets an option nobody offered; expects -32602."""
@@ -143,7 +136,6 @@ async def unknown_option(probe: AgentProbe) -> None:
     rules=(166, 337),
     level="SHOULD",
     about="a value that is not offered is refused with -32602",
-    shares="full",
 )
 async def unknown_value(probe: AgentProbe) -> None:
     """Sets a select to a value it does not offer; expects -32602."""
@@ -157,7 +149,6 @@ async def unknown_value(probe: AgentProbe) -> None:
     rules=(119, 338, 342),
     level="SHOULD",
     about="an option of a session that is not open is answered with -32002 and its id",
-    shares="full",
 )
 async def options_unknown_session(probe: AgentProbe) -> None:
     """Sets an option in a session that does not exist; expects -32002 with data.sessionId."""
@@ -172,7 +163,6 @@ async def options_unknown_session(probe: AgentProbe) -> None:
     rules=(165,),
     level="SHOULD",
     about="an option can be set while a turn is running",
-    shares="full",
 )
 async def during_turn(probe: AgentProbe) -> None:
     """Sets an option to the value it has in the middle of a turn; expects a result before the turn ends."""
@@ -191,7 +181,6 @@ async def during_turn(probe: AgentProbe) -> None:
     rules=(164,),
     level="SHOULD",
     about="a config_option_update carries the complete list of options",
-    shares="full",
 )
 async def complete_update(probe: AgentProbe) -> None:
     """Leads the agent to report its options; expects all of them."""
@@ -209,7 +198,6 @@ async def complete_update(probe: AgentProbe) -> None:
     rules=(167,),
     level="SHOULD",
     about="modes and the option of category mode are sent both, and have the same current value",
-    shares="full",
 )
 async def mode_in_step(probe: AgentProbe) -> None:
     """Opens a session; expects modes and an option of category mode together, with one current value."""
@@ -228,7 +216,6 @@ async def mode_in_step(probe: AgentProbe) -> None:
     "agent/modes/shape",
     rules=(101, 169, 170),
     about="every mode has an id and a name, and the current mode is one of them",
-    shares="full",
 )
 async def modes_shape(probe: AgentProbe) -> None:
     """Opens a session; expects the required members in `modes`."""
@@ -245,7 +232,6 @@ async def modes_shape(probe: AgentProbe) -> None:
     "agent/modes/set",
     rules=(173,),
     about="session/set_mode succeeds with an empty object",
-    shares="full",
 )
 async def set_mode(probe: AgentProbe) -> None:
     """Sets the mode the session is in; expects an object with nothing but _meta."""
@@ -262,7 +248,6 @@ async def set_mode(probe: AgentProbe) -> None:
     rules=(172, 337),
     level="SHOULD",
     about="a mode that does not exist is refused with -32602",
-    shares="full",
 )
 async def unknown_mode(probe: AgentProbe) -> None:
     """Sets a mode nobody offered; expects -32602."""
@@ -276,7 +261,6 @@ async def unknown_mode(probe: AgentProbe) -> None:
     rules=(119, 338, 342),
     level="SHOULD",
     about="the mode of a session that is not open is answered with -32002 and its id",
-    shares="full",
 )
 async def modes_unknown_session(probe: AgentProbe) -> None:
     """Sets the mode of a session that does not exist; expects -32002 with data.sessionId."""
@@ -291,7 +275,6 @@ async def modes_unknown_session(probe: AgentProbe) -> None:
     rules=(175,),
     level="SHOULD",
     about="the mode can be set while a turn is running",
-    shares="full",
 )
 async def mode_during_turn(probe: AgentProbe) -> None:
     """Sets the mode in the middle of a turn; expects a result before the turn ends."""
@@ -309,7 +292,6 @@ async def mode_during_turn(probe: AgentProbe) -> None:
     "agent/modes/update",
     rules=(174,),
     about="a current_mode_update names the mode as `currentModeId`, and it is one of those offered",
-    shares="full",
 )
 async def mode_update(probe: AgentProbe) -> None:
     """Leads the agent to change its mode; expects currentModeId with an offered mode."""

@@ -21,7 +21,6 @@ _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
     "agent/permission/shape",
     rules=(253, 254),
     about="a permission request names its session, its tool call, and options with unique ids, names and known kinds",
-    shares="full",
 )
 async def shape(probe: AgentProbe) -> None:
     """Leads the agent to ask; expects every required member of the request."""
@@ -49,7 +48,6 @@ async def shape(probe: AgentProbe) -> None:
     rules=(243,),
     level="SHOULD",
     about="the tool call a permission is asked for was announced before",
-    shares="full",
 )
 async def after_tool_call(probe: AgentProbe) -> None:
     """Leads the agent to ask; expects a tool_call with the same id before."""
@@ -72,7 +70,6 @@ async def after_tool_call(probe: AgentProbe) -> None:
     rules=(188, 256),
     level="SHOULD",
     about="a tool that was allowed is run, and marked as in progress",
-    shares="full",
 )
 async def allowed(probe: AgentProbe) -> None:
     """Allows what the agent asks for; expects the tool call to be in progress or completed afterwards."""
@@ -86,7 +83,6 @@ async def allowed(probe: AgentProbe) -> None:
     rules=(261,),
     level="SHOULD",
     about="a tool that was rejected is not run, though an option was selected",
-    shares="full",
 )
 async def rejected(probe: AgentProbe) -> None:
     """Selects an option that rejects; expects nothing to be done, and the turn to end with a stop reason."""
@@ -98,7 +94,6 @@ async def rejected(probe: AgentProbe) -> None:
     rules=(261,),
     level="SHOULD",
     about="a tool whose permission ended as cancelled is not run",
-    shares="full",
 )
 async def not_decided(probe: AgentProbe) -> None:
     """Answers with the outcome cancelled, without cancelling the turn; expects nothing to be done."""
@@ -110,7 +105,6 @@ async def not_decided(probe: AgentProbe) -> None:
     rules=(261,),
     level="SHOULD",
     about="an option that was never offered is no permission",
-    shares="full",
 )
 async def unknown_option(probe: AgentProbe) -> None:
     """Selects an option that was not offered; expects nothing to be done."""
@@ -123,7 +117,6 @@ async def unknown_option(probe: AgentProbe) -> None:
     rules=(261,),
     level="SHOULD",
     about="an outcome the protocol does not know is no permission",
-    shares="full",
 )
 async def unknown_outcome(probe: AgentProbe) -> None:
     """Answers with an outcome of the future; expects nothing to be done, and the turn to end."""
@@ -135,7 +128,6 @@ async def unknown_outcome(probe: AgentProbe) -> None:
     "agent/permission/error",
     rules=(180, 339),
     about="a permission request that fails, with a code nobody knows, does not leave the prompt without an answer",
-    shares="full",
 )
 async def error(probe: AgentProbe) -> None:
     """Answers the request with the error -31999; expects the prompt to be answered, and nothing to be done."""

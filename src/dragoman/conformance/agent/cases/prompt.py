@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Warn, case
+from dragoman.conformance.case import ALONE, Fail, Inconclusive, Warn, case
 from dragoman.conformance.expect import expect_code, expect_no_late_updates, expect_not_found, expect_stop
 from dragoman.testing.memory import PIXEL, WAV
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     "agent/prompt/stop-reason",
     rules=(53, 153, 180, 181),
     about="a prompt is answered with one of the five stop reasons",
-    shares="full",
 )
 async def stop_reason(probe: AgentProbe) -> None:
     """Prompts for a short answer; expects a result with a known stopReason."""
@@ -28,7 +27,6 @@ async def stop_reason(probe: AgentProbe) -> None:
     "agent/prompt/text-and-link",
     rules=(54,),
     about="text and resource links are accepted by every agent",
-    shares="full",
 )
 async def text_and_link(probe: AgentProbe) -> None:
     """Prompts with a text and a link to a file; expects a stop reason."""
@@ -42,7 +40,6 @@ async def text_and_link(probe: AgentProbe) -> None:
     rules=(55,),
     level="SHOULD",
     about="an agent that advertises images accepts one",
-    shares="full",
 )
 async def image(probe: AgentProbe) -> None:
     """Prompts with a text and an image; expects a stop reason."""
@@ -55,7 +52,6 @@ async def image(probe: AgentProbe) -> None:
     rules=(55,),
     level="SHOULD",
     about="an agent that advertises audio accepts a sound",
-    shares="full",
 )
 async def audio(probe: AgentProbe) -> None:
     """Prompts with a text and a sound; expects a stop reason."""
@@ -68,7 +64,6 @@ async def audio(probe: AgentProbe) -> None:
     rules=(55,),
     level="SHOULD",
     about="an agent that advertises embedded context accepts a resource",
-    shares="full",
 )
 async def embedded_context(probe: AgentProbe) -> None:
     """Prompts with a text and an embedded file; expects a stop reason."""
@@ -82,7 +77,6 @@ async def embedded_context(probe: AgentProbe) -> None:
     rules=(119, 338, 342),
     level="SHOULD",
     about="a prompt to a session that is not open is answered with -32002 and its id",
-    shares="full",
 )
 async def unknown_session(probe: AgentProbe) -> None:
     """Prompts a session that does not exist; expects -32002 with data.sessionId."""
@@ -95,7 +89,6 @@ async def unknown_session(probe: AgentProbe) -> None:
     rules=(337,),
     level="SHOULD",
     about="a prompt without its content is refused with -32602",
-    shares="full",
 )
 async def params_missing(probe: AgentProbe) -> None:
     """Sends session/prompt without `prompt`; expects -32602."""
@@ -108,7 +101,6 @@ async def params_missing(probe: AgentProbe) -> None:
     rules=(184,),
     level="SHOULD",
     about="a long answer comes in pieces while it is made",
-    shares="full",
 )
 async def streams(probe: AgentProbe) -> None:
     """Prompts for a long answer; expects more than one piece."""
@@ -126,7 +118,6 @@ async def streams(probe: AgentProbe) -> None:
     rules=(185,),
     level="SHOULD",
     about="the updates of a turn are sent before its answer",
-    shares="full",
 )
 async def updates_first(probe: AgentProbe) -> None:
     """Prompts for a long answer; expects no more of it after the answer to the prompt."""
@@ -140,7 +131,6 @@ async def updates_first(probe: AgentProbe) -> None:
     "agent/prompt/sessions-apart",
     rules=(25, 32, 180),
     about="turns of two sessions run side by side, each answered, with updates under their own session id",
-    shares="full",
 )
 async def sessions_apart(probe: AgentProbe) -> None:
     """Prompts two sessions at once; expects two stop reasons, and updates for both."""
@@ -157,7 +147,6 @@ async def sessions_apart(probe: AgentProbe) -> None:
     "agent/prompt/one-after-another",
     rules=(25, 180),
     about="a session can be prompted again after a turn",
-    shares="full",
 )
 async def one_after_another(probe: AgentProbe) -> None:
     """Prompts a session twice; expects two stop reasons."""
@@ -172,6 +161,7 @@ async def one_after_another(probe: AgentProbe) -> None:
     level="SHOULD",
     about="of two prompts to one session at the same time each is answered, exactly once",
     is_watched=False,
+    shares=ALONE,
 )
 async def overlap(probe: AgentProbe) -> None:
     """Prompts in the middle of a turn, then cancels; expects one answer to each prompt, whatever it is."""
@@ -193,7 +183,6 @@ async def overlap(probe: AgentProbe) -> None:
     "agent/prompt/meta-ignored",
     rules=(327, 328),
     about="unknown members of _meta change neither the session nor the answer",
-    shares="full",
 )
 async def meta_ignored(probe: AgentProbe) -> None:
     """Prompts with _meta members named like parameters; expects a stop reason, and updates of the right session."""
@@ -213,7 +202,6 @@ async def meta_ignored(probe: AgentProbe) -> None:
     "agent/prompt/non-ascii",
     rules=(1, 4, 5),
     about="texts in every script, and characters that other programs take for line ends, come through",
-    shares="full",
 )
 async def non_ascii(probe: AgentProbe) -> None:
     """Prompts with emoji, combining marks, U+2028 and control characters; expects a stop reason."""

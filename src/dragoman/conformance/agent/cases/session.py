@@ -22,7 +22,6 @@ _SECRET = "dragoman-check-secret-5f1c"
     "agent/session/new",
     rules=(53, 85),
     about="session/new is answered with a session id",
-    shares="full",
 )
 async def new(probe: AgentProbe) -> None:
     """Sends session/new with an absolute folder and no MCP servers; expects a string as sessionId."""
@@ -40,7 +39,6 @@ async def new(probe: AgentProbe) -> None:
     "agent/session/unique-ids",
     rules=(85,),
     about="every new session has an id of its own",
-    shares="full",
 )
 async def unique_ids(probe: AgentProbe) -> None:
     """Opens three sessions; expects three ids."""
@@ -54,7 +52,6 @@ async def unique_ids(probe: AgentProbe) -> None:
     rules=(337,),
     level="SHOULD",
     about="session/new without its folder is refused with -32602",
-    shares="full",
 )
 async def params_missing(probe: AgentProbe) -> None:
     """Sends session/new without `cwd`, then with a number for it; expects -32602."""
@@ -70,7 +67,6 @@ async def params_missing(probe: AgentProbe) -> None:
     rules=(337,),
     level="SHOULD",
     about="params that are an array are refused with -32602",
-    shares="full",
 )
 async def params_array(probe: AgentProbe) -> None:
     """Sends session/new with an array as its params; expects -32602."""
@@ -84,7 +80,6 @@ async def params_array(probe: AgentProbe) -> None:
     rules=(100,),
     level="SHOULD",
     about="a list that is null reads as an empty one",
-    shares="full",
 )
 async def null_lists(probe: AgentProbe) -> None:
     """Sends session/new with `mcpServers` null; expects a session."""
@@ -98,7 +93,6 @@ async def null_lists(probe: AgentProbe) -> None:
     rules=(100, 337),
     level="SHOULD",
     about="a malformed MCP server is refused with -32602, not dropped in silence",
-    shares="full",
 )
 async def malformed_server(probe: AgentProbe) -> None:
     """Sends session/new with an MCP server whose command is a number; expects -32602."""
@@ -112,7 +106,6 @@ async def malformed_server(probe: AgentProbe) -> None:
     rules=(345,),
     level="SHOULD",
     about="an error does not repeat the secrets of the request it is about",
-    shares="full",
 )
 async def no_secret_in_error(probe: AgentProbe) -> None:
     """Sends session/new with a secret in the environment of a malformed MCP server; expects an error without it."""
@@ -131,7 +124,6 @@ async def no_secret_in_error(probe: AgentProbe) -> None:
     rules=(102,),
     level="SHOULD",
     about="the first update of a new session is sent after the answer that names the session",
-    shares="full",
 )
 async def response_first(probe: AgentProbe) -> None:
     """Opens a session; expects none of its updates before the answer."""
@@ -151,7 +143,6 @@ async def response_first(probe: AgentProbe) -> None:
     "agent/session/folder",
     rules=(88, 89, 90),
     about="relative paths belong to the session's cwd, wherever the agent was started",
-    shares="full",
 )
 async def folder(probe: AgentProbe) -> None:
     """Opens a session in a new folder and leads the agent to write a file by its bare name; expects it there."""
@@ -162,7 +153,6 @@ async def folder(probe: AgentProbe) -> None:
     "agent/session/folder-of-each",
     rules=(88, 89),
     about="two sessions of one agent work in two folders",
-    shares="full",
 )
 async def folder_of_each(probe: AgentProbe) -> None:
     """Opens two sessions in two folders and leads the agent to write a file in each; expects each in its own."""
@@ -176,7 +166,6 @@ async def folder_of_each(probe: AgentProbe) -> None:
     "agent/session/command-folder",
     rules=(88, 90),
     about="commands run in the session's cwd",
-    shares="full",
 )
 async def command_folder(probe: AgentProbe) -> None:
     """Opens a session in a new folder and leads the agent to run pwd; expects that folder."""
@@ -197,7 +186,6 @@ async def command_folder(probe: AgentProbe) -> None:
     "agent/session/mcp-stdio",
     rules=(94,),
     about="a stdio MCP server in session/new is accepted",
-    shares="full",
 )
 async def mcp_stdio(probe: AgentProbe) -> None:
     """Sends session/new with a stdio MCP server; expects a session."""
@@ -211,7 +199,6 @@ async def mcp_stdio(probe: AgentProbe) -> None:
     rules=(97,),
     level="SHOULD",
     about="the agent connects to every MCP server of a session",
-    shares="full",
 )
 async def mcp_connected(probe: AgentProbe) -> None:
     """Opens a session with two stdio MCP servers and prompts; expects both servers to hear initialize."""
@@ -229,7 +216,6 @@ async def mcp_connected(probe: AgentProbe) -> None:
     rules=(95,),
     level="SHOULD",
     about="MCP servers over HTTP are supported",
-    shares="full",
 )
 async def mcp_http(probe: AgentProbe) -> None:
     """Looks at mcpCapabilities; expects http."""
@@ -242,7 +228,6 @@ async def mcp_http(probe: AgentProbe) -> None:
     rules=(56, 144, 145),
     level="SHOULD",
     about="additional directories are accepted by an agent that advertises them",
-    shares="full",
 )
 async def additional_directories(probe: AgentProbe) -> None:
     """Sends session/new with an additional directory; expects a session."""
@@ -258,7 +243,6 @@ async def additional_directories(probe: AgentProbe) -> None:
     "agent/session/meta-ignored",
     rules=(327, 328),
     about="unknown members of _meta do not change the session that is opened",
-    shares="full",
 )
 async def meta_ignored(probe: AgentProbe) -> None:
     """Sends session/new with _meta members named like parameters; expects a session as ever."""

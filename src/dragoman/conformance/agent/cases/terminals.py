@@ -21,7 +21,6 @@ _RELEASE = "terminal/release"
     "agent/terminals/create",
     rules=(283,),
     about="a terminal is created with a command, and lists and an absolute folder if it has any",
-    shares="full",
 )
 async def create(probe: AgentProbe) -> None:
     """Leads the agent to run a command; expects the members of terminal/create as the schema has them."""
@@ -49,7 +48,6 @@ async def create(probe: AgentProbe) -> None:
     rules=(284,),
     level="SHOULD",
     about="`command` is a program and `args` its arguments; a shell line names the shell",
-    shares="full",
 )
 async def command_is_a_program(probe: AgentProbe) -> None:
     """Leads the agent to run a shell line; expects that `command` is no shell line."""
@@ -62,7 +60,6 @@ async def command_is_a_program(probe: AgentProbe) -> None:
     "agent/terminals/released",
     rules=(292,),
     about="every terminal is released",
-    shares="full",
 )
 async def released(probe: AgentProbe) -> None:
     """Leads the agent to run a command; expects one terminal/release for each terminal by the end of the turn."""
@@ -74,7 +71,6 @@ async def released(probe: AgentProbe) -> None:
     "agent/terminals/released-when-cancelled",
     rules=(195, 292),
     about="a terminal is released also when its turn is cancelled",
-    shares="full",
 )
 async def released_when_cancelled(probe: AgentProbe) -> None:
     """Cancels while a command runs; expects terminal/release for each terminal."""
@@ -91,7 +87,6 @@ async def released_when_cancelled(probe: AgentProbe) -> None:
     "agent/terminals/released-after-error",
     rules=(292,),
     about="a terminal is released also when waiting for it fails",
-    shares="full",
 )
 async def released_after_error(probe: AgentProbe) -> None:
     """Answers terminal/wait_for_exit and terminal/output with errors; expects terminal/release all the same."""
@@ -104,7 +99,6 @@ async def released_after_error(probe: AgentProbe) -> None:
     "agent/terminals/create-fails",
     rules=(25, 339),
     about="a terminal that cannot be created does not leave the prompt without an answer",
-    shares="full",
 )
 async def create_fails(probe: AgentProbe) -> None:
     """Answers terminal/create with the error -31999; expects an answer to the prompt, and the agent to live."""
@@ -118,7 +112,6 @@ async def create_fails(probe: AgentProbe) -> None:
     rules=(251,),
     level="SHOULD",
     about="a terminal that is shown in a tool call is shown before it is released",
-    shares="full",
 )
 async def shown_before_release(probe: AgentProbe) -> None:
     """Leads the agent to run a command; expects the content of type terminal before terminal/release."""

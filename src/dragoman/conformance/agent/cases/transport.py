@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.conformance.case import Fail, case
+from dragoman.conformance.case import ALONE, Fail, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
@@ -27,7 +27,6 @@ def _frame(id: str, params: str = "{}") -> bytes:
     "agent/transport/one-message-per-line",
     rules=(4,),
     about="a line is one message, however its bytes arrive: in pieces, or two lines at once",
-    shares="full",
 )
 async def one_message_per_line(probe: AgentProbe) -> None:
     """Sends one request in three writes, then two requests in one write; expects three answers."""
@@ -46,7 +45,6 @@ async def one_message_per_line(probe: AgentProbe) -> None:
     rules=(13,),
     level="SHOULD",
     about="blank lines are skipped",
-    shares="full",
 )
 async def blank_lines(probe: AgentProbe) -> None:
     """Sends blank lines, then a request; expects the answer to the request and nothing else."""
@@ -61,7 +59,6 @@ async def blank_lines(probe: AgentProbe) -> None:
     rules=(4,),
     level="SHOULD",
     about="a line that ends in CR LF is a message: the carriage return is white space of JSON",
-    shares="full",
 )
 async def carriage_return(probe: AgentProbe) -> None:
     """Sends a request that ends in CR LF; expects its answer."""
@@ -75,6 +72,7 @@ async def carriage_return(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a line that is no JSON is answered with -32700 and the id null",
     is_watched=False,
+    shares=ALONE,
 )
 async def garbage_answered(probe: AgentProbe) -> None:
     """Sends a log line; expects one error -32700 whose id is null."""
@@ -91,6 +89,7 @@ async def garbage_answered(probe: AgentProbe) -> None:
     level="SHOULD",
     about="the connection outlives lines that are no JSON",
     is_watched=False,
+    shares=ALONE,
 )
 async def garbage_survived(probe: AgentProbe) -> None:
     """Sends three broken lines; expects a later request to be answered."""
@@ -106,6 +105,7 @@ async def garbage_survived(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a JSON value that is no object is answered with -32600, and the connection lives",
     is_watched=False,
+    shares=ALONE,
 )
 async def not_an_object(probe: AgentProbe) -> None:
     """Sends a number; expects an error -32600 with id null. Sends a string and null; expects to be answered after."""
@@ -125,6 +125,7 @@ async def not_an_object(probe: AgentProbe) -> None:
     level="SHOULD",
     about="an array is answered once with -32600, and nothing in it is executed",
     is_watched=False,
+    shares=ALONE,
 )
 async def batch(probe: AgentProbe) -> None:
     """Sends two requests in one array; expects one error with id null, and no answer to either request."""
@@ -146,6 +147,7 @@ async def batch(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a line that is not UTF-8 gets an answer, and the connection lives",
     is_watched=False,
+    shares=ALONE,
 )
 async def invalid_utf8(probe: AgentProbe) -> None:
     """Sends a request with the byte FF in a string; expects an answer to it or an error with id null."""
@@ -164,6 +166,7 @@ async def invalid_utf8(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a message nested ten thousand deep gets an answer, and the connection lives",
     is_watched=False,
+    shares=ALONE,
 )
 async def deep_nesting(probe: AgentProbe) -> None:
     """Sends a request whose params are nested deeply; expects an answer to it or an error with id null."""
@@ -181,6 +184,7 @@ async def deep_nesting(probe: AgentProbe) -> None:
     rules=(14, 25),
     level="SHOULD",
     about="a message of five megabytes is answered like any other",
+    shares=ALONE,
 )
 async def large_frame(probe: AgentProbe) -> None:
     """Sends an unknown request with five megabytes of params; expects its answer."""
@@ -195,6 +199,7 @@ async def large_frame(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a message beyond 32 MiB is answered or ends the connection cleanly; it does not hang",
     is_watched=False,
+    shares=ALONE,
 )
 async def oversized_frame(probe: AgentProbe) -> None:
     """Sends a request of 34 MB and another one; expects any answer, or that the agent ends."""
@@ -217,6 +222,7 @@ async def oversized_frame(probe: AgentProbe) -> None:
     level="SHOULD",
     about="a last line without a newline is still processed at the end of input",
     is_watched=False,
+    shares=ALONE,
 )
 async def last_line(probe: AgentProbe) -> None:
     """Sends a request without its newline and closes the input; expects the answer."""
@@ -232,6 +238,7 @@ async def last_line(probe: AgentProbe) -> None:
     level="SHOULD",
     about="the agent ends by itself when its input ends",
     is_watched=False,
+    shares=ALONE,
 )
 async def exit_at_eof(probe: AgentProbe) -> None:
     """Closes the agent's stdin after the handshake; expects it to end."""
@@ -245,6 +252,7 @@ async def exit_at_eof(probe: AgentProbe) -> None:
     level="SHOULD",
     about="the agent ends by itself when its input ends in the middle of a turn",
     is_watched=False,
+    shares=ALONE,
 )
 async def exit_in_turn(probe: AgentProbe) -> None:
     """Closes the agent's stdin while a turn is running; expects it to end."""
@@ -259,6 +267,7 @@ async def exit_in_turn(probe: AgentProbe) -> None:
     level="SHOULD",
     about="the agent ends by itself when its input ends in the middle of a line",
     is_watched=False,
+    shares=ALONE,
 )
 async def exit_mid_line(probe: AgentProbe) -> None:
     """Sends half a message and closes the agent's stdin; expects it to end."""

@@ -29,7 +29,6 @@ _FINAL = ("completed", "failed")
     "agent/updates/message",
     rules=(108, 210, 211, 230),
     about="a piece of a message carries one content block",
-    shares="full",
 )
 async def message(probe: AgentProbe) -> None:
     """Leads the agent to speak; expects agent_message_chunk updates as the schema has them."""
@@ -40,7 +39,6 @@ async def message(probe: AgentProbe) -> None:
     "agent/updates/thought",
     rules=(210, 211),
     about="a piece of a thought carries one content block",
-    shares="full",
 )
 async def thought(probe: AgentProbe) -> None:
     """Leads the agent to think; expects agent_thought_chunk updates as the schema has them."""
@@ -51,7 +49,6 @@ async def thought(probe: AgentProbe) -> None:
     "agent/updates/content",
     rules=(228, 230, 231, 232, 233, 234, 235),
     about="content blocks of every type have their members, and base64 that can be decoded",
-    shares="full",
 )
 async def content(probe: AgentProbe) -> None:
     """Leads the agent to answer with other content than text; expects valid blocks."""
@@ -67,7 +64,6 @@ async def content(probe: AgentProbe) -> None:
     "agent/updates/plan",
     rules=(262, 263),
     about="every entry of a plan has its content, a priority and a status",
-    shares="full",
 )
 async def plan(probe: AgentProbe) -> None:
     """Leads the agent to plan; expects plan updates as the schema has them."""
@@ -79,7 +75,6 @@ async def plan(probe: AgentProbe) -> None:
     rules=(264, 265),
     level="SHOULD",
     about="progress is told by sending the plan again, all of it",
-    shares="full",
 )
 async def plan_progress(probe: AgentProbe) -> None:
     """Leads the agent to plan; expects a later plan to have the entries of the first one, unless it is another plan."""
@@ -98,7 +93,6 @@ async def plan_progress(probe: AgentProbe) -> None:
     "agent/updates/usage",
     rules=(215, 216),
     about="usage has whole numbers, and a cost its amount and a currency of three letters",
-    shares="full",
 )
 async def usage(probe: AgentProbe) -> None:
     """Leads the agent to report usage; expects usage_update as the schema has it."""
@@ -113,7 +107,6 @@ async def usage(probe: AgentProbe) -> None:
     "agent/updates/commands",
     rules=(268, 269),
     about="every slash command has a name and a description",
-    shares="full",
 )
 async def commands(probe: AgentProbe) -> None:
     """Leads the agent to report its commands; expects available_commands_update as the schema has it."""
@@ -124,7 +117,6 @@ async def commands(probe: AgentProbe) -> None:
     "agent/updates/session-info",
     rules=(92, 217, 218),
     about="session_info_update carries what changed, and never the session's id, folder or directories",
-    shares="full",
 )
 async def session_info(probe: AgentProbe) -> None:
     """Leads the agent to name the session; expects no member that cannot change."""
@@ -139,7 +131,6 @@ async def session_info(probe: AgentProbe) -> None:
     "agent/updates/notice",
     rules=(219,),
     about="a notice has a severity and a title that is not empty",
-    shares="full",
 )
 async def notice(probe: AgentProbe) -> None:
     """Leads the agent to a notice; expects it as the schema has it."""
@@ -156,7 +147,6 @@ async def notice(probe: AgentProbe) -> None:
     "agent/updates/compaction",
     rules=(222, 223, 224),
     about="a compaction has an id and a status, its summary comes while it is in progress, and it ends once",
-    shares="full",
 )
 async def compaction(probe: AgentProbe) -> None:
     """Leads the agent to compact; expects in_progress, the summary, and one final status."""
@@ -176,7 +166,6 @@ async def compaction(probe: AgentProbe) -> None:
     "agent/tool-calls/reported",
     rules=(238, 239, 240, 241, 245, 249),
     about="a tool call is reported with an id, a title, and a kind and status the protocol knows",
-    shares="full",
 )
 async def reported(probe: AgentProbe) -> None:
     """Leads the agent to use a tool; expects tool_call and tool_call_update as the schema has them."""
@@ -193,7 +182,6 @@ async def reported(probe: AgentProbe) -> None:
     rules=(239, 243),
     level="SHOULD",
     about="a tool call is announced once, before any update of it",
-    shares="full",
 )
 async def announced_once(probe: AgentProbe) -> None:
     """Leads the agent to use a tool; expects one tool_call per id, and no tool_call_update before it."""
@@ -214,7 +202,6 @@ async def announced_once(probe: AgentProbe) -> None:
     "agent/tool-calls/unique-ids",
     rules=(239,),
     about="the ids of tool calls are unique in a session",
-    shares="full",
 )
 async def unique_ids(probe: AgentProbe) -> None:
     """Leads the agent to use a tool in two turns; expects different ids."""
@@ -234,7 +221,6 @@ async def unique_ids(probe: AgentProbe) -> None:
     rules=(241, 242),
     level="SHOULD",
     about="at the end of a turn its tool calls are completed or failed",
-    shares="full",
 )
 async def finished(probe: AgentProbe) -> None:
     """Leads the agent to use a tool; expects a final status for every call when the turn has ended."""
@@ -252,7 +238,6 @@ async def finished(probe: AgentProbe) -> None:
     "agent/tool-calls/diff",
     rules=(246,),
     about="the path of a diff is absolute, and its new text is there",
-    shares="full",
 )
 async def diff(probe: AgentProbe) -> None:
     """Leads the agent to change a file; expects diffs with an absolute path and newText."""
@@ -274,7 +259,6 @@ async def diff(probe: AgentProbe) -> None:
     "agent/tool-calls/locations",
     rules=(248, 274),
     about="locations are absolute paths, and lines count from one",
-    shares="full",
 )
 async def locations(probe: AgentProbe) -> None:
     """Leads the agent to use a tool and to change a file; expects absolute paths and lines from 1."""

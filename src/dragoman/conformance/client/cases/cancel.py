@@ -113,7 +113,7 @@ async def late_updates(probe: ClientProbe) -> None:
             raise Inconclusive("the client leaves without waiting for the end of the turn") from None
         raise
     turn.end("cancelled")
-    if probe.habits.leaves and await probe.exit_code() is None:
+    if probe.baseline.leaves and await probe.exit_code() is None:
         raise Fail("the client hangs after a turn that it cancelled")
 
 
@@ -125,7 +125,7 @@ async def late_updates(probe: ClientProbe) -> None:
 async def request_answered(probe: ClientProbe) -> None:
     """Asks for permission and takes it back at once; expects exactly one answer."""
     await probe.prompted()
-    if not probe.habits.answers_permission:
+    if not probe.baseline.answers_permission:
         raise Inconclusive("the client waits for a person before it answers a permission request")
     id = probe.request(PERMISSION, probe.permission(), id="taken-back")
     probe.notify("$/cancel_request", {"requestId": id})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, case
 from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def _action(answer: WireMessage) -> str:
     "client/elicitation/action",
     rules=(312,),
     about="a form is answered with accept, decline or cancel, and content comes with accept only",
+    needs=CaseNeeds(offers=("elicitation.form",)),
 )
-@needs("elicitation.form")
 async def action(probe: ClientProbe) -> None:
     """Shows a form with defaults; looks at the answer."""
     await probe.prompted()
@@ -66,8 +65,8 @@ async def action(probe: ClientProbe) -> None:
     rules=(309, 313),
     level="SHOULD",
     about="accepted content fits the form",
+    needs=CaseNeeds(offers=("elicitation.form",)),
 )
-@needs("elicitation.form")
 async def content(probe: ClientProbe) -> None:
     """Shows a form with five fields; expects values of their types if it is accepted."""
     await probe.prompted()
@@ -90,8 +89,8 @@ async def content(probe: ClientProbe) -> None:
     rules=(325,),
     about="a question in a mode the client does not know is not answered as if it did",
     is_watched=False,
+    needs=CaseNeeds(offers=("elicitation",)),
 )
-@needs("elicitation")
 async def unknown_mode(probe: ClientProbe) -> None:
     """Asks in the mode `_judge.example/riddle`; expects an error, decline or cancel."""
     await probe.prompted()
@@ -105,8 +104,8 @@ async def unknown_mode(probe: ClientProbe) -> None:
     rules=(325,),
     about="a field of an unknown type is not filled in as if it were of a known one",
     is_watched=False,
+    needs=CaseNeeds(offers=("elicitation.form",)),
 )
-@needs("elicitation.form")
 async def unknown_property(probe: ClientProbe) -> None:
     """Shows a form with a field of the type `_judge.example/shade`; expects no value for it."""
     await probe.prompted()
@@ -121,8 +120,8 @@ async def unknown_property(probe: ClientProbe) -> None:
     "client/elicitation/no-prefetch",
     rules=(308,),
     about="a URL is not opened before the user agreed to it",
+    needs=CaseNeeds(offers=("elicitation.url",)),
 )
-@needs("elicitation.url")
 async def no_prefetch(probe: ClientProbe) -> None:
     """Asks the user to open a page of the judge; expects no request for it before the answer."""
     await probe.prompted()

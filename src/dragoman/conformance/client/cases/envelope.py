@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from dragoman.conformance.case import Fail, Inconclusive, Skip, Warn, case
-from dragoman.conformance.client.probe import PERMISSION, PING
+from dragoman.conformance.client.probe import PERMISSION
 from dragoman.conformance.conversation import Gone, Silence, WireMessage
+from dragoman.conformance.probe import PING
 from dragoman.trace.entry import Frame
 from dragoman.trace.violations import PassiveChecker
 
@@ -206,7 +207,7 @@ async def error_shape(probe: ClientProbe) -> None:
 async def one_answer(probe: ClientProbe) -> None:
     """Sends an unknown, a custom, a malformed and a good request; expects one answer to each."""
     await probe.prompted()
-    is_alone = probe.habits.answers_permission  # or else there is a person, who may take any time
+    is_alone = probe.baseline.answers_permission  # or else there is a person, who may take any time
     sent = {
         probe.request("session/no_such_method", {}, id="an unknown request"): True,
         probe.request(PING, {}, id="a custom request"): True,
@@ -284,7 +285,7 @@ async def stray_response(probe: ClientProbe) -> None:
 async def concurrent(probe: ClientProbe) -> None:
     """Asks for permission to delete, which may wait for a person, and then sends a request; expects its answer."""
     await probe.prompted()
-    if not probe.habits.answers_unknown:
+    if not probe.baseline.answers_unknown:
         raise Skip("the client does not answer unknown requests, by which this is seen")
     tool = {"toolCallId": "call-2", "title": "Delete everything", "kind": "delete"}
     probe.request(PERMISSION, probe.permission(toolCall=tool))
@@ -319,7 +320,7 @@ def _requests(probe: ClientProbe) -> list[WireMessage]:
 
 def _request(probe: ClientProbe) -> tuple[str, object]:
     """A request this client answers."""
-    return (PING, {}) if probe.habits.answers_unknown else (PERMISSION, probe.permission())
+    return (PING, {}) if probe.baseline.answers_unknown else (PERMISSION, probe.permission())
 
 
 async def _any_answer(probe: ClientProbe, mark: int) -> WireMessage:
@@ -332,5 +333,5 @@ async def _any_answer(probe: ClientProbe, mark: int) -> WireMessage:
 
 
 def _need(probe: ClientProbe) -> None:
-    if not (probe.habits.answers_unknown or probe.habits.answers_permission):
+    if not (probe.baseline.answers_unknown or probe.baseline.answers_permission):
         raise Inconclusive("the client answered neither an unknown request nor a permission request in a plain turn")

@@ -27,7 +27,7 @@ _SECRET = "dragoman-check-secret"
 async def custom_request(probe: ClientProbe) -> None:
     """Sends a request whose method begins with an underscore; expects an answer with its id."""
     probe.first("session/prompt")
-    if not probe.habits.answers_unknown:
+    if not probe.baseline.answers_unknown:
         raise Fail("a custom request was not answered")
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.conformance.case import Fail, Inconclusive, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,8 +38,8 @@ async def _read(probe: ClientProbe, path: Path, **window: object) -> str:
     "client/fs/read",
     rules=(277,),
     about="fs/read_text_file gives the text of the file as content",
+    needs=CaseNeeds(offers=("fs.readTextFile",)),
 )
-@needs("fs.readTextFile")
 async def read(probe: ClientProbe) -> None:
     """Reads a file of four lines, also with line and limit null; expects its text."""
     path = await _folder(probe) / "lines.txt"
@@ -53,8 +52,8 @@ async def read(probe: ClientProbe) -> None:
     "client/fs/read-window",
     rules=(274, 277),
     about="line and limit select lines, counted from one",
+    needs=CaseNeeds(offers=("fs.readTextFile",)),
 )
-@needs("fs.readTextFile")
 async def read_window(probe: ClientProbe) -> None:
     """Reads windows of a file of four lines; expects exactly these lines."""
     path = await _folder(probe) / "lines.txt"
@@ -75,8 +74,8 @@ async def read_window(probe: ClientProbe) -> None:
     rules=(280,),
     level="SHOULD",
     about="reading a file that does not exist is answered with -32002",
+    needs=CaseNeeds(offers=("fs.readTextFile",)),
 )
-@needs("fs.readTextFile")
 async def read_missing(probe: ClientProbe) -> None:
     """Reads a file that is not there; expects -32002."""
     path = await _folder(probe) / "no-such-file.txt"
@@ -89,8 +88,8 @@ async def read_missing(probe: ClientProbe) -> None:
     "client/fs/read-meta-ignored",
     rules=(328,),
     about="_meta of a request changes nothing, even if its keys are those of the request",
+    needs=CaseNeeds(offers=("fs.readTextFile",)),
 )
-@needs("fs.readTextFile")
 async def read_meta_ignored(probe: ClientProbe) -> None:
     """Reads a file with _meta that names another path and `self`; expects the file that was asked for."""
     folder = await _folder(probe)
@@ -105,8 +104,8 @@ async def read_meta_ignored(probe: ClientProbe) -> None:
     "client/fs/write-creates",
     rules=(278,),
     about="fs/write_text_file creates the file if it does not exist",
+    needs=CaseNeeds(offers=("fs.writeTextFile",)),
 )
-@needs("fs.writeTextFile")
 async def write_creates(probe: ClientProbe) -> None:
     """Writes a new file; expects to find it on the disk, or to read it back."""
     path = await _folder(probe) / "new.txt"
@@ -119,8 +118,8 @@ async def write_creates(probe: ClientProbe) -> None:
     "client/fs/write-result",
     rules=(279,),
     about="fs/write_text_file succeeds with an empty object (or null, as the documentation shows)",
+    needs=CaseNeeds(offers=("fs.writeTextFile",)),
 )
-@needs("fs.writeTextFile")
 async def write_result(probe: ClientProbe) -> None:
     """Writes a file; looks at the result."""
     path = await _folder(probe) / "new.txt"
@@ -134,8 +133,8 @@ async def write_result(probe: ClientProbe) -> None:
     "client/fs/write-replaces",
     rules=(277, 278),
     about="what was written is what is read afterwards, all of it and nothing else",
+    needs=CaseNeeds(offers=("fs.writeTextFile", "fs.readTextFile")),
 )
-@needs("fs.writeTextFile", "fs.readTextFile")
 async def write_replaces(probe: ClientProbe) -> None:
     """Replaces a long text by a short one with characters of all lengths; expects to read the short one."""
     path = await _folder(probe) / "text.txt"
@@ -150,8 +149,8 @@ async def write_replaces(probe: ClientProbe) -> None:
     rules=(281,),
     level="SHOULD",
     about="a file outside of the session's directories is refused",
+    needs=CaseNeeds(offers=("fs.readTextFile",)),
 )
-@needs("fs.readTextFile")
 async def outside_roots(probe: ClientProbe) -> None:
     """Reads a file of another directory; expects an error."""
     await probe.prompted()

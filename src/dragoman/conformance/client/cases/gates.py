@@ -5,8 +5,7 @@ from __future__ import annotations
 import os.path
 from typing import TYPE_CHECKING
 
-from dragoman.conformance.case import Fail, Skip, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Skip, case
 from dragoman.conformance.conversation import clip
 
 if TYPE_CHECKING:
@@ -137,8 +136,8 @@ async def prompt_content(probe: ClientProbe) -> None:
     level="SHOULD",
     about="fs/read_text_file that was not advertised is answered with -32601",
     is_watched=False,
+    needs=CaseNeeds(lacks="fs.readTextFile"),
 )
-@needs(lacks="fs.readTextFile")
 async def read_refused(probe: ClientProbe) -> None:
     """Reads a file of the session although the client does not offer that; expects -32601."""
     await probe.prompted()
@@ -151,8 +150,8 @@ async def read_refused(probe: ClientProbe) -> None:
     level="SHOULD",
     about="fs/write_text_file that was not advertised is answered with -32601, and nothing is written",
     is_watched=False,
+    needs=CaseNeeds(lacks="fs.writeTextFile"),
 )
-@needs(lacks="fs.writeTextFile")
 async def write_refused(probe: ClientProbe) -> None:
     """Writes a file although the client does not offer that; expects -32601, and no file."""
     path = probe.folder / "unwanted.txt"
@@ -168,8 +167,8 @@ async def write_refused(probe: ClientProbe) -> None:
     level="SHOULD",
     about="terminal/* that was not advertised is answered with -32601",
     is_watched=False,
+    needs=CaseNeeds(lacks="terminal"),
 )
-@needs(lacks="terminal")
 async def terminal_refused(probe: ClientProbe) -> None:
     """Calls every terminal method although the client does not offer terminals; expects -32601 from each."""
     await probe.prompted()

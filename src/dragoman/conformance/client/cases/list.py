@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Skip, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Skip, case
 from dragoman.conformance.client.cases.session import _is_absolute
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[WireMessag
     "client/list/params",
     rules=(123, 124),
     about="session/list has no other params than an absolute cwd and a cursor, and begins without a cursor",
+    needs=CaseNeeds(calls="session/list"),
 )
-@needs(calls="session/list")
 async def params(probe: ClientProbe) -> None:
     """Looks at session/list, if it comes."""
     request = (await _listed(probe, {"sessions": []}))[0]
@@ -49,8 +48,8 @@ async def params(probe: ClientProbe) -> None:
     "client/list/opaque-cursor",
     rules=(129,),
     about="a cursor comes back exactly as the agent gave it",
+    needs=CaseNeeds(calls="session/list"),
 )
-@needs(calls="session/list")
 async def opaque_cursor(probe: ClientProbe) -> None:
     """Gives a first page with a cursor; expects that the second session/list, if it comes, has the same cursor."""
     requests = await _listed(probe, {"sessions": [_session(1)], "nextCursor": _CURSOR}, {"sessions": []})
@@ -64,8 +63,8 @@ async def opaque_cursor(probe: ClientProbe) -> None:
     "client/list/last-page",
     rules=(128,),
     about="a page without nextCursor, or with null, is the last one",
+    needs=CaseNeeds(calls="session/list"),
 )
-@needs(calls="session/list")
 async def last_page(probe: ClientProbe) -> None:
     """Gives two pages, the second without a cursor; expects no third session/list of the same walk."""
     first: dict[str, Any] = {"sessions": [_session(1)], "nextCursor": "second"}
@@ -81,8 +80,8 @@ async def last_page(probe: ClientProbe) -> None:
     "client/list/odd-entries",
     rules=(226, 227),
     about="an entry that is malformed is skipped, and a malformed member counts as absent",
+    needs=CaseNeeds(calls="session/list"),
 )
-@needs(calls="session/list")
 async def odd_entries(probe: ClientProbe) -> None:
     """Lists sessions without ids, with a number as title and without a time; expects the client's prompt."""
     odd = [7, {"title": "no id"}, {**_session(1), "title": 5, "updatedAt": False}, {**_session(2), "_meta": None}]

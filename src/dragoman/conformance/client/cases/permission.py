@@ -26,7 +26,7 @@ def _first_answer(probe: ClientProbe) -> WireMessage:
 
 async def _prepare(probe: ClientProbe) -> None:
     await probe.prompted()
-    if not probe.habits.answers_permission:
+    if not probe.baseline.answers_permission:
         raise Inconclusive("the client waits for a person before it answers a permission request")
 
 

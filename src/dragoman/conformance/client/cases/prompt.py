@@ -174,7 +174,7 @@ def _expect_base64(value: object, what: str) -> None:
 
 async def _expect_end(probe: ClientProbe, after: str) -> None:
     """A client that usually leaves does so, whatever it says of it; any other one still answers."""
-    if not probe.habits.leaves:
+    if not probe.baseline.leaves:
         await probe.require_alive(after)
     elif await probe.exit_code() is None:
         raise Fail(f"after {after} the client neither went on nor left")

@@ -221,7 +221,7 @@ async def load_answer_null(probe: ClientProbe) -> None:
 )
 async def load_directories(probe: ClientProbe) -> None:
     """Lists one earlier session with a directory; expects session/load to pass directories again."""
-    if not probe.habits.passes_directories:
+    if not probe.baseline.passes_directories:
         raise Skip("the client passes no additional directories to session/new either")
     params = (await _continue(probe, FULL, "session/load")).params
     if not params.get("additionalDirectories"):
@@ -255,13 +255,13 @@ async def close_unknown(probe: ClientProbe) -> None:
     probe.answers |= {"session/close": gone, "session/delete": gone}
     turn = await probe.prompted()
     turn.end()
-    if not probe.habits.leaves:
+    if not probe.baseline.leaves:
         raise Skip("the client stays after its prompt, so that nothing can be seen")
     code = await probe.exit_code()
     if not probe.sent("session/close", "session/delete"):
         raise Skip("the client calls neither session/close nor session/delete by itself")
-    if code != probe.habits.exit_code:
-        raise Fail(f"after -32002 the client exited with {code}; it usually does with {probe.habits.exit_code}")
+    if code != probe.baseline.exit_code:
+        raise Fail(f"after -32002 the client exited with {code}; it usually does with {probe.baseline.exit_code}")
 
 
 def _is_absolute(path: object) -> bool:

@@ -7,8 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Warn, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, Warn, case
 from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ async def _call(probe: ClientProbe, verb: str, terminal_id: str) -> dict[str, An
     rules=(285,),
     level="SHOULD",
     about="terminal/create gives the terminal's id at once and does not wait for the command",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def create_at_once(probe: ClientProbe) -> None:
     """Starts a command that takes ten minutes; expects its id right away."""
     await probe.prompted()
@@ -64,8 +63,8 @@ async def create_at_once(probe: ClientProbe) -> None:
     "client/terminal/output",
     rules=(288,),
     about="terminal/output gives the output so far and whether it was cut; exitStatus only after the end",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def output(probe: ClientProbe) -> None:
     """Looks at the output of a command before and after its end; expects arguments, environment and cwd to be kept."""
     await probe.prompted()
@@ -93,8 +92,8 @@ async def output(probe: ClientProbe) -> None:
     "client/terminal/exit-status",
     rules=(289,),
     about="the exit status has the exit code as a number, or null and a signal",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def exit_status(probe: ClientProbe) -> None:
     """Runs a command that exits with 7, and one that is killed; looks at wait_for_exit and at exitStatus."""
     terminal_id = await _created(probe, "exit 7")
@@ -115,8 +114,8 @@ async def exit_status(probe: ClientProbe) -> None:
     rules=(32, 290),
     level="SHOULD",
     about="wait_for_exit answers when the command has ended, not before; other requests are answered meanwhile",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def wait(probe: ClientProbe) -> None:
     """Waits for a command that waits for a file; expects output to be answered first, and wait_for_exit after it."""
     await probe.prompted()
@@ -136,8 +135,8 @@ async def wait(probe: ClientProbe) -> None:
     "client/terminal/character-boundary",
     rules=(287,),
     about="output over the limit is cut between characters, and never longer than the limit",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def character_boundary(probe: ClientProbe) -> None:
     """Prints sixty bytes of two-byte letters with a limit of 31; expects at most fifteen whole letters."""
     terminal_id = await _created(probe, f"printf {_LETTERS}", outputByteLimit=_LIMIT)
@@ -157,8 +156,8 @@ async def character_boundary(probe: ClientProbe) -> None:
     rules=(286,),
     level="SHOULD",
     about="output over the limit loses its beginning, not its end",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def keeps_the_end(probe: ClientProbe) -> None:
     """Prints more than the limit; expects the last words of it."""
     terminal_id = await _created(probe, "printf 'the beginning and then the end'", outputByteLimit=10)
@@ -173,8 +172,8 @@ async def keeps_the_end(probe: ClientProbe) -> None:
     rules=(291,),
     level="SHOULD",
     about="terminal/kill ends the command and leaves the terminal: its output and exit status can still be asked for",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def kill(probe: ClientProbe) -> None:
     """Kills a command; expects output and wait_for_exit to be answered afterwards."""
     terminal_id = await _created(probe, f"echo before; {_SLEEP}")
@@ -191,8 +190,8 @@ async def kill(probe: ClientProbe) -> None:
     rules=(293,),
     level="SHOULD",
     about="terminal/release ends a command that still runs",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def release_kills(probe: ClientProbe) -> None:
     """Releases a terminal whose command notes its process id; expects that process to be gone."""
     await probe.prompted()
@@ -215,8 +214,8 @@ async def release_kills(probe: ClientProbe) -> None:
     rules=(294,),
     level="SHOULD",
     about="after terminal/release the id is not valid any more",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def released_id(probe: ClientProbe) -> None:
     """Releases a terminal and asks for its output; expects an error."""
     terminal_id = await _created(probe, "echo done")
@@ -231,8 +230,8 @@ async def released_id(probe: ClientProbe) -> None:
     rules=(296,),
     level="SHOULD",
     about="an id no terminal has is answered with -32002",
+    needs=CaseNeeds(offers=("terminal",)),
 )
-@needs("terminal")
 async def unknown_id(probe: ClientProbe) -> None:
     """Calls every method with the id of no terminal; expects -32002."""
     await probe.prompted()

@@ -58,7 +58,7 @@ async def pieces(probe: ClientProbe) -> None:
     await probe.expect("session/prompt")
     frames = [_update(probe, "one"), _update(probe, "two"), _encode({**_PING, "id": "joined"})]
     probe.send_bytes(b"".join(frames))
-    if probe.habits.answers_unknown:
+    if probe.baseline.answers_unknown:
         await probe.answer("joined", "answer to the last of three lines in one write")
 
 
@@ -223,7 +223,7 @@ async def oversized_frame(probe: ClientProbe) -> None:
             lambda message: message.is_response, "reaction to 34 MB", probe.settings.start_seconds, since=mark
         )
     except Fail:
-        if not probe.is_over and probe.habits.answers_unknown:
+        if not probe.is_over and probe.baseline.answers_unknown:
             raise
 
 
@@ -237,7 +237,7 @@ async def oversized_frame(probe: ClientProbe) -> None:
 async def last_line(probe: ClientProbe) -> None:
     """Answers the prompt without a newline and ends the output; expects the client to leave as after a plain turn."""
     turn = await probe.prompted(capabilities={})
-    if not probe.habits.leaves:
+    if not probe.baseline.leaves:
         raise Inconclusive("the client stays after its prompt, so that nothing can be seen")
     probe.send_bytes(
         _encode({"jsonrpc": "2.0", "id": turn.request.id, "result": {"stopReason": "end_turn"}}).removesuffix(b"\n")

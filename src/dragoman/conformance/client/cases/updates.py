@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -170,8 +169,8 @@ async def upsert(probe: ClientProbe) -> None:
     "client/updates/unknown-severity",
     rules=(221,),
     about="a notice of an unknown severity is kept and shown like any other",
+    needs=CaseNeeds(offers=("session.notices",)),
 )
-@needs("session.notices")
 async def unknown_severity(probe: ClientProbe) -> None:
     """Sends notices with an own and an unknown severity; expects the turn to go on."""
     turn = await probe.prompted()
