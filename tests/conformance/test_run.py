@@ -44,7 +44,7 @@ def made(run: Callable[[AgentProbe], Awaitable[None]], *, level: Any = "MUST", s
         rules=(25,),
         level=level,
         about="it is made up",
-        steps="Sends nothing.",
+        explanation="Sends nothing.",
         shares=shares,
         function=run,
     )
@@ -142,7 +142,7 @@ def test_id_names_side_area_and_case_and_is_taken_once() -> None:
     for wrong in ("agent/cancel/streaming", "agent/x", "server/x/y"):
         load_cases("agent")
         with pytest.raises(ValueError, match="taken"):
-            case(wrong, rules=(1,), about="x")(lambda probe: asyncio.sleep(0))
+            case(wrong, rules=(1,))(lambda probe: asyncio.sleep(0))
     assert "agent/x" not in CASES
 
 

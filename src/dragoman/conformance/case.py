@@ -87,8 +87,6 @@ class Case(ABC):
     level: Level = "MUST"
     about: str
     """One sentence on what the judged program does if it conforms."""
-    steps: str
-    """What is sent and what is expected, for `--explain`."""
     shares: str | None = None
     """Cases that name the same set-up here run one after the other on one connection; `ALONE` wants one of its own.
     By default agents share a connection of a client that offers everything, and clients have a connection each."""
@@ -110,6 +108,11 @@ class Case(ABC):
         """The set-up it shares, with the default filled in."""
         return _DEFAULT_SHARES[self.binds] if self.shares is None else self.shares
 
+    @property
+    @abstractmethod
+    def steps(self) -> str:
+        """What is sent and what is expected, for `--explain`. A row derives it from its data."""
+
     @abstractmethod
     async def run(self, probe: Any) -> None:
         """Runs the case on one connection."""
@@ -120,6 +123,11 @@ class FunctionCase(Case):
     """A case that is a function of a probe."""
 
     function: Run
+    explanation: str
+
+    @property
+    def steps(self) -> str:
+        return self.explanation
 
     async def run(self, probe: Any) -> None:
         await self.function(probe)
@@ -151,27 +159,24 @@ def case(
     id: str,
     *,
     rules: tuple[int, ...],
-    about: str,
     level: Level = "MUST",
     shares: str | None = None,
     is_watched: bool = True,
     needs: CaseNeeds | None = None,
 ) -> Callable[[R], R]:
-    """Registers the decorated function as the case `id`; its docstring says what is sent and what is expected."""
+    """Registers the decorated function as the case `id`.
+
+    The first line of its docstring states what a program does that conforms, the rest what is sent and expected.
+    """
 
     def register(run: R) -> R:
-        steps = " ".join((run.__doc__ or "").split())
+        first, _, rest = (run.__doc__ or "").partition("\n")
+        # Reports show it in the middle of a line.
+        about = first[:1].lower() + first[1:] if first[1:2].islower() or first[1:2] == " " else first
+        texts = {"about": about.removesuffix("."), "explanation": " ".join(rest.split())}
         add_cases(
             FunctionCase(
-                id,
-                rules=rules,
-                level=level,
-                about=about,
-                steps=steps,
-                shares=shares,
-                is_watched=is_watched,
-                needs=needs,
-                function=run,
+                id, rules=rules, level=level, shares=shares, is_watched=is_watched, needs=needs, function=run, **texts
             )
         )
         return run

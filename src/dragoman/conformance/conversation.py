@@ -115,6 +115,11 @@ def clip(text: str, length: int = 160) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def as_json(value: object) -> str:
+    """A value as it would be written in a message, for texts."""
+    return msgspec.json.encode(value).decode()
+
+
 class Conversation:
     """A transport with a memory. `outgoing` is the direction of what the judge sends."""
 

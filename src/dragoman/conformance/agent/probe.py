@@ -10,7 +10,7 @@ import asyncio
 import os
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -126,6 +126,10 @@ class AgentTurn:
             raise Inconclusive(f"the turn ended without {what}; a prompt that leads to it would help")
         return found
 
+    def sent(self, method: str) -> list[WireMessage]:
+        """What the agent sent with this method since the prompt."""
+        return self._probe.since(self.mark, lambda message: message.method == method)
+
     def has(self, message: WireMessage, kinds: Container[str]) -> bool:
         """Whether a message is an update of this session, of one of these kinds."""
         return self._is_update(message) and message.params["update"].get("sessionUpdate") in kinds
@@ -136,6 +140,14 @@ class AgentTurn:
             and message.params.get("sessionId") == self.session_id
             and isinstance(message.params.get("update"), dict)
         )
+
+
+class Served(NamedTuple):
+    """A turn that called the client: the request, and the response to the prompt."""
+
+    turn: AgentTurn
+    request: WireMessage
+    end: WireMessage
 
 
 class AgentProbe(Probe):
@@ -244,6 +256,11 @@ class AgentProbe(Probe):
         if end.is_error:
             raise Inconclusive(f"the turn ended with an error: {end}")
         return turn
+
+    async def served(self, action: str, method: str, **values: str) -> Served:
+        """A turn that led to the action, called `method` for it, and ended. Raises: Inconclusive when not."""
+        turn = await self.act(action, **values)
+        return Served(turn, await turn.first_request(method), await turn.end())
 
     async def running(self, session_id: str | None = None) -> AgentTurn:
         """A turn that has begun to speak and goes on. Raises: Inconclusive when it is over at once."""

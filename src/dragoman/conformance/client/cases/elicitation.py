@@ -43,14 +43,12 @@ def _action(answer: WireMessage) -> str:
     return str(action)
 
 
-@case(
-    "client/elicitation/action",
-    rules=(312,),
-    about="a form is answered with accept, decline or cancel, and content comes with accept only",
-    needs=CaseNeeds(offers=("elicitation.form",)),
-)
+@case("client/elicitation/action", rules=(312,), needs=CaseNeeds(offers=("elicitation.form",)))
 async def action(probe: ClientProbe) -> None:
-    """Shows a form with defaults; looks at the answer."""
+    """A form is answered with accept, decline or cancel, and content comes with accept only.
+
+    Shows a form with defaults; looks at the answer.
+    """
     await probe.prompted()
     answer = await _ask(probe, "form", requestedSchema=_FORM)
     content = answer.fields.get("content")
@@ -60,15 +58,12 @@ async def action(probe: ClientProbe) -> None:
         raise Fail(f"the content is {content!r}, which is no object")
 
 
-@case(
-    "client/elicitation/content",
-    rules=(309, 313),
-    level="SHOULD",
-    about="accepted content fits the form",
-    needs=CaseNeeds(offers=("elicitation.form",)),
-)
+@case("client/elicitation/content", rules=(309, 313), level="SHOULD", needs=CaseNeeds(offers=("elicitation.form",)))
 async def content(probe: ClientProbe) -> None:
-    """Shows a form with five fields; expects values of their types if it is accepted."""
+    """Accepted content fits the form.
+
+    Shows a form with five fields; expects values of their types if it is accepted.
+    """
     await probe.prompted()
     answer = await _ask(probe, "form", requestedSchema=_FORM)
     if _action(answer) != "accept":
@@ -84,15 +79,12 @@ async def content(probe: ClientProbe) -> None:
         raise Fail(f"the content {found!r} lacks the required name")
 
 
-@case(
-    "client/elicitation/unknown-mode",
-    rules=(325,),
-    about="a question in a mode the client does not know is not answered as if it did",
-    is_watched=False,
-    needs=CaseNeeds(offers=("elicitation",)),
-)
+@case("client/elicitation/unknown-mode", rules=(325,), is_watched=False, needs=CaseNeeds(offers=("elicitation",)))
 async def unknown_mode(probe: ClientProbe) -> None:
-    """Asks in the mode `_judge.example/riddle`; expects an error, decline or cancel."""
+    """A question in a mode the client does not know is not answered as if it did.
+
+    Asks in the mode `_judge.example/riddle`; expects an error, decline or cancel.
+    """
     await probe.prompted()
     answer = await _ask(probe, "_judge.example/riddle", riddle="What walks on four legs?", requestedSchema=_FORM)
     if not answer.is_error and _action(answer) == "accept":
@@ -100,14 +92,13 @@ async def unknown_mode(probe: ClientProbe) -> None:
 
 
 @case(
-    "client/elicitation/unknown-property",
-    rules=(325,),
-    about="a field of an unknown type is not filled in as if it were of a known one",
-    is_watched=False,
-    needs=CaseNeeds(offers=("elicitation.form",)),
+    "client/elicitation/unknown-property", rules=(325,), is_watched=False, needs=CaseNeeds(offers=("elicitation.form",))
 )
 async def unknown_property(probe: ClientProbe) -> None:
-    """Shows a form with a field of the type `_judge.example/shade`; expects no value for it."""
+    """A field of an unknown type is not filled in as if it were of a known one.
+
+    Shows a form with a field of the type `_judge.example/shade`; expects no value for it.
+    """
     await probe.prompted()
     form = {"type": "object", "properties": {"shade": {"type": "_judge.example/shade", "hue": 1}}}
     answer = await _ask(probe, "form", requestedSchema=form)
@@ -116,14 +107,12 @@ async def unknown_property(probe: ClientProbe) -> None:
         raise Fail(f"a field of an unknown type was filled in with {found['shade']!r}")
 
 
-@case(
-    "client/elicitation/no-prefetch",
-    rules=(308,),
-    about="a URL is not opened before the user agreed to it",
-    needs=CaseNeeds(offers=("elicitation.url",)),
-)
+@case("client/elicitation/no-prefetch", rules=(308,), needs=CaseNeeds(offers=("elicitation.url",)))
 async def no_prefetch(probe: ClientProbe) -> None:
-    """Asks the user to open a page of the judge; expects no request for it before the answer."""
+    """A URL is not opened before the user agreed to it.
+
+    Asks the user to open a page of the judge; expects no request for it before the answer.
+    """
     await probe.prompted()
     visits: list[asyncio.StreamWriter] = []
 
@@ -147,13 +136,12 @@ async def no_prefetch(probe: ClientProbe) -> None:
             writer.close()
 
 
-@case(
-    "client/elicitation/unknown-complete",
-    rules=(317, 319),
-    about="ids of elicitations are opaque, and elicitation/complete for one that is unknown or done is ignored",
-)
+@case("client/elicitation/unknown-complete", rules=(317, 319))
 async def unknown_complete(probe: ClientProbe) -> None:
-    """Completes an elicitation twice, and one that never was; expects the turn to go on."""
+    """Ids of elicitations are opaque, and elicitation/complete for one that is unknown or done is ignored.
+
+    Completes an elicitation twice, and one that never was; expects the turn to go on.
+    """
     turn = await probe.prompted()
     if probe.offers("elicitation.url"):
         id = probe.request(_CREATE, _question(probe, _ODD_ID, "https://judge.example/"))

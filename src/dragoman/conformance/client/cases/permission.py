@@ -30,50 +30,41 @@ async def _prepare(probe: ClientProbe) -> None:
         raise Inconclusive("the client waits for a person before it answers a permission request")
 
 
-@case(
-    "client/permission/implemented",
-    rules=(259,),
-    level="SHOULD",
-    about="session/request_permission is served by every client",
-    shares="plain",
-)
+@case("client/permission/implemented", rules=(259,), level="SHOULD", shares="plain")
 async def implemented(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; expects a result."""
+    """session/request_permission is served by every client.
+
+    Asks for permission in a plain turn; expects a result.
+    """
     answer = _first_answer(probe)
     if answer.is_error:
         raise Fail(f"session/request_permission was answered with {answer}")
 
 
-@case(
-    "client/permission/outcome",
-    rules=(255,),
-    about="the result is an outcome inside an outcome: selected with an optionId, or cancelled",
-    shares="plain",
-)
+@case("client/permission/outcome", rules=(255,), shares="plain")
 async def outcome(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; looks at the form of the answer."""
+    """The result is an outcome inside an outcome: selected with an optionId, or cancelled.
+
+    Asks for permission in a plain turn; looks at the form of the answer.
+    """
     _read(_first_answer(probe))
 
 
-@case(
-    "client/permission/offered-option",
-    rules=(256,),
-    about="the selected option is one of those offered",
-    shares="plain",
-)
+@case("client/permission/offered-option", rules=(256,), shares="plain")
 async def offered_option(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; expects the id of an offered option, if one was selected."""
+    """The selected option is one of those offered.
+
+    Asks for permission in a plain turn; expects the id of an offered option, if one was selected.
+    """
     _expect_offered(_read(_first_answer(probe)), OPTIONS)
 
 
-@case(
-    "client/permission/odd-options",
-    rules=(256,),
-    about="whatever the options are called and of whatever kind they are, only one of them is selected",
-    is_watched=False,
-)
+@case("client/permission/odd-options", rules=(256,), is_watched=False)
 async def odd_options(probe: ClientProbe) -> None:
-    """Offers options with odd ids, of unknown kinds, and none at all; expects one of them, cancelled or an error."""
+    """Whatever the options are called and of whatever kind they are, only one of them is selected.
+
+    Offers options with odd ids, of unknown kinds, and none at all; expects one of them, cancelled or an error.
+    """
     await _prepare(probe)
     odd: list[list[dict[str, Any]]] = [
         [{"optionId": "0", "name": "", "kind": "allow_once"}, {"optionId": "größe 🦜", "name": "B", "kind": "no"}],
@@ -87,13 +78,12 @@ async def odd_options(probe: ClientProbe) -> None:
             _expect_offered(_read(answer), options)
 
 
-@case(
-    "client/permission/several",
-    rules=(25, 256),
-    about="several permission requests may be open at once; each answer selects an option of its own request",
-)
+@case("client/permission/several", rules=(25, 256))
 async def several(probe: ClientProbe) -> None:
-    """Asks three times at once, with other option ids each time; expects three fitting answers."""
+    """Several permission requests may be open at once; each answer selects an option of its own request.
+
+    Asks three times at once, with other option ids each time; expects three fitting answers.
+    """
     await _prepare(probe)
     offered = [[{**option, "optionId": f"{option['optionId']}-{n}"} for option in OPTIONS] for n in range(3)]
     ids = [
@@ -104,27 +94,23 @@ async def several(probe: ClientProbe) -> None:
         _expect_offered(_read(await probe.answer(id, "answer to one of three permission requests")), options)
 
 
-@case(
-    "client/permission/unannounced",
-    rules=(244,),
-    level="SHOULD",
-    about="a permission request may be the first to name its tool call",
-)
+@case("client/permission/unannounced", rules=(244,), level="SHOULD")
 async def unannounced(probe: ClientProbe) -> None:
-    """Asks for permission for a tool call that was not announced; expects an outcome."""
+    """A permission request may be the first to name its tool call.
+
+    Asks for permission for a tool call that was not announced; expects an outcome.
+    """
     await _prepare(probe)
     tool = {"toolCallId": "call-unannounced"}
     _read(await probe.call(PERMISSION, probe.permission(toolCall=tool)))
 
 
-@case(
-    "client/permission/malformed",
-    rules=(337,),
-    about="a permission request without options or with malformed ones is never granted",
-    is_watched=False,
-)
+@case("client/permission/malformed", rules=(337,), is_watched=False)
 async def malformed(probe: ClientProbe) -> None:
-    """Asks without options and with a text in their place; expects -32602, or the outcome cancelled."""
+    """A permission request without options or with malformed ones is never granted.
+
+    Asks without options and with a text in their place; expects -32602, or the outcome cancelled.
+    """
     await _prepare(probe)
     without = {name: value for name, value in probe.permission().items() if name != "options"}
     for params in (without, probe.permission(options="all of them")):
@@ -137,13 +123,12 @@ async def malformed(probe: ClientProbe) -> None:
             raise Warn(f"malformed params were answered with {answer.code}, not with -32602")
 
 
-@case(
-    "client/permission/meta-ignored",
-    rules=(327, 328),
-    about="_meta of a permission request changes nothing, even if its keys are those of the request",
-)
+@case("client/permission/meta-ignored", rules=(327, 328))
 async def meta_ignored(probe: ClientProbe) -> None:
-    """Asks with _meta that names other options, another session and `self`; expects an option of the request."""
+    """_meta of a permission request changes nothing, even if its keys are those of the request.
+
+    Asks with _meta that names other options, another session and `self`; expects an option of the request.
+    """
     await _prepare(probe)
     plain = _read(await probe.call(PERMISSION, probe.permission()))
     evil = {"optionId": "evil", "name": "Evil", "kind": "allow_once"}
