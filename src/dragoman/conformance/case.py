@@ -33,7 +33,7 @@ STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "warn", "inconclusive", 
 
 
 class Ending(Exception):
-    """How a case ends if not well; `message` says what was seen, in one line."""
+    """How a case ends if not well; `message` states what was seen, in one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

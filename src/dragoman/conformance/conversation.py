@@ -1,7 +1,7 @@
-"""Both directions of a connection as a judge sees them: every line kept as it came, every wait bounded.
+"""Both directions of a connection as the judge sees them: every line is kept as it came, every wait is bounded.
 
-Owns the log, the reading of lines into messages, and waiting for one. It sends anything, right or wrong, and knows no
-method of the protocol; which side the judge plays is decided by the probes built on this.
+Owns the log, the reading of lines into messages, and waiting for one. It sends anything, right or wrong, and does not
+depend on the methods of the protocol; which side the judge plays is decided by the probes built on this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Direction: TypeAlias = Literal["c2a", "a2c"]
 Test: TypeAlias = Callable[["WireMessage"], bool]
 
-# A line longer than this ends the judgement instead of the judge's machine; the protocol's own limit is 32 MiB.
+# A longer line closes the connection, so that it does not fill the memory; the protocol's own limit is 32 MiB.
 LINE_BYTES = 256 * 1024 * 1024
 
 
@@ -121,7 +121,7 @@ def as_json(value: object) -> str:
 
 
 class Conversation:
-    """A transport with a memory. `outgoing` is the direction of what the judge sends."""
+    """A transport that logs everything. `outgoing` is the direction of what the judge sends."""
 
     def __init__(self, transport: Transport, outgoing: Direction) -> None:
         self.entries: list[Entry] = []
@@ -140,7 +140,7 @@ class Conversation:
         self._asked: list[object] = []
 
     def start(self) -> None:
-        """Begins to read; `on_message` is called for everything, in order."""
+        """Starts reading; `on_message` is called for every message, in order."""
         self._transport.start(self)
 
     @property

@@ -123,7 +123,7 @@ def expect_capability_types(capabilities: Any, flags: Iterable[str], markers: It
     for path in flags:
         value = member_at(capabilities, path)
         if value is not None and not isinstance(value, bool):
-            raise Fail(f"{path} is {value!r}, which is no boolean")
+            raise Fail(f"{path} is {value!r}, which is not a boolean")
     for path in markers:
         value = member_at(capabilities, path)
         if value is not None and not isinstance(value, dict):

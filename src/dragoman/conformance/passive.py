@@ -1,4 +1,4 @@
-"""What can be seen in any traffic without provoking it.
+"""Rules that can be checked in any traffic, without provoking anything.
 
 Owns turning the findings of the passive checker into results, one per broken rule and side. The checks themselves
 belong to `trace/`.
@@ -49,16 +49,16 @@ def passive_id(rule: int) -> str:
 
 
 class Watch:
-    """Looks at connections, one after the other, and remembers what went wrong on the side that is judged."""
+    """Checks connections one after the other and collects what the judged side broke."""
 
     def __init__(self, binds: Binds | None) -> None:
-        """`binds` is the side to judge; None judges both, for a recording nobody took sides in."""
+        """`binds` is the side to judge; None judges both, for a recording of two other programs."""
         self._binds = binds
         self._results: dict[tuple[int, Binds, Status], CaseResult] = {}
         self._counts: dict[tuple[int, Binds, Status], int] = {}
 
     def look(self, entries: Sequence[Entry], *, header: Header | None = None) -> None:
-        """Checks one connection from its first line to its end; a recording's header says whether it is that."""
+        """Checks one connection from its first line to its end; a recording's header states whether it is complete."""
         checker = PassiveChecker(is_whole=header is None)
         if header is not None:
             checker.begin(header)
@@ -90,7 +90,7 @@ class Watch:
 
 
 def judge_trace(name: str, trace: Trace) -> ConformanceReport:
-    """What a recording shows of both sides."""
+    """Judges both sides of a recording."""
     watch = Watch(None)
     header = trace.header
     watch.look(trace.entries, header=header)

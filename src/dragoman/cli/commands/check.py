@@ -28,7 +28,7 @@ def run(call: Call) -> int:
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
     if given.what is None:
-        raise exits.Failure("check whom? an agent, a client or a trace", hint="dragoman check agent -- PROGRAM")
+        raise exits.Failure("check: missing what to judge", hint="dragoman check agent -- PROGRAM")
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
@@ -131,7 +131,7 @@ def _write_report(report: ConformanceReport) -> None:
 
 
 class _Progress:
-    """One line on a terminal that says how far the judge is; nothing where nobody watches."""
+    """One line on a terminal that shows how far the run is; nothing if stderr is not a terminal."""
 
     def __init__(self, total: int) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -253,12 +253,12 @@ COMMAND = Command(
         "provoke it, `trace` looks at a recording. Exit code 0 only if nothing that the protocol demands is broken."
     ),
     arguments=(
-        Argument("what", "whom to judge", choices=("agent", "client", "trace"), is_optional=True),
+        Argument("what", "what to judge", choices=("agent", "client", "trace"), is_optional=True),
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
         Option("--only", "only these cases, by shell patterns with commas between", value="GLOBS"),
-        Option("--list", "list the cases, one a line, and judge nobody"),
+        Option("--list", "list the cases, one per line, and run none"),
         Option("--explain", "what a case sends and expects, and the rules it is about", value="CASE"),
         Option("--preset", "prompts for a known agent; by default its own name chooses", value="NAME"),
         Option("--prompts", "prompts that make this agent act (TOML or JSON)", value="FILE"),

@@ -39,9 +39,9 @@ FULL: Final[dict[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
 }
-"""A client that can do everything."""
+"""A client that offers everything."""
 BARE: Final[dict[str, Any]] = {}
-"""A client that can do nothing but ask."""
+"""A client that offers nothing."""
 SETUPS: Final = {"full": FULL, "bare": BARE}
 """What `Case.shares` may name: an initialized connection of a client with these capabilities."""
 
@@ -54,7 +54,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 class AgentCheckSettings(msgspec.Struct, frozen=True):
-    """How patient the judge is, and how it talks to the agent."""
+    """How long the judge waits, and which prompts it sends."""
 
     timeout_seconds: float = 30.0
     """For one answer that needs no model; everything else is a multiple or a part of it."""
@@ -235,7 +235,7 @@ class AgentProbe(Probe):
         return AgentTurn(self, session_id, id, mark)
 
     def text(self, action: str, **values: str) -> str:
-        """The prompt that leads this agent to the action. Raises: Inconclusive when nobody gave one."""
+        """The prompt that leads this agent to the action. Raises: Inconclusive when there is none."""
         # Most agents ask before they make a file; many refuse to overwrite one that they have not read, without asking.
         file = str(self.folder / f"new-{next(self._numbers)}.txt") if action == "ask" else self.notes
         values = {"file": file, "cwd": self.cwd, "command": "echo dragoman", **values}
@@ -274,7 +274,7 @@ class AgentProbe(Probe):
     async def in_command(self) -> AgentTurn:
         """A turn in which a command of a minute is running by now. Raises: Inconclusive when it ended without one.
 
-        Not every agent says when it starts a command, so the command leaves a mark of its own, which is looked for.
+        Not every agent reports when it starts a command, so the command creates a file, which is looked for.
         It is a script, because some agents refuse a plain `sleep`.
         """
         mark = self.folder / f"runs-{next(self._numbers)}"
@@ -336,7 +336,7 @@ class AgentProbe(Probe):
 
 
 def _runs_command(message: WireMessage) -> bool:
-    """Whether the agent says that a command runs: in the client's terminal, or by a status."""
+    """Whether the agent reports that a command runs: in the client's terminal, or by a status."""
     update = message.params.get("update")
     if message.method == "terminal/create":
         return True

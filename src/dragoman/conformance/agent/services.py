@@ -1,8 +1,8 @@
-"""What the judge does when the agent asks for something: files, terminals, permissions, questions to the user.
+"""What the judge answers when the agent calls a client method: files, terminals, permissions, questions to the user.
 
-Owns honest answers to every client method, on the disk and with real commands, so that an agent meets what it would
-meet in an editor; and the ways to be a difficult client: to answer with an error, to choose another option, or not to
-answer until the case does it by itself.
+Owns real answers to every client method, with files and commands, so that an agent gets what it would get from an
+editor; and the ways to be a difficult client: to answer with an error, to choose another option, or to hold a request
+until the case answers it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Refusal(Exception):
 
 
 class JudgeServices:
-    """Answers requests on a conversation. A case changes the attributes to be another kind of client."""
+    """Answers the requests of one connection. A case changes the attributes to be another kind of client."""
 
     def __init__(self, conversation: Conversation, cwd: str) -> None:
         self.cwd = cwd
@@ -50,7 +50,7 @@ class JudgeServices:
         self.reset()
 
     def reset(self) -> None:
-        """Becomes a friendly client again."""
+        """Restores the answers of a friendly client."""
         self.choose: str = "allow_once"
         """The kind of permission option to select; "cancelled" selects none."""
         self.form: str = "accept"
@@ -60,7 +60,7 @@ class JudgeServices:
         self.hold: set[str] = set()
         """Methods whose requests are not answered here but kept in `held`."""
         self.answers: dict[str, Callable[[dict[str, Any]], object]] = {}
-        """Methods to answer with a value of the case's own."""
+        """Methods to answer with a value that the case chooses."""
         self.held.clear()
 
     def serve(self, request: WireMessage) -> None:
@@ -175,7 +175,7 @@ _METHODS: Final[dict[str, Any]] = {
 
 
 def _absolute(path: str) -> Path:
-    """The path, if it is absolute here; any other would end up in the judge's own folder."""
+    """The path if it is absolute; a relative one would be resolved in the judge's own folder."""
     if not os.path.isabs(path):
         raise Refusal(INVALID_PARAMS, "The path must be absolute")
     return Path(path)
@@ -192,7 +192,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Content that fits a form: its defaults, or the simplest value of each type."""
+    """Content that fits a form: the default of each field, or the simplest value of its type."""
     return {name: _value(wanted) for name, wanted in (schema.get("properties") or {}).items()}
 
 

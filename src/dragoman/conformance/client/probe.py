@@ -32,9 +32,9 @@ FULL: Final[dict[str, Any]] = {
     "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
     "auth": {"logout": {}},
 }
-"""An agent that can do everything."""
+"""An agent that offers everything."""
 BARE: Final[dict[str, Any]] = {}
-"""An agent that can do nothing but talk."""
+"""An agent that offers nothing."""
 
 AGENT: Final = {"name": "dragoman-check", "title": "Dragoman conformance", "version": "1"}
 SESSION: Final = "sess-dragoman-check"
@@ -50,10 +50,10 @@ _OUTPUT_BYTES: Final = 64 * 1024
 
 
 class ClientCheckSettings(msgspec.Struct, frozen=True):
-    """How patient the judge is."""
+    """How long the judge waits."""
 
     timeout_seconds: float = 10.0
-    """For one answer that needs no person."""
+    """For one answer that needs no user."""
 
     @property
     def start_seconds(self) -> float:
@@ -78,7 +78,7 @@ class ClientTurn:
         """Sends a session/update of this kind."""
         self._probe.update(kind, **members)
 
-    def say(self, text: str) -> None:
+    def send_text(self, text: str) -> None:
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def end(self, stop_reason: str = "end_turn", **members: object) -> None:
@@ -114,7 +114,7 @@ class ClientProbe(Probe):
         self.asked: dict[str, object] = {}
         """The ids of our last requests, by method."""
         self.trouble = ""
-        """Why a shared conversation did not get to its end."""
+        """Why a shared conversation did not get to its end; empty if it did."""
         # Ids that no client uses itself; a case of its own sends those.
         self._next_id = 1000
         self._taken: set[int] = set()
@@ -275,7 +275,7 @@ class ClientProbe(Probe):
         code = await self.exit_code()
         if code is None:
             raise Fail(f"after {after} the client did not finish its turn; it usually does, and leaves")
-        if code not in (0, self.baseline.exit_code):  # a success where others failed is no fault
+        if code not in (0, self.baseline.exit_code):  # a success where others failed is not a fault
             raise Fail(f"after {after} the client exited with {code}; it usually does with {self.baseline.exit_code}")
 
     async def exit_code(self) -> int | None:

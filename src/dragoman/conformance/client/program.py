@@ -1,7 +1,7 @@
-"""The client as a program: started for each case, with an agent that is a wire to the judge.
+"""The judged client as a program, started for each case with an agent that relays everything to the judge.
 
-Owns starting it, the meeting with the agent it starts, and telling apart how it ends that agent. Does not know what is
-said on a connection. The program the client starts is `judge_agent.py`, which speaks the other end of the records.
+Owns starting it, waiting for the agent that it starts, and seeing how it ends that agent. Does not depend on what is
+exchanged. The agent is `proxy_agent.py`, which reads and writes the other end of the records.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _write_program(program: Path, socket: Path) -> None:
 
 
 class _Meeting:
-    """Waits for the agent that the client speaks to. One that it starts only to look at it is let go."""
+    """Waits for the agent that the client sends a message to; an agent that it starts only as a test is ended."""
 
     def __init__(self) -> None:
         self.met: asyncio.Future[_Relay] = asyncio.get_running_loop().create_future()
@@ -102,7 +102,7 @@ class _Meeting:
         if self.met.done():
             return self.met.result()
         self.met.cancel()
-        what = "said anything to the agent it started" if self.silent else "started the agent"
+        what = "sent anything to the agent it started" if self.silent else "started the agent"
         if child.is_running:
             raise NoAgent(f"the client has not {what} within {within_seconds:g} s")
         last = child.stderr_tail().strip().rpartition("\n")[2]
@@ -137,7 +137,7 @@ class _Relay(asyncio.Protocol):
             self._introduce()
 
     def read(self) -> None:
-        """ToolAccess over every record that is complete."""
+        """Passes on every record that is complete."""
         head = records.HEAD_BYTES
         while len(self._rest) >= head:
             end = head + int.from_bytes(self._rest[1:head], "big")
@@ -153,7 +153,7 @@ class _Relay(asyncio.Protocol):
             self.on_lost()
 
     def _introduce(self) -> None:
-        """Before anybody listens: the client has spoken to this agent first, or has nothing to say to it."""
+        """Before the judge reads records: keeps the first agent that the client sends to, and ends any other."""
         if self._meeting.met.done() or self._rest[:1] != records.STDIN:
             self.send(records.EXIT, b"0")
             self.transport.close()

@@ -108,7 +108,7 @@ class ClientRun(CheckRun[ClientProbe]):
             baseline.prompts = True
             baseline.passes_directories = bool(probe.first(*OPENING).params.get("additionalDirectories"))
             baseline.capabilities = probe.capabilities
-            turn.say("One moment.")
+            turn.send_text("One moment.")
             turn.update("tool_call", toolCallId="call-1", title="Read a file", kind="read", status="pending")
             baseline.answers_unknown = await _is_answered(probe, UNKNOWN, {})
             await _is_answered(probe, "session/dragoman_check", {})

@@ -25,7 +25,7 @@ class Subject(msgspec.Struct):
     role: Literal["agent", "client", "trace"]
     command: Sequence[str]
     info: Any = None
-    """What the program says of itself in the handshake: name, title, version."""
+    """What the program states about itself in the handshake: name, title, version."""
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""A judgement as one HTML page that needs nothing else: no network, no files beside it.
+"""A judgement as one HTML page that needs nothing else: no network, no other files.
 
 Everything is in the page as it is sent; its few lines of script only hide and show. Texts of the judged program are
 data and escaped as such.
@@ -33,7 +33,7 @@ _WORDS: Final[dict[Status, str]] = {
     "skipped": "skipped",
     "pass": "passed",
 }
-# A page with every frame of a flood is a page nobody can open; the JSON report has them all.
+# A page with every frame of a flood cannot be opened; the JSON report has them all.
 _FRAMES: Final = 60
 _FRAME_CHARACTERS: Final = 20_000
 

@@ -1,4 +1,4 @@
-"""A judgement for a person at a terminal: what is wrong first, with its evidence, then the counts.
+"""A judgement for a user at a terminal: what is wrong first, with its evidence, then the counts.
 
 Owns the words and their order; whether colour is allowed is the caller's decision.
 """

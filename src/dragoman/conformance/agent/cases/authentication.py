@@ -1,7 +1,7 @@
 """Logging in and out.
 
 A real login opens browsers and a real logout loses credentials, so what needs either runs only if a preset or the
-user's file of prompts names an auth method that needs no person (`login = "method-id"`).
+user's file of prompts names an auth method that needs no user (`login = "method-id"`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def succeeds(probe: AgentProbe) -> None:
 async def unknown_method(probe: AgentProbe) -> None:
     """authenticate with an id that was not advertised is refused with -32602.
 
-    Authenticates with an id nobody advertised; expects -32602.
+    Authenticates with an id that was not advertised; expects -32602.
     """
     await probe.initialize()
     _login(probe)
@@ -127,7 +127,7 @@ async def logout(probe: AgentProbe) -> None:
 
 def _login(probe: AgentProbe) -> str:
     if not probe.prompts.login:
-        raise Skip("no auth method is known that needs no person; `login` in a file of prompts names one")
+        raise Skip("no auth method is known that needs no user; `login` in a file of prompts names one")
     return probe.prompts.login
 
 

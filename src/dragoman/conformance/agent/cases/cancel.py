@@ -48,7 +48,7 @@ async def streaming(probe: AgentProbe) -> None:
 
 @case("agent/cancel/at-once", rules=(196, 197))
 async def at_once(probe: AgentProbe) -> None:
-    """A cancel right behind the prompt, before anything was said, is not lost.
+    """A cancel right behind the prompt, before anything was sent, is not lost.
 
     Makes sure that the prompt leads to a long turn; sends it again, with its cancellation right behind; expects a
     result with the stop reason cancelled.
@@ -136,7 +136,7 @@ async def twice(probe: AgentProbe) -> None:
 
 @case("agent/cancel/updates-first", rules=(198,))
 async def updates_first(probe: AgentProbe) -> None:
-    """What a cancelled turn still has to say comes before its answer.
+    """What a cancelled turn still has to send comes before its answer.
 
     Cancels in the middle of a turn; expects no update of it after the answer.
     """
@@ -195,7 +195,7 @@ async def other_session(probe: AgentProbe) -> None:
 
 @case("agent/cancel/idle", rules=(24, 200))
 async def idle(probe: AgentProbe) -> None:
-    """A cancel for a session that does nothing is answered by nobody.
+    """A cancel for a session that does nothing is not answered.
 
     Cancels an idle session and one that does not exist; expects no response.
     """

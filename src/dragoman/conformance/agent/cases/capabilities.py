@@ -11,7 +11,7 @@ from dragoman.conformance.conversation import as_json
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
 
-# Called with a session that does not exist, these do no harm to anybody's data.
+# Called with a session that does not exist, these do no harm to the user's data.
 _GATED = {
     "session/load": "loadSession",
     "session/resume": "sessionCapabilities.resume",

@@ -151,7 +151,7 @@ async def unknown_action(probe: AgentProbe) -> None:
 
 @case("agent/elicitation/unfit-content", rules=(310,), level="SHOULD")
 async def unfit_content(probe: AgentProbe) -> None:
-    """Content that does not fit the form is not taken for granted: the prompt is answered.
+    """Content that does not fit the form is not simply accepted: the prompt is answered.
 
     Accepts a form with content of other names; expects an answer to the prompt, and the agent to live.
     """

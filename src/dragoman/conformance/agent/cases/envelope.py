@@ -73,7 +73,7 @@ async def id_unusual(probe: AgentProbe) -> None:
 
 @case("agent/envelope/id-invalid", rules=(20, 337), level="SHOULD", is_watched=False, shares=ALONE)
 async def id_invalid(probe: AgentProbe) -> None:
-    """A request whose id is no string, number or null is refused with -32600.
+    """A request whose id is not a string, a number or null is refused with -32600.
 
     Sends a request whose id is true; expects an error -32600. Sends one whose id is an object; expects no harm.
     """
@@ -84,7 +84,7 @@ async def id_invalid(probe: AgentProbe) -> None:
 
 @case("agent/envelope/empty-object", rules=(12, 337), level="SHOULD", is_watched=False, shares=ALONE)
 async def empty_object(probe: AgentProbe) -> None:
-    """An object that is no message is answered with -32600.
+    """An object that is not a message is answered with -32600.
 
     Sends `{}`; expects an error -32600.
     """
@@ -93,7 +93,7 @@ async def empty_object(probe: AgentProbe) -> None:
 
 @case("agent/envelope/method-not-a-string", rules=(12, 337), level="SHOULD", is_watched=False, shares=ALONE)
 async def method_not_a_string(probe: AgentProbe) -> None:
-    """A request whose method is no string is refused with -32600.
+    """A request whose method is not a string is refused with -32600.
 
     Sends a request with a list as its method; expects an error -32600.
     """
@@ -154,13 +154,13 @@ async def unknown_method(probe: AgentProbe) -> None:
 
 @case("agent/envelope/stray-response", rules=(30,), level="SHOULD")
 async def stray_response(probe: AgentProbe) -> None:
-    """A response to a request nobody made is dropped, and the connection lives.
+    """A response to a request that was never made is dropped, and the connection lives.
 
     Sends responses with an unknown id, the id null and no id; expects silence and to be answered after.
     """
     mark = probe.mark
     probe.send({"jsonrpc": "2.0", "id": 987654, "result": {}})
-    probe.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "Nobody asked"}})
+    probe.send({"jsonrpc": "2.0", "id": None, "error": {"code": -32603, "message": "There was no such request"}})
     await probe.require_alive("a stray response")
     expect_unanswered(probe, mark, "a stray response")
 

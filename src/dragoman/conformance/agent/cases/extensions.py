@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 async def answered(probe: AgentProbe) -> None:
     """An extension request, known or not, is answered with its id.
 
-    Sends an extension request nobody knows; expects an answer with its id.
+    Sends an extension request that no agent knows; expects an answer with its id.
     """
     await probe.call("_dragoman.check/question", {"x": 1}, id="extension-1")
 
@@ -24,7 +24,7 @@ async def answered(probe: AgentProbe) -> None:
 async def unknown(probe: AgentProbe) -> None:
     """An unknown extension request is answered with -32601.
 
-    Sends an extension request nobody knows; expects -32601.
+    Sends an extension request that no agent knows; expects -32601.
     """
     expect_code(await probe.call("_dragoman.check/question", {"x": 1}), -32601, "an unknown extension")
 
@@ -33,7 +33,7 @@ async def unknown(probe: AgentProbe) -> None:
 async def notification(probe: AgentProbe) -> None:
     """An unknown extension notification is not answered.
 
-    Sends an extension notification nobody knows; expects silence.
+    Sends an extension notification that no agent knows; expects silence.
     """
     mark = probe.mark
     probe.notify("_dragoman.check/news", {"x": 1})
@@ -43,7 +43,7 @@ async def notification(probe: AgentProbe) -> None:
 
 @case("agent/extensions/refused-by-client", rules=(25, 50), level="SHOULD")
 async def refused_by_client(probe: AgentProbe) -> None:
-    """An extension the client does not know is no reason to fail a turn.
+    """An extension the client does not know does not make a turn fail.
 
     Leads the agent to call an extension method and answers -32601; expects the turn to end with a stop reason.
     """

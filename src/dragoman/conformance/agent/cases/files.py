@@ -55,7 +55,7 @@ async def null_result(probe: AgentProbe) -> None:
 
 @case("agent/files/unknown-error", rules=(25, 339))
 async def unknown_error(probe: AgentProbe) -> None:
-    """An error with a code nobody knows is an error like any other: the prompt is answered.
+    """An error with an unknown code is an error like any other: the prompt is answered.
 
     Answers fs/read_text_file with the error -31999; expects an answer to the prompt, and the agent to live.
     """

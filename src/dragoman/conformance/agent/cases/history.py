@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
     from dragoman.conformance.conversation import WireMessage
 
-# Somebody's real history may be long; this many pages show how paging works.
+# The history of a real user may be long; this many pages show how paging works.
 _PAGES = 20
 # No client wants more in one answer.
 _PAGE_SESSIONS = 1000
@@ -99,7 +99,7 @@ async def list_empty(probe: AgentProbe) -> None:
     Lists the sessions of a folder that has none; expects an empty list, not an error and not null.
     """
     probe.require("sessionCapabilities.list")
-    empty = probe.folder / "nobody-was-here"
+    empty = probe.folder / "no-sessions-here"
     empty.mkdir(exist_ok=True)
     answer = await probe.call("session/list", {"cwd": str(empty)})
     if answer.is_error or not isinstance(answer.fields.get("sessions"), list):
@@ -152,7 +152,7 @@ async def list_pages(probe: AgentProbe) -> None:
 
 @case("agent/list/invalid-cursor", rules=(130, 337), level="SHOULD")
 async def list_invalid_cursor(probe: AgentProbe) -> None:
-    """A cursor nobody gave out is refused with -32602.
+    """A cursor that the agent did not give out is refused with -32602.
 
     Lists with a made-up cursor; expects -32602.
     """

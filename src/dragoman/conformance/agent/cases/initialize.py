@@ -1,4 +1,4 @@
-"""The handshake: versions, what the agent says of itself, and what it takes from a client."""
+"""The handshake: versions, what the agent states about itself, and what it accepts from a client."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def version_unknown(probe: AgentProbe) -> None:
 
 @case("agent/initialize/agent-info", rules=(45,), level="SHOULD")
 async def agent_info(probe: AgentProbe) -> None:
-    """The agent says its name and version.
+    """The agent states its name and version.
 
     Looks at the result of initialize; expects agentInfo.
     """
@@ -156,7 +156,7 @@ async def null_capabilities(probe: AgentProbe) -> None:
 
 @case("agent/initialize/malformed-capabilities", rules=(59,), level="SHOULD", shares=ALONE)
 async def malformed_capabilities(probe: AgentProbe) -> None:
-    """A malformed optional capability counts as absent and is no error.
+    """A malformed optional capability counts as absent and is not an error.
 
     Sends initialize with `terminal: "yes"` and `fs: 3`; expects a result.
     """

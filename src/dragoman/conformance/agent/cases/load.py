@@ -19,12 +19,12 @@ _GATES = {"session/load": "loadSession", "session/resume": "sessionCapabilities.
 
 
 class _Return(NamedTuple):
-    """A session that was come back to: over which connection, and what was sent and answered for that."""
+    """A session that was loaded or resumed: the connection, and what was sent and answered before and for that."""
 
     probe: AgentProbe
     session_id: str
     text: str
-    said: str
+    reply_text: str
     mark: int
     answer: WireMessage
 
@@ -50,7 +50,7 @@ async def _returned(probe: AgentProbe, method: str, *actions: str) -> AsyncItera
     session_id = await probe.new_session()
     text = probe.text("say")
     turn = await probe.acted("say", session_id)
-    said = _said(turn.updates("agent_message_chunk"))
+    reply_text = _text_of(turn.updates("agent_message_chunk"))
     for action in actions:
         await probe.acted(action, session_id)
     if probe.offers("sessionCapabilities.close"):
@@ -59,7 +59,7 @@ async def _returned(probe: AgentProbe, method: str, *actions: str) -> AsyncItera
     mark = probe.mark
     answer = await probe.call(method, params)
     if not answer.is_error:
-        yield _Return(probe, session_id, text, said, mark, answer)
+        yield _Return(probe, session_id, text, reply_text, mark, answer)
         return
     async with probe.another() as other:
         await other.initialize()
@@ -67,7 +67,7 @@ async def _returned(probe: AgentProbe, method: str, *actions: str) -> AsyncItera
         answer = await other.call(method, params)
         if answer.is_error:
             raise Inconclusive(f"the session of a moment ago could not be found again: {answer}")
-        yield _Return(other, session_id, text, said, mark, answer)
+        yield _Return(other, session_id, text, reply_text, mark, answer)
 
 
 @asynccontextmanager
@@ -78,7 +78,7 @@ async def _loaded(probe: AgentProbe, *actions: str) -> AsyncIterator[_Return]:
         yield back
 
 
-def _said(updates: list[dict[str, Any]]) -> str:
+def _text_of(updates: list[dict[str, Any]]) -> str:
     return "".join(str((update.get("content") or {}).get("text", "")) for update in updates)
 
 
@@ -88,21 +88,21 @@ def _kinds(updates: list[dict[str, Any]]) -> list[str]:
 
 @case("agent/load/replays", rules=(106, 108))
 async def replays(probe: AgentProbe) -> None:
-    """session/load tells the whole conversation again as session/update.
+    """session/load sends the whole conversation again as session/update.
 
     Has a turn, loads the session; expects the user's and the agent's messages before or after the answer.
     """
     async with _loaded(probe) as back:
         updates = back.all_updates()
         kinds = _kinds(updates)
-        for kind in ("user_message_chunk", *(["agent_message_chunk"] if back.said else [])):
+        for kind in ("user_message_chunk", *(["agent_message_chunk"] if back.reply_text else [])):
             if kind not in kinds:
                 raise Fail(f"the replay has no {kind}; it has {sorted(set(kinds)) or 'nothing'}")
-        user = _said([update for update in updates if update.get("sessionUpdate") == "user_message_chunk"])
-        agent = _said([update for update in updates if update.get("sessionUpdate") == "agent_message_chunk"])
+        user = _text_of([update for update in updates if update.get("sessionUpdate") == "user_message_chunk"])
+        agent = _text_of([update for update in updates if update.get("sessionUpdate") == "agent_message_chunk"])
         if back.text not in user:
             raise Warn("the replay does not have the text of the prompt")
-        if back.said.strip() not in agent:
+        if back.reply_text.strip() not in agent:
             raise Warn("the replay does not have the text of the answer")
 
 
@@ -160,7 +160,7 @@ async def tool_calls(probe: AgentProbe) -> None:
 
 @case("agent/load/no-notices", rules=(220,), level="SHOULD")
 async def no_notices(probe: AgentProbe) -> None:
-    """Notices are of the moment and not told again.
+    """Notices are of the moment and not sent again.
 
     Has a turn with a notice, loads the session; expects no notice.
     """
@@ -219,9 +219,9 @@ async def no_replay(probe: AgentProbe) -> None:
     Has a turn, resumes the session; expects no message of the history before the answer.
     """
     async with _returned(probe, "session/resume") as back:
-        told = [kind for kind in _kinds(back.updates()) if kind in _HISTORY]
-        if told:
-            raise Fail(f"{len(told)} updates of the history came before the answer, the first a {told[0]}")
+        early = [kind for kind in _kinds(back.updates()) if kind in _HISTORY]
+        if early:
+            raise Fail(f"{len(early)} updates of the history came before the answer, the first a {early[0]}")
 
 
 @case("agent/resume/usable", rules=(56, 120, 180))

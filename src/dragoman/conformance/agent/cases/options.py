@@ -1,6 +1,6 @@
 """Config options and modes: what is offered, what choosing does, and what cannot be chosen.
 
-To see an answer without changing anybody's settings, most of these choose what is chosen already.
+To see an answer without changing the user's settings, most of these choose what is chosen already.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ async def boolean(probe: AgentProbe) -> None:
 async def unknown_option(probe: AgentProbe) -> None:
     """An option that does not exist is refused with -32602.
 
-    Sets an option nobody offered; expects -32602.
+    Sets an option that was not offered; expects -32602.
     """
     session_id, _ = await _options(probe)
     answer = await _set(probe, session_id, {"id": "no-such-option"}, "x")
@@ -188,7 +188,7 @@ async def mode_in_step(probe: AgentProbe) -> None:
     if not modes or option is None:
         raise Fail(f"the agent sends only {'modes' if modes else 'an option of category mode'}")
     if modes.get("currentModeId") != option.get("currentValue"):
-        raise Fail(f"the mode is {modes.get('currentModeId')!r}, the option says {option.get('currentValue')!r}")
+        raise Fail(f"the mode is {modes.get('currentModeId')!r}, the option is {option.get('currentValue')!r}")
 
 
 @case("agent/modes/shape", rules=(101, 169, 170))
@@ -224,7 +224,7 @@ async def set_mode(probe: AgentProbe) -> None:
 async def unknown_mode(probe: AgentProbe) -> None:
     """A mode that does not exist is refused with -32602.
 
-    Sets a mode nobody offered; expects -32602.
+    Sets a mode that was not offered; expects -32602.
     """
     session_id, _ = await _modes(probe)
     answer = await probe.call("session/set_mode", {"sessionId": session_id, "modeId": "no-such-mode"})

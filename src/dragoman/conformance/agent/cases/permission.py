@@ -90,7 +90,7 @@ async def not_decided(probe: AgentProbe) -> None:
 
 @case("agent/permission/unknown-option", rules=(261,), level="SHOULD")
 async def unknown_option(probe: AgentProbe) -> None:
-    """An option that was never offered is no permission.
+    """An option that was never offered does not permit anything.
 
     Selects an option that was not offered; expects nothing to be done.
     """
@@ -100,7 +100,7 @@ async def unknown_option(probe: AgentProbe) -> None:
 
 @case("agent/permission/unknown-outcome", rules=(261,), level="SHOULD")
 async def unknown_outcome(probe: AgentProbe) -> None:
-    """An outcome the protocol does not know is no permission.
+    """An outcome the protocol does not know does not permit anything.
 
     Answers with an outcome of the future; expects nothing to be done, and the turn to end.
     """
@@ -110,7 +110,7 @@ async def unknown_outcome(probe: AgentProbe) -> None:
 
 @case("agent/permission/error", rules=(180, 339))
 async def error(probe: AgentProbe) -> None:
-    """A permission request that fails, with a code nobody knows, does not leave the prompt without an answer.
+    """A permission request that fails, with an unknown code, does not leave the prompt without an answer.
 
     Answers the request with the error -31999; expects the prompt to be answered, and nothing to be done.
     """

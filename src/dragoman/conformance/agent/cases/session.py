@@ -100,7 +100,7 @@ async def no_secret_in_error(probe: AgentProbe) -> None:
     mark = probe.mark
     answer = await probe.call("session/new", probe.session_params(mcpServers=[server]))
     if not answer.is_error:
-        raise Inconclusive("a malformed MCP server was accepted, so there is no error to look at")
+        raise Inconclusive("a malformed MCP server was accepted, so there is nothing to look at")
     if any(_SECRET.encode() in message.line for message in probe.since(mark)):
         raise Fail("the error repeats the value of an environment variable")
 
@@ -176,7 +176,7 @@ async def mcp_stdio(probe: AgentProbe) -> None:
 async def mcp_connected(probe: AgentProbe) -> None:
     """The agent connects to every MCP server of a session.
 
-    Opens a session with two stdio MCP servers and prompts; expects both servers to hear initialize.
+    Opens a session with two stdio MCP servers and prompts; expects both servers to receive initialize.
     """
     marks = [probe.folder / "mcp-2", probe.folder / "mcp-3"]
     session_id = await probe.new_session(mcpServers=[_server(mark) for mark in marks])
@@ -239,13 +239,13 @@ async def _write_relative(probe: AgentProbe, there: Path, name: str) -> None:
 def _server(mark: Path) -> dict[str, Any]:
     mark.unlink(missing_ok=True)
     args = ["-m", "dragoman.conformance.agent.mcp_stub", str(mark)]
-    # An agent may hand its server no more environment than it was told to.
+    # An agent may pass its server no more environment than it was given.
     env = [{"name": "PYTHONPATH", "value": os.pathsep.join(path for path in sys.path if path)}]
     return {"name": mark.name, "command": sys.executable, "args": args, "env": env}
 
 
 async def _appears(mark: Path, patience: float) -> bool:
-    """Polled, because the file is written by a process nobody here knows."""
+    """Polled, because the file is written by a process that only the agent knows."""
     for _ in range(int(patience / 0.05) + 1):
         if _exists(mark):
             return True

@@ -41,12 +41,12 @@ async def create(probe: AgentProbe) -> None:
 async def command_is_a_program(probe: AgentProbe) -> None:
     """`command` is a program and `args` its arguments; a shell line names the shell.
 
-    Leads the agent to run a shell line; expects that `command` is no shell line.
+    Leads the agent to run a shell line; expects that `command` is not a shell line.
     """
     created = (await probe.served("run", _CREATE, command="echo one && echo two")).request
     command = str(created.params.get("command"))
     if any(character in command for character in " ;&|") and shutil.which(command) is None:
-        raise Fail(f"`command` is {command!r}, which is no program")
+        raise Fail(f"`command` is {command!r}, which is not a program")
 
 
 @case("agent/terminals/released", rules=(292,))

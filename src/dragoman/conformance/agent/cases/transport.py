@@ -73,29 +73,29 @@ async def carriage_return(probe: AgentProbe) -> None:
 
 @case("agent/transport/garbage-answered", rules=(12, 337), level="SHOULD", is_watched=False, shares=ALONE)
 async def garbage_answered(probe: AgentProbe) -> None:
-    """A line that is no JSON is answered with -32700 and the id null.
+    """A line that is not JSON is answered with -32700 and the id null.
 
     Sends a log line; expects one error -32700 whose id is null.
     """
     mark = await _sent(probe, b"Loading model weights...\n")
-    expect_one_error(probe, mark, -32700, "a line that is no JSON", judged="agent")
+    expect_one_error(probe, mark, -32700, "a line that is not JSON", judged="agent")
 
 
 @case("agent/transport/garbage-survived", rules=(12,), level="SHOULD", is_watched=False, shares=ALONE)
 async def garbage_survived(probe: AgentProbe) -> None:
-    """The connection outlives lines that are no JSON.
+    """The connection outlives lines that are not JSON.
 
     Sends three broken lines; expects a later request to be answered.
     """
     await probe.initialize()
     for line in (b"{not json}", b'{"jsonrpc":"2.0","id":1,', b"\x1b[33mwarning\x1b[0m"):
         probe.send_bytes(line + b"\n")
-    await probe.require_alive("lines that are no JSON")
+    await probe.require_alive("lines that are not JSON")
 
 
 @case("agent/transport/not-an-object", rules=(10, 337), level="SHOULD", is_watched=False, shares=ALONE)
 async def not_an_object(probe: AgentProbe) -> None:
-    """A JSON value that is no object is answered with -32600, and the connection lives.
+    """A JSON value that is not an object is answered with -32600, and the connection lives.
 
     Sends a number; expects an error -32600 with id null. Sends a string and null; expects to be answered after.
     """

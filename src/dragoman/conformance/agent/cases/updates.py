@@ -89,7 +89,7 @@ async def content(probe: AgentProbe) -> None:
 
 @case("agent/updates/plan-progress", rules=(264, 265), level="SHOULD")
 async def plan_progress(probe: AgentProbe) -> None:
-    """Progress is told by sending the plan again, all of it.
+    """Progress is reported by sending the plan again, all of it.
 
     Leads the agent to plan; expects a later plan to have the entries of the first one, unless it is another plan.
     """
@@ -307,7 +307,7 @@ def _expect_base64(data: object) -> None:
     try:
         base64.b64decode(str(data), validate=True)
     except binascii.Error as error:
-        raise Fail(f"data is no base64: {error}") from error
+        raise Fail(f"data is not base64: {error}") from error
 
 
 def _tool_updates(turn: AgentTurn) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Cancelling: what the client says when its user stops a turn, and what it does with questions that are still open.
+"""Cancelling: what the client sends when its user stops a turn, and what it does with questions that are still open.
 
 The user is played by Ctrl-C: a client that does not cancel then, but dies or does nothing, cannot be judged here.
 """
@@ -99,7 +99,7 @@ async def late_updates(probe: ClientProbe) -> None:
     turn = await _running(probe)
     await _cancelled(probe)
     turn.update("tool_call_update", toolCallId="call-delete", status="failed")
-    turn.say("Stopped.")
+    turn.send_text("Stopped.")
     try:
         await probe.require_alive("updates after session/cancel")
     except Fail:
@@ -119,7 +119,7 @@ async def request_answered(probe: ClientProbe) -> None:
     """
     await probe.prompted()
     if not probe.baseline.answers_permission:
-        raise Inconclusive("the client waits for a person before it answers a permission request")
+        raise Inconclusive("the client waits for a user before it answers a permission request")
     id = probe.request(PERMISSION, probe.permission(), id="taken-back")
     probe.notify("$/cancel_request", {"requestId": id})
     await probe.answer(id, "answer to a request that was taken back")
@@ -131,7 +131,7 @@ async def request_answered(probe: ClientProbe) -> None:
 
 @case("client/cancel/request-code", rules=(206,), level="SHOULD")
 async def request_code(probe: ClientProbe) -> None:
-    """A request that was taken back before it was answered ends with -32800, or as its method says for cancelled.
+    """A request that was taken back before it was answered ends with -32800, or as its method states for cancelled.
 
     Asks for permission to delete and takes that back; expects, if it is open, -32800 or the outcome cancelled.
     """

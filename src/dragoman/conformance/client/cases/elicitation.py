@@ -26,11 +26,11 @@ _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "num
 
 
 async def _ask(probe: ClientProbe, mode: str, **params: object) -> WireMessage:
-    """The answer to a question. Raises: Inconclusive when it waits for a person."""
+    """The answer to a question. Raises: Inconclusive when it waits for a user."""
     try:
         return await probe.ask(_CREATE, mode=mode, message="Who are you?", **params)
     except Silence:
-        raise Inconclusive("the client waits for a person before it answers a question") from None
+        raise Inconclusive("the client waits for a user before it answers a question") from None
 
 
 def _action(answer: WireMessage) -> str:
@@ -55,7 +55,7 @@ async def action(probe: ClientProbe) -> None:
     if _action(answer) != "accept" and content is not None:
         raise Fail(f"{_action(answer)} comes with the content {content!r}")
     if content is not None and not isinstance(content, dict):
-        raise Fail(f"the content is {content!r}, which is no object")
+        raise Fail(f"the content is {content!r}, which is not an object")
 
 
 @case("client/elicitation/content", rules=(309, 313), level="SHOULD", needs=CaseNeeds(offers=("elicitation.form",)))
@@ -117,7 +117,7 @@ async def no_prefetch(probe: ClientProbe) -> None:
     visits: list[asyncio.StreamWriter] = []
 
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # No answer: whoever fetched the page in order to decide waits here, and so does the question.
+        # No answer: a client that fetches the page before it decides waits here, and so does the question.
         visits.append(writer)
 
     server = await asyncio.start_server(visit, "127.0.0.1", 0)
@@ -129,7 +129,7 @@ async def no_prefetch(probe: ClientProbe) -> None:
         except Silence:
             if visits:
                 raise Fail("the URL was fetched before the question was answered") from None
-            raise Inconclusive("the client waits for a person before it answers a question") from None
+            raise Inconclusive("the client waits for a user before it answers a question") from None
     finally:
         server.close()
         for writer in visits:

@@ -183,7 +183,7 @@ async def one_answer(probe: ClientProbe) -> None:
     Sends an unknown, a custom, a malformed and a good request; expects one answer to each.
     """
     await probe.prompted()
-    is_alone = probe.baseline.answers_permission  # or else there is a person, who may take any time
+    is_alone = probe.baseline.answers_permission  # otherwise there is a user, who may take any time
     sent = {
         probe.request("session/no_such_method", {}, id="an unknown request"): True,
         probe.request(PING, {}, id="a custom request"): True,
@@ -221,7 +221,7 @@ async def notifications_unanswered(probe: ClientProbe) -> None:
 async def unknown_notifications(probe: ClientProbe) -> None:
     """Unknown notifications are ignored.
 
-    Sends notifications nobody knows, with and without params; expects the turn to go on.
+    Sends notifications that no client knows, with and without params; expects the turn to go on.
     """
     turn = await probe.prompted()
     probe.notify("_dragoman.check/note", {"any": ["thing"]})
@@ -234,7 +234,7 @@ async def unknown_notifications(probe: ClientProbe) -> None:
 
 @case("client/envelope/stray-response", rules=(30,), level="SHOULD", is_watched=False)
 async def stray_response(probe: ClientProbe) -> None:
-    """A response nobody asked for is dropped, and the connection lives.
+    """A response to a request that was never made is dropped, and the connection lives.
 
     Answers requests that were never made, one with the id of the prompt in another type; expects no harm.
     """
@@ -242,14 +242,14 @@ async def stray_response(probe: ClientProbe) -> None:
     id = turn.request.id
     for stray in (987654, "never-asked", None, {"a": 1}, str(id) if isinstance(id, int) else 0):
         probe.send({"jsonrpc": "2.0", "id": stray, "result": {"stopReason": "end_turn"}})
-    await probe.require_well(turn, "responses nobody asked for")
+    await probe.require_well(turn, "responses to requests that were never made")
 
 
 @case("client/envelope/concurrent", rules=(32,), level="SHOULD")
 async def concurrent(probe: ClientProbe) -> None:
     """A request that takes its time does not keep the client from answering the next one.
 
-    Asks for permission to delete, which may wait for a person, and then sends a request; expects its answer.
+    Asks for permission to delete, which may wait for a user, and then sends a request; expects its answer.
     """
     await probe.prompted()
     if not probe.baseline.answers_unknown:

@@ -149,7 +149,7 @@ async def outside_roots(probe: ClientProbe) -> None:
 
 
 def _expect_text(found: str, expected: str, what: str) -> None:
-    # Whether the last line of a window keeps its newline is nowhere said.
+    # The protocol does not state whether the last line of a window keeps its newline.
     if found.removesuffix("\n") != expected.removesuffix("\n"):
         raise Fail(f"{what} gave {found!r} instead of {expected!r}")
 

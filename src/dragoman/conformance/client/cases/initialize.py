@@ -1,4 +1,4 @@
-"""The handshake: what the client says first, what it waits for, and what it makes of the answer."""
+"""The handshake: what the client sends first, what it waits for, and how it takes the answer."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _META = {"protocolVersion": 9999, "protocol_version": 9999, "self": 1, "example.
 
 @case("client/initialize/first", rules=(2, 3, 33), shares="plain")
 async def first(probe: ClientProbe) -> None:
-    """The client starts the agent as its child, and initialize is the first thing it says.
+    """The client starts the agent as its child, and initialize is the first thing it sends.
 
     Looks at the first line the client wrote; expects the request initialize.
     """
     if not probe.incoming:
-        raise Fail("the client started the agent and said nothing")
+        raise Fail("the client started the agent and sent nothing")
     if probe.incoming[0].method != "initialize" or not probe.incoming[0].is_request:
         raise Fail(f"the first message is {probe.incoming[0]}")
 
@@ -110,7 +110,7 @@ async def states_capabilities(probe: ClientProbe) -> None:
 
 @case("client/initialize/client-info", rules=(44,), level="SHOULD", shares="plain")
 async def client_info(probe: ClientProbe) -> None:
-    """The client says who it is.
+    """The client states its name.
 
     Looks at the params of initialize; expects clientInfo.
     """
@@ -139,7 +139,7 @@ async def works_with_anyone(probe: ClientProbe) -> None:
     """
     await probe.initialize(BARE)
     turn = await probe.require_prompt("an agent without capabilities")
-    turn.say("Hello.")
+    turn.send_text("Hello.")
     await probe.require_well(turn, "a turn with an agent that has no capabilities")
 
 
@@ -164,7 +164,7 @@ add_cases(
     HandshakeCase(
         "client/initialize/malformed-capabilities",
         rules=(59,),
-        about="a malformed optional capability counts as absent and is no error",
+        about="a malformed optional capability counts as absent and is not an error",
         is_watched=False,
         capabilities={
             "loadSession": "yes",
@@ -178,7 +178,7 @@ add_cases(
     HandshakeCase(
         "client/initialize/malformed-members",
         rules=(227,),
-        about="a malformed optional member of the answer to initialize counts as absent and is no error",
+        about="a malformed optional member of the answer to initialize counts as absent and is not an error",
         is_watched=False,
         members={"agentInfo": "me", "authMethods": "none"},
         what="an answer to initialize with malformed members",

@@ -20,14 +20,14 @@ def _first_answer(probe: ClientProbe) -> WireMessage:
     asked = probe.asked.get(PERMISSION)
     answer = next((message for message in probe.incoming if asked is not None and message.answers(asked)), None)
     if answer is None:
-        raise Inconclusive(probe.trouble or "the client did not answer a permission request; a person may have to")
+        raise Inconclusive(probe.trouble or "the client did not answer a permission request; a user may have to")
     return answer
 
 
 async def _prepare(probe: ClientProbe) -> None:
     await probe.prompted()
     if not probe.baseline.answers_permission:
-        raise Inconclusive("the client waits for a person before it answers a permission request")
+        raise Inconclusive("the client waits for a user before it answers a permission request")
 
 
 @case("client/permission/implemented", rules=(259,), level="SHOULD", shares="plain")
@@ -107,7 +107,7 @@ async def unannounced(probe: ClientProbe) -> None:
 
 @case("client/permission/malformed", rules=(337,), is_watched=False)
 async def malformed(probe: ClientProbe) -> None:
-    """A permission request without options or with malformed ones is never granted.
+    """A permission request without options or with malformed ones is never allowed.
 
     Asks without options and with a text in their place; expects -32602, or the outcome cancelled.
     """
@@ -118,7 +118,7 @@ async def malformed(probe: ClientProbe) -> None:
         if not answer.is_error:
             chosen = _read(answer)
             if chosen is not None:
-                raise Fail(f"a permission request without options was granted with {chosen!r}")
+                raise Fail(f"a permission request without options was allowed with {chosen!r}")
         elif answer.code != _INVALID_PARAMS:
             raise Warn(f"malformed params were answered with {answer.code}, not with -32602")
 

@@ -79,10 +79,10 @@ async def block_annotations(probe: ClientProbe) -> None:
 async def one_at_a_time(probe: ClientProbe) -> None:
     """The next prompt of a session waits for the end of the turn.
 
-    Lets a turn take a moment; expects no second prompt of the session meanwhile.
+    Lets a turn take a moment; expects no second prompt of the session in that time.
     """
     turn = await probe.prompted()
-    turn.say("Thinking.")
+    turn.send_text("Thinking.")
     await probe.settle()
     again = probe.since(turn.request.index + 1, lambda message: message.method == "session/prompt")
     if any(message.params.get("sessionId") == turn.session_id for message in again):
@@ -91,7 +91,7 @@ async def one_at_a_time(probe: ClientProbe) -> None:
 
 @case("client/prompt/more-in-result", rules=(191, 327))
 async def more_in_result(probe: ClientProbe) -> None:
-    """A prompt's result may hold usage and _meta beside the stop reason.
+    """A prompt's result may hold usage and _meta next to the stop reason.
 
     Ends the turn with usage, _meta and an unknown member; expects the client to leave as usual.
     """
@@ -154,10 +154,10 @@ add_cases(
         "client/prompt/malformed-error",
         rules=(23, 339),
         level="SHOULD",
-        about="an error that is no object still ends the request; the client does not hang",
+        about="an error that is not an object still ends the request; the client does not hang",
         is_watched=False,
         answer={"error": "boom"},
-        what="an error that is no object",
+        what="an error that is not an object",
     ),
 )
 

@@ -95,7 +95,7 @@ async def known_ids(probe: ClientProbe) -> None:
     probe.first("session/prompt")
     for message in probe.sent("session/prompt", "session/cancel", "session/set_mode", "session/close"):
         if message.params.get("sessionId") not in probe.sessions:
-            raise Fail(f"{message.method} names the session {message.params.get('sessionId')!r}, which nobody opened")
+            raise Fail(f"{message.method} names the session {message.params.get('sessionId')!r}, which was not opened")
 
 
 @case("client/session/early-updates", rules=(103,), level="SHOULD")
@@ -140,7 +140,7 @@ async def idle_updates(probe: ClientProbe) -> None:
 async def more_members(probe: ClientProbe) -> None:
     """Members of a result that the client does not know are ignored.
 
-    Answers session/new with _meta and members nobody knows; expects the prompt.
+    Answers session/new with _meta and unknown members; expects the prompt.
     """
     await probe.initialize()
     more = {"_meta": {"sessionId": "EVIL", "session_id": "EVIL", "self": 1}, "futureMember": {"a": [1, None]}}

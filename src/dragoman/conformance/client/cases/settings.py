@@ -89,7 +89,7 @@ async def options_before_modes(probe: ClientProbe) -> None:
 async def unknown_type(probe: ClientProbe) -> None:
     """An option of an unknown type is ignored, the rest is kept.
 
-    Offers a slider beside a choice, and sends them again in an update; expects the turn to go on.
+    Offers a slider and a choice, and sends them again in an update; expects the turn to go on.
     """
     slider = {"id": "heat", "name": "Heat", "type": "slider", "currentValue": 0.5, "min": 0, "max": 1}
     turn = await _offered(probe, configOptions=[slider, _SELECT])

@@ -104,7 +104,7 @@ async def exit_status(probe: ClientProbe) -> None:
 
 @case("client/terminal/wait", rules=(32, 290), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def wait(probe: ClientProbe) -> None:
-    """wait_for_exit answers when the command has ended, not before; other requests are answered meanwhile.
+    """wait_for_exit answers when the command has ended, not before; other requests are answered in that time.
 
     Waits for a command that waits for a file; expects output to be answered first, and wait_for_exit after it.
     """
@@ -250,7 +250,7 @@ def _until(gate: Path) -> str:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        # A zombie that nobody has reaped yet runs no more.
+        # A zombie that was not reaped yet does not run any more.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (OSError, IndexError):
         return False

@@ -18,8 +18,9 @@ _LARGE = 5_000_000
 # Above the reference limit of 32 MiB.
 _TOO_LARGE = 34_000_000
 _DEEP = 10_000
-# A pipe holds 64 KiB; whoever reads nothing of this blocks the agent.
+# A pipe holds 64 KiB; a client that does not read it blocks the agent.
 _FLOOD = 512 * 1024
+_LOG_LINE = b"a line of the agent's log, of no interest\n"
 
 
 @case("client/transport/lines", rules=(1, 4, 5, 7, 10), shares="plain")
@@ -36,7 +37,7 @@ async def lines(probe: ClientProbe) -> None:
         except UnicodeDecodeError:
             raise Fail(f"a line is not UTF-8: {message}") from None
         if not message.body:
-            raise Fail(f"a line is no JSON object: {message}")
+            raise Fail(f"a line is not a JSON object: {message}")
 
 
 @case("client/transport/pieces", rules=(4,))
@@ -90,19 +91,19 @@ async def carriage_return(probe: ClientProbe) -> None:
 
 @case("client/transport/noise", rules=(12,), level="SHOULD", is_watched=False)
 async def noise(probe: ClientProbe) -> None:
-    """The connection outlives lines that are no JSON, which real agents do print.
+    """The connection outlives lines that are not JSON, which real agents do print.
 
     Sends a log line, half a message and coloured text in a turn; expects the turn to go on.
     """
     turn = await probe.prompted()
     for line in (b"Loaded cached credentials.", b'{"jsonrpc":"2.0","method":', b"\x1b[33mwarning\x1b[0m"):
         probe.send_bytes(line + b"\n")
-    await probe.require_well(turn, "lines that are no JSON")
+    await probe.require_well(turn, "lines that are not JSON")
 
 
 @case("client/transport/noise-answered", rules=(12, 337), level="SHOULD", is_watched=False)
 async def noise_answered(probe: ClientProbe) -> None:
-    """A line that is no JSON is answered with -32700 and the id null.
+    """A line that is not JSON is answered with -32700 and the id null.
 
     Sends a log line in a turn; expects one error -32700 whose id is null.
     """
@@ -110,19 +111,19 @@ async def noise_answered(probe: ClientProbe) -> None:
     mark = probe.mark
     probe.send_bytes(b"Loading model weights...\n")
     await probe.settle()
-    expect_one_error(probe, mark, -32700, "a line that is no JSON", judged="connection")
+    expect_one_error(probe, mark, -32700, "a line that is not JSON", judged="connection")
 
 
 @case("client/transport/not-an-object", rules=(10, 12), level="SHOULD", is_watched=False)
 async def not_an_object(probe: ClientProbe) -> None:
-    """The connection outlives JSON values that are no messages.
+    """The connection outlives JSON values that are not messages.
 
     Sends a number, a string, null and an empty object in a turn; expects the turn to go on.
     """
     turn = await probe.prompted()
     for line in (b"42", b'"hello"', b"null", b"{}"):
         probe.send_bytes(line + b"\n")
-    await probe.require_well(turn, "JSON values that are no messages")
+    await probe.require_well(turn, "JSON values that are not messages")
 
 
 @case("client/transport/batch", rules=(10, 11), level="SHOULD", is_watched=False)
@@ -221,7 +222,7 @@ async def stderr_drained(probe: ClientProbe) -> None:
     turn = await probe.prompted()
     try:
         async with asyncio.timeout(probe.settings.timeout_seconds):
-            await probe.link.log(b"a line of the agent's log that nobody needs\n" * (_FLOOD // 44))
+            await probe.link.log(_LOG_LINE * (_FLOOD // len(_LOG_LINE)))
     except TimeoutError:
         raise Fail("the agent stands still: its stderr is a pipe that the client does not read") from None
     except asyncio.CancelledError:

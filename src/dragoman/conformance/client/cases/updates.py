@@ -47,9 +47,9 @@ async def every_kind(probe: ClientProbe) -> None:
 
 @case("client/updates/every-content", rules=(228, 236))
 async def every_content(probe: ClientProbe) -> None:
-    """Every type of content is accepted in what the agent says, whatever its prompts may hold.
+    """Every type of content is accepted in an agent's message, whatever its prompts may hold.
 
-    Says text, an image, audio, a link and embedded resources; expects the turn to go on.
+    Sends text, an image, audio, a link and embedded resources; expects the turn to go on.
     """
     turn = await probe.prompted()
     data = "aGVsbG8="
@@ -68,7 +68,7 @@ async def every_content(probe: ClientProbe) -> None:
 
 @case("client/updates/unknown-kind", rules=(225,), level="SHOULD")
 async def unknown_kind(probe: ClientProbe) -> None:
-    """An update of an unknown kind is dropped or shown as it is; it is no reason to fail.
+    """An update of an unknown kind is dropped or shown as it is; it does not make the turn fail.
 
     Sends updates of an own and of a future kind, and one without a kind; expects the turn to go on.
     """
@@ -81,9 +81,9 @@ async def unknown_kind(probe: ClientProbe) -> None:
 
 @case("client/updates/unknown-content", rules=(225,), level="SHOULD")
 async def unknown_content(probe: ClientProbe) -> None:
-    """Content of an unknown type is dropped or shown as it is; it is no reason to fail.
+    """Content of an unknown type is dropped or shown as it is; it does not make the turn fail.
 
-    Says a block of the type hologram, and shows one in a tool call; expects the turn to go on.
+    Sends a block of the type hologram, and shows one in a tool call; expects the turn to go on.
     """
     turn = await probe.prompted()
     hologram = {"type": "hologram", "layers": [1]}
@@ -170,11 +170,11 @@ async def unknown_severity(probe: ClientProbe) -> None:
 async def other_session(probe: ClientProbe) -> None:
     """Updates of a session the client did not open do no harm.
 
-    Sends updates of a session nobody opened; expects the turn to go on.
+    Sends updates of a session that was not opened; expects the turn to go on.
     """
     turn = await probe.prompted()
     update = {"sessionUpdate": "agent_message_chunk", "content": _TEXT}
-    probe.notify("session/update", {"sessionId": "sess-of-somebody-else", "update": update})
+    probe.notify("session/update", {"sessionId": "sess-of-another-client", "update": update})
     await probe.require_well(turn, "an update of another session")
 
 
