@@ -1,4 +1,4 @@
-"""`dragoman check`: judge an agent, a client or a recording by the rules of the protocol."""
+"""`dragoman check`: judges an agent, a client or a recording by the rules of the protocol."""
 
 from __future__ import annotations
 
@@ -242,27 +242,28 @@ def _number(text: str | None, option: str, default: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} is a number above 0, not {text!r}", hint=_SEE_HELP)
+        raise exits.Failure(f"{option} must be a number above 0, not {text!r}", hint=_SEE_HELP)
     return number
 
 
 COMMAND = Command(
     run=run,
     description=(
-        "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM again and again to\n"
-        "provoke it, `trace` looks at a recording. Exit code 0 only if nothing that the protocol demands is broken."
+        "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM many times and send it\n"
+        "valid and invalid messages, `trace` checks a recording. The exit code is 0 only if no rule that the protocol\n"
+        "demands (MUST, MUST NOT, the schema) is broken."
     ),
     arguments=(
         Argument("what", "what to judge", choices=("agent", "client", "trace"), is_optional=True),
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
-        Option("--only", "only these cases, by shell patterns with commas between", value="GLOBS"),
+        Option("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
         Option("--list", "list the cases, one per line, and run none"),
-        Option("--explain", "what a case sends and expects, and the rules it is about", value="CASE"),
-        Option("--preset", "prompts for a known agent; by default its own name chooses", value="NAME"),
-        Option("--prompts", "prompts that make this agent act (TOML or JSON)", value="FILE"),
-        Option("--timeout", "patience for one answer; everything else scales with it", value="SECONDS"),
+        Option("--explain", "print what a case sends and expects, and its rules", value="CASE"),
+        Option("--preset", "prompts for a known agent (default: chosen by the name the agent reports)", value="NAME"),
+        Option("--prompts", "prompts that lead this agent to the actions of the cases (TOML or JSON)", value="FILE"),
+        Option("--timeout", "how long to wait for one answer; all other limits scale with it", value="SECONDS"),
         Option("--jobs", "how many copies of the program run at once", value="N"),
         Option("--junit", "write JUnit XML to FILE", value="FILE"),
         Option("--html", "write one self-contained page to FILE", value="FILE"),
