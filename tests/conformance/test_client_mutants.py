@@ -95,7 +95,7 @@ async def test_program_that_mistreats_its_agent_fails_the_case_about_it(id: str)
     assert report.results[0].status == expected(id), report.results[0].message
 
 
-def test_rule_that_demands_is_judged_so_or_has_a_reason_for_mercy() -> None:
+def test_rule_that_demands_is_judged_so_or_has_a_reason_to_be_lenient() -> None:
     strict = {rule for rule in RULES.values() if is_strict(rule) and rule.who != "agent"}
     by_rule = {rule.number: [case for case in CASES.values() if rule.number in case.rules] for rule in strict}
     mild = {number for number, cases in by_rule.items() if cases and all(case.level != "MUST" for case in cases)}

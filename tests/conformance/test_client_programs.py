@@ -33,15 +33,15 @@ FINDINGS = {
         "client/errors/method-not-found": "warn",  # an unknown custom method is answered with null
         "client/errors/no-leak": "warn",  # the error holds the params
         "client/fs/read-meta-ignored": "fail",  # _meta is spread into the handler's arguments
-        "client/gates/terminal-refused": "warn",  # a method nobody wrote is answered with null
-        "client/initialize/malformed-members": "fail",  # authMethods that is no list fails the handshake
+        "client/gates/terminal-refused": "warn",  # a method that the SDK does not have is answered with null
+        "client/initialize/malformed-members": "fail",  # authMethods that is not a list fails the handshake
         "client/initialize/other-version": "warn",
         "client/permission/meta-ignored": "fail",  # as above
         "client/prompt/malformed-error": "warn",  # the prompt hangs
         "client/transport/batch": "warn",  # the connection is lost
         "client/transport/noise-answered": "warn",
         "client/transport/not-an-object": "warn",  # the connection is lost
-        "client/transport/stderr-drained": "warn",  # a pipe that nobody reads
+        "client/transport/stderr-drained": "warn",  # a pipe that is not read
     },
     "ts": {
         "client/envelope/id-64-bit": "warn",  # numbers of JavaScript

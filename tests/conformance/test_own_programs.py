@@ -34,4 +34,4 @@ def test_every_reason_belongs_to_a_program_and_says_something() -> None:
     for program, reasons in accepted().items():
         assert program in PROGRAMS or program.endswith("client") or "client" in program
         for case, reason in reasons.items():
-            assert len(reason.split()) > 4, f"{program}, {case}: {reason!r} is no reason"
+            assert len(reason.split()) > 4, f"{program}, {case}: {reason!r} is not a reason"

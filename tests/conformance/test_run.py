@@ -75,7 +75,7 @@ async def test_ending_counts_by_the_level_of_its_case(ending: Any, level: Any, s
     assert status_of(made(run, level=level), ending) == status
 
 
-async def test_bug_of_a_case_is_an_error_of_the_judge_and_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_of_a_case_is_an_error_of_the_judge_and_not_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def run(probe: AgentProbe) -> None:
         raise KeyError("half a character: \ud800")
 
@@ -95,7 +95,7 @@ async def test_case_that_fails_where_others_were_before_runs_again_alone_and_onl
     async def minds(probe: AgentProbe) -> None:
         seen.append(id(probe))
         if "spoiled" in probe.answered:
-            raise Fail("somebody was here before")
+            raise Fail("another case was here before")
 
     first = replace(made(spoils), id="agent/made/first")
     second = replace(made(minds), id="agent/made/second")
@@ -171,7 +171,7 @@ def test_pattern_chooses_cases(pattern: str, expected: int) -> None:
         ("Copilot", "copilot"),
         ("dragoman-scripted", "scripted"),
         ("dragoman", "dragoman"),
-        ("somebody-else", "generic"),
+        ("another-agent", "generic"),
         ("None", "generic"),
     ],
 )

@@ -28,7 +28,7 @@ def run(call: Call) -> int:
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
     if given.what is None:
-        raise exits.Failure("check: missing what to judge", hint="dragoman check agent -- PROGRAM")
+        raise exits.Failure("check needs what to judge: agent, client or trace", hint="dragoman check agent -- PROGRAM")
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
