@@ -65,14 +65,17 @@ _DEFAULT_SHARES: Final[dict[Binds, str]] = {"agent": "full", "client": ALONE}
 
 
 class CaseNeeds(NamedTuple):
-    """What a client must do in a plain turn for a case to make sense; otherwise the case is skipped."""
+    """What the program must offer or do for a case to make sense; otherwise the case is skipped.
+
+    An agent is asked after the handshake of the set-up that the case shares, a client in a plain turn.
+    """
 
     offers: tuple[str, ...] = ()
     """Capabilities it advertises."""
     lacks: str = ""
-    """A capability it does not advertise."""
+    """A capability it does not advertise (of clients)."""
     calls: str = ""
-    """A method it calls by itself."""
+    """A method it calls by itself (of clients)."""
 
 
 @dataclass(frozen=True)

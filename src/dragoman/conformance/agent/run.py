@@ -114,6 +114,9 @@ class AgentRun(CheckRun[AgentProbe]):
             except Ending as ending:
                 return CaseResult(case.id, "inconclusive", ending.message, 0.0, list(probe.entries))
             probe.handshake = list(probe.entries)
+        lacking = [gate for gate in case.needs.offers if not probe.offers(gate)] if case.needs else []
+        if lacking:
+            return CaseResult(case.id, "skipped", f"the agent does not advertise {lacking[0]}")
         result = await self.judge(case, probe)
         result.evidence = [*probe.handshake, *result.evidence]
         return result

@@ -5,37 +5,39 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Warn, case
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, Warn, case
 from dragoman.conformance.expect import expect_code, expect_empty, is_absolute, is_same_path
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
     from dragoman.conformance.conversation import WireMessage
 
+_CLOSE = CaseNeeds(offers=("sessionCapabilities.close",))
+_LIST = CaseNeeds(offers=("sessionCapabilities.list",))
+_DELETE = CaseNeeds(offers=("sessionCapabilities.delete",))
+_LIST_AND_DELETE = CaseNeeds(offers=(*_LIST.offers, *_DELETE.offers))
 # The history of a real user may be long; this many pages show how paging works.
 _PAGES = 20
 # No client wants more in one answer.
 _PAGE_SESSIONS = 1000
 
 
-@case("agent/close/result", rules=(56, 117))
+@case("agent/close/result", rules=(56, 117), needs=_CLOSE)
 async def close_result(probe: AgentProbe) -> None:
     """session/close of an open session succeeds with an empty object.
 
     Opens and closes a session; expects an object with nothing but _meta.
     """
-    probe.require("sessionCapabilities.close")
     answer = await probe.call("session/close", {"sessionId": await probe.new_session()})
     expect_empty(answer, "session/close")
 
 
-@case("agent/close/cancels", rules=(116, 196))
+@case("agent/close/cancels", rules=(116, 196), needs=_CLOSE)
 async def close_cancels(probe: AgentProbe) -> None:
     """session/close cancels what is running: the open prompt is answered with the stop reason cancelled.
 
     Closes a session in the middle of a turn; expects the prompt to be answered with cancelled.
     """
-    probe.require("sessionCapabilities.close")
     turn = await probe.running()
     close = probe.request("session/close", {"sessionId": turn.session_id})
     # No model is needed for this answer. An agent that gives it only when its model is done has cancelled nothing.
@@ -47,13 +49,12 @@ async def close_cancels(probe: AgentProbe) -> None:
         raise Fail(f"session/close in the middle of a turn was answered with {answer}")
 
 
-@case("agent/close/inactive-after", rules=(119, 120), level="SHOULD")
+@case("agent/close/inactive-after", rules=(119, 120), level="SHOULD", needs=_CLOSE)
 async def inactive_after(probe: AgentProbe) -> None:
     """A closed session cannot be prompted until it was loaded or resumed.
 
     Prompts a session after closing it; expects an error.
     """
-    probe.require("sessionCapabilities.close")
     session_id = await probe.new_session()
     await probe.call("session/close", {"sessionId": session_id})
     end = await probe.prompt(session_id, probe.text("say")).end()
@@ -63,25 +64,23 @@ async def inactive_after(probe: AgentProbe) -> None:
         raise Warn(f"a prompt to a closed session was answered with {end}, not with -32002")
 
 
-@case("agent/close/unknown-session", rules=(118, 119, 342), level="SHOULD")
+@case("agent/close/unknown-session", rules=(118, 119, 342), level="SHOULD", needs=_CLOSE)
 async def close_unknown(probe: AgentProbe) -> None:
     """Closing a session that is not open succeeds, or fails with -32002.
 
     Closes a session that does not exist; expects success or -32002.
     """
-    probe.require("sessionCapabilities.close")
     answer = await probe.call("session/close", {"sessionId": "no-such-session"})
     if answer.is_error and answer.code != -32002:
         raise Fail(f"session/close of a session that does not exist was answered with {answer}")
 
 
-@case("agent/list/shape", rules=(56, 123, 126, 127))
+@case("agent/list/shape", rules=(56, 123, 126, 127), needs=_LIST)
 async def list_shape(probe: AgentProbe) -> None:
     """session/list gives a list of sessions, each with an id and an absolute folder.
 
     Has a turn and lists with `{}`; expects `sessions`, and the required members in each.
     """
-    probe.require("sessionCapabilities.list")
     await probe.acted("say")
     answer = await probe.call("session/list", {})
     if answer.is_error:
@@ -92,13 +91,12 @@ async def list_shape(probe: AgentProbe) -> None:
         _expect_session_info(session)
 
 
-@case("agent/list/empty", rules=(126,))
+@case("agent/list/empty", rules=(126,), needs=_LIST)
 async def list_empty(probe: AgentProbe) -> None:
     """Without a match, `sessions` is an empty list.
 
     Lists the sessions of a folder that has none; expects an empty list, not an error and not null.
     """
-    probe.require("sessionCapabilities.list")
     empty = probe.folder / "no-sessions-here"
     empty.mkdir(exist_ok=True)
     answer = await probe.call("session/list", {"cwd": str(empty)})
@@ -106,13 +104,12 @@ async def list_empty(probe: AgentProbe) -> None:
         raise Fail(f"session/list of a folder without sessions was answered with {answer}")
 
 
-@case("agent/list/filter", rules=(125,), level="SHOULD")
+@case("agent/list/filter", rules=(125,), level="SHOULD", needs=_LIST)
 async def list_filter(probe: AgentProbe) -> None:
     """A list for one folder has the sessions of that folder only.
 
     Has turns in two folders and lists one of them; expects no session of the other.
     """
-    probe.require("sessionCapabilities.list")
     here, there = probe.folder / "listed", probe.folder / "unlisted"
     for each in (here, there):
         each.mkdir(exist_ok=True)
@@ -123,13 +120,12 @@ async def list_filter(probe: AgentProbe) -> None:
             raise Fail(f"the list for {here} has a session of {session.get('cwd')}")
 
 
-@case("agent/list/pages", rules=(126, 131), level="SHOULD")
+@case("agent/list/pages", rules=(126, 131), level="SHOULD", needs=_LIST)
 async def list_pages(probe: AgentProbe) -> None:
     """Pages are bounded, follow each other by their cursors, and repeat nothing.
 
     Has turns in four sessions and follows nextCursor; expects every session once.
     """
-    probe.require("sessionCapabilities.list")
     for _ in range(4):
         await probe.acted("say")
     seen: list[str] = []
@@ -150,24 +146,22 @@ async def list_pages(probe: AgentProbe) -> None:
         raise Fail("a session stands on two pages")
 
 
-@case("agent/list/invalid-cursor", rules=(130, 337), level="SHOULD")
+@case("agent/list/invalid-cursor", rules=(130, 337), level="SHOULD", needs=_LIST)
 async def list_invalid_cursor(probe: AgentProbe) -> None:
     """A cursor that the agent did not give out is refused with -32602.
 
     Lists with a made-up cursor; expects -32602.
     """
-    probe.require("sessionCapabilities.list")
     answer = await probe.call("session/list", {"cursor": "no such cursor \u2603"})
     expect_code(answer, -32602, "an invalid cursor")
 
 
-@case("agent/list/no-side-effects", rules=(134,), level="SHOULD")
+@case("agent/list/no-side-effects", rules=(134,), level="SHOULD", needs=_LIST)
 async def list_no_side_effects(probe: AgentProbe) -> None:
     """Listing changes nothing: an open session stays open.
 
     Lists twice around a turn; expects the same list twice, and the open session to answer.
     """
-    probe.require("sessionCapabilities.list")
     session_id = await probe.new_session()
     await probe.acted("say", session_id)
     params = {"cwd": probe.cwd}
@@ -177,7 +171,7 @@ async def list_no_side_effects(probe: AgentProbe) -> None:
     await probe.acted("say", session_id)
 
 
-@case("agent/delete/result", rules=(56, 136))
+@case("agent/delete/result", rules=(56, 136), needs=_DELETE)
 async def delete_result(probe: AgentProbe) -> None:
     """session/delete succeeds with an empty object.
 
@@ -189,13 +183,12 @@ async def delete_result(probe: AgentProbe) -> None:
     expect_empty(answer, "session/delete")
 
 
-@case("agent/delete/gone", rules=(137,), level="SHOULD")
+@case("agent/delete/gone", rules=(137,), level="SHOULD", needs=_LIST_AND_DELETE)
 async def delete_gone(probe: AgentProbe) -> None:
     """A deleted session is not listed any more.
 
     Deletes a session and lists; expects that it is not there.
     """
-    probe.require("sessionCapabilities.list")
     answer, session_id = await _deleted(probe)
     if answer.is_error:
         raise Inconclusive(f"session/delete was answered with {answer}")
@@ -204,7 +197,7 @@ async def delete_gone(probe: AgentProbe) -> None:
         raise Fail("a deleted session is still listed")
 
 
-@case("agent/delete/twice", rules=(138,), level="SHOULD")
+@case("agent/delete/twice", rules=(138,), level="SHOULD", needs=_DELETE)
 async def delete_twice(probe: AgentProbe) -> None:
     """Deleting a session that is gone already, or never was, succeeds silently.
 
@@ -218,7 +211,6 @@ async def delete_twice(probe: AgentProbe) -> None:
 
 
 async def _deleted(probe: AgentProbe) -> tuple[WireMessage, str]:
-    probe.require("sessionCapabilities.delete")
     session_id = await probe.new_session()
     await probe.acted("say", session_id)
     if probe.offers("sessionCapabilities.close"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import ALONE, Fail, Inconclusive, Warn, case
+from dragoman.conformance.case import ALONE, CaseNeeds, Fail, Inconclusive, Warn, case
 from dragoman.conformance.expect import (
     expect_answered_once,
     expect_code,
@@ -39,33 +39,35 @@ async def text_and_link(probe: AgentProbe) -> None:
     expect_stop(end)
 
 
-@case("agent/prompt/image", rules=(55,), level="SHOULD")
+@case("agent/prompt/image", rules=(55,), level="SHOULD", needs=CaseNeeds(offers=("promptCapabilities.image",)))
 async def image(probe: AgentProbe) -> None:
     """An agent that advertises images accepts one.
 
     Prompts with a text and an image; expects a stop reason.
     """
-    probe.require("promptCapabilities.image")
     expect_stop(await _prompt_with(probe, {"type": "image", "mimeType": "image/png", "data": PIXEL}))
 
 
-@case("agent/prompt/audio", rules=(55,), level="SHOULD")
+@case("agent/prompt/audio", rules=(55,), level="SHOULD", needs=CaseNeeds(offers=("promptCapabilities.audio",)))
 async def audio(probe: AgentProbe) -> None:
     """An agent that advertises audio accepts a sound.
 
     Prompts with a text and a sound; expects a stop reason.
     """
-    probe.require("promptCapabilities.audio")
     expect_stop(await _prompt_with(probe, {"type": "audio", "mimeType": "audio/wav", "data": WAV}))
 
 
-@case("agent/prompt/embedded-context", rules=(55,), level="SHOULD")
+@case(
+    "agent/prompt/embedded-context",
+    rules=(55,),
+    level="SHOULD",
+    needs=CaseNeeds(offers=("promptCapabilities.embeddedContext",)),
+)
 async def embedded_context(probe: AgentProbe) -> None:
     """An agent that advertises embedded context accepts a resource.
 
     Prompts with a text and an embedded file; expects a stop reason.
     """
-    probe.require("promptCapabilities.embeddedContext")
     resource = {"uri": f"file://{probe.notes}", "mimeType": "text/plain", "text": "one\ntwo\nthree\n"}
     expect_stop(await _prompt_with(probe, {"type": "resource", "resource": resource}))
 
