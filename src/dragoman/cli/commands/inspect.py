@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.console import uses_colour
+from dragoman.cli.console import json_text, uses_colour, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,7 +50,7 @@ def _run_file(given: Any) -> int:
     # Read from a pipe as well: `... | dragoman inspect -`
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
     if given.html is not None:
         return _write_page(trace, given)
     if given.state:
@@ -275,7 +275,7 @@ def _write_json(documents: Iterable[Any]) -> None:
     from dragoman.schema import encode
 
     for document in documents:
-        sys.stdout.write(encode(document).decode() + "\n")
+        sys.stdout.write(json_text(encode(document)) + "\n")
 
 
 COMMAND = Command(

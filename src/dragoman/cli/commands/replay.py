@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.console import write_json, write_note
+from dragoman.text.terminal import plain
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -71,6 +73,8 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
     from dragoman.transports.process import ProcessTransport
 
     def pass_on(log: bytes) -> None:
+        if sys.stderr.isatty():
+            log = plain(log.decode(errors="replace")).encode()
         sys.stderr.buffer.write(log)
         sys.stderr.flush()
 
@@ -85,8 +89,6 @@ def _report(differences: list[Difference], given: object) -> None:
     """On stderr for people; as JSON on stdout, which is stderr for a fake agent: its stdout is the conversation."""
     import msgspec
 
-    from dragoman.cli.console import write_json
-
     rows = [{"text": str(difference), **msgspec.to_builtins(difference)} for difference in differences]
     document = {"differences": rows}
     report = getattr(given, "report", None)
@@ -97,14 +99,14 @@ def _report(differences: list[Difference], given: object) -> None:
         write_json(document)
         return
     for difference in differences:
-        sys.stderr.write(f"{difference}\n")
+        sys.stderr.write(f"{plain(str(difference))}\n")
     if differences:
         sys.stderr.write(f"dragoman: {len(differences)} difference{'s'[: len(differences) > 1]} from the recording\n")
 
 
 def _tell_problems(replay: Replay) -> None:
     for problem in replay.trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
 
 
 def _timing(given: str | None) -> float:
