@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.console import paint, write_json, write_table
+from dragoman.cli.console import paint, write_json, write_note, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -89,7 +89,7 @@ def _check_trace(call: Call) -> Report:
         raise exits.Failure("check trace needs a recording", hint="dragoman check trace session.jsonl")
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
     return judge_trace(given.file, trace)
 
 
