@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.conformance.case import Fail, Skip, case
 from dragoman.conformance.client.baseline import needs
-from dragoman.conformance.conversation import clip
+from dragoman.conformance.conversation import EXCERPT_CHARACTERS
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -113,7 +114,8 @@ async def additional_directories(probe: ClientProbe) -> None:
     """Plays a turn as an agent without capabilities; expects no additionalDirectories in session/new."""
     found = probe.first("session/new").params.get("additionalDirectories")
     if found:
-        raise Fail(f"session/new passes additionalDirectories {clip(str(found))}, which the agent does not offer")
+        named = shorten(str(found), EXCERPT_CHARACTERS)
+        raise Fail(f"session/new passes additionalDirectories {named}, which the agent does not offer")
 
 
 @case(
