@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dragoman.text import terminal
 from dragoman.text.terminal import size
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def summarise(reading: Reading, titles: Titles) -> str:
 
 def cut(text: object) -> str:
     """The beginning of a text; a value that should have been one is shown as it is."""
-    text = text if isinstance(text, str) else _json(text)
-    return text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
+    return terminal.cut(text if isinstance(text, str) else _json(text), EXCERPT_CHARS)
 
 
 def text_of(block: Any) -> str:
@@ -184,7 +184,7 @@ def _ask_permission(plain: dict[str, Any], reading: Reading, titles: Titles) -> 
     title = _tool(
         {"toolCallId": plain["toolCall"].get("toolCallId"), "title": plain["toolCall"].get("title")}, reading, titles
     )
-    return f"{title if len(title) <= 60 else title[:59] + '…'}?  {names}"
+    return f"{terminal.cut(title, 60)}?  {names}"
 
 
 def _answer_permission(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
