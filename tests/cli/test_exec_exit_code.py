@@ -21,7 +21,7 @@ CONTRACT: tuple[tuple[dict[str, Any], int], ...] = (
     ({"is_agent_gone": True}, 4),
     ({"is_login_needed": True}, 7),
     ({"is_agent_error": True}, 1),
-    ({"was_nobody_asked": True}, 5),
+    ({"could_not_ask": True}, 5),
     ({"stop_reason": "refusal"}, 6),
 )
 STOP_REASONS = ("max_tokens", "max_turn_requests", "refusal", "cancelled", "_invented", None)

@@ -169,7 +169,7 @@ def test_an_attached_image_is_an_image(project: Path) -> None:
 
 
 def test_an_attached_image_the_agent_cannot_take_is_an_error(project: Path) -> None:
-    with pytest.raises(Failure, match="this agent takes no images"):
+    with pytest.raises(Failure, match="this agent does not accept images"):
         made(project, "What is this?", NOTHING, images=(str(project / "picture.png"),))
 
 

@@ -135,7 +135,7 @@ def test_a_bug_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPat
 
 
 def test_exit_codes_are_the_documented_ones() -> None:
-    codes = [exits.OK, exits.AGENT_ERROR, exits.USAGE, exits.TIMED_OUT, exits.AGENT_DIED, exits.NOBODY_TO_ASK]
+    codes = [exits.OK, exits.AGENT_ERROR, exits.USAGE, exits.TIMED_OUT, exits.AGENT_DIED, exits.CANNOT_ASK]
     assert [*codes, exits.STOPPED_EARLY, exits.AUTH_REQUIRED] == list(range(8))
     assert (exits.CANCELLED, exits.TERMINATED) == (128 + signal.SIGINT, 128 + signal.SIGTERM)
     assert exits.PIPE_CLOSED == 128 + signal.SIGPIPE

@@ -102,7 +102,7 @@ async def test_an_answer_is_a_number_or_a_letter(key: str, chosen: str | None) -
 async def test_nothing_else_is_an_answer_and_enter_alone_least_of_all(key: str) -> None:
     answer, text = await ask(question(), f"{key}\n", f"{key}\n", "3\n")
     assert answer == "opt-no"
-    assert text.count("that is none of the answers") == 2
+    assert text.count("Please type one of the answers listed above.") == 2
 
 
 @pytest.mark.rule(258)
@@ -143,10 +143,10 @@ async def test_everything_that_will_happen_is_shown() -> None:
         "  why    no rule is about this",
         "  1 y       allow once     Allow",
         "  2 a       allow always   Always allow",
-        "            makes the rule: allow execute:npm test",
+        "            saves the rule: allow execute:npm test",
         "  3 n       reject once    Reject",
         "  4 never   reject always  Never",
-        "            makes the rule: deny execute:npm test",
+        "            saves the rule: deny execute:npm test",
         "  c         cancel",
     ):
         assert f"\n{line}\n" in text
@@ -165,8 +165,8 @@ async def test_a_host_and_a_tool_of_a_server_are_named() -> None:
 
 async def test_an_always_that_is_not_remembered_says_so() -> None:
     _, text = await ask(question(proposals=()), "c\n")
-    assert "makes the rule" not in text
-    assert text.count("no rule is made of this") == 2
+    assert "saves the rule" not in text
+    assert text.count("no rule is saved") == 2
 
 
 async def test_a_change_is_shown_as_unified_hunks() -> None:
@@ -302,7 +302,7 @@ def test_many_paths_cannot_push_the_command_off_the_screen() -> None:
     ("old", "new", "lines"),
     [
         (None, "a\nb\n", ["/f (new file)", "@@ -0,0 +1,2 @@", "+a", "+b"]),
-        ("a\n", "", ["/f (empty from now on)", "@@ -1 +0,0 @@", "-a"]),
+        ("a\n", "", ["/f (emptied)", "@@ -1 +0,0 @@", "-a"]),
         ("a\n", "a\n", ["/f"]),
         ("a\n", "a", ["/f", "@@ -1 +1 @@", "-a", "+a", "\\ no newline at the end of the file"]),
         ("a\r\nb\r\n", "a\r\nc\r\n", ["/f", "@@ -1,2 +1,2 @@", " a", "-b", "+c"]),
@@ -319,7 +319,7 @@ def test_an_enormous_change_is_drawn_in_bounded_lines_and_true_figures() -> None
     view = view_diff("/f", "x\n" * 100_000, "y\n" * 100_000 + "z" * 1_000_000, paint=Painter(False), width=79)
     assert view.figures == "+100001 -100000"
     assert len(view.lines) <= 20_001
-    assert "not shown any further" in view.lines[-1]
+    assert "is not shown" in view.lines[-1]
 
 
 def test_a_change_of_ever_the_same_lines_is_drawn_in_a_moment() -> None:
@@ -359,7 +359,7 @@ async def test_a_question_that_is_withdrawn_disappears_with_a_note_and_the_termi
         answer = asyncio.create_task(begin(terminal, question()))
         await terminal.until_input_is_awaited()
         terminal.type("\n")
-        await terminal.until("none of the answers")
+        await terminal.until("one of the answers")
         terminal.type("\x04")
         assert await answer is None
         assert terminal.mode() == before

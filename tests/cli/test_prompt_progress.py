@@ -238,7 +238,7 @@ def test_messages_with_different_ids_are_kept_apart() -> None:
 
 
 def test_the_answer_can_be_left_to_stdout() -> None:
-    assert Shown(says_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
+    assert Shown(shows_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, Call, Command, Option
-from dragoman.cli.entry import AGENT
+from dragoman.cli.named_agent import AGENT
 
 
 def run(call: Call) -> int:
@@ -24,11 +24,11 @@ def run(call: Call) -> int:
 def _print_schema(form: str | None) -> int:
     from dragoman.cli.console import write_json
     from dragoman.cli.exec.events import Event
-    from dragoman.cli.exec.result import Result, schema_of
+    from dragoman.cli.exec.result import RunResult, schema_of
 
     if form in ("text", "raw"):
         raise exits.Failure(f"--output {form} has no schema", hint="--schema with --output json or events")
-    write_json(schema_of(Event if form == "events" else Result))
+    write_json(schema_of(Event if form == "events" else RunResult))
     return exits.OK
 
 

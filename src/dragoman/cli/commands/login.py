@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.entry import AGENT, find_agent, folder, talk
+from dragoman.cli.named_agent import AGENT, find_agent, folder, talk
 
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent
@@ -93,11 +93,11 @@ async def _choose(
 
 async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
     from dragoman.cli.console import uses_colour
-    from dragoman.cli.prompt.person import Person
+    from dragoman.cli.prompt.user import UserPrompt
 
-    if not Person.is_there():
+    if not UserPrompt.is_available():
         return None
-    chosen = await Person(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
+    chosen = await UserPrompt(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
     if chosen is None:
         raise exits.Failure("no way to log in was chosen", exit_code=exits.CANCELLED)
     method_id: Any = getattr(chosen, "id", None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
 from dragoman.cli.command import Call, Command
-from dragoman.cli.entry import AGENT, find_agent, folder, talk
+from dragoman.cli.named_agent import AGENT, find_agent, folder, talk
 
 if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry

@@ -1,6 +1,6 @@
-"""`--mcp-config FILE`: MCP servers in the shape editors and agents share, as the protocol wants them.
+"""`--mcp-config FILE`: MCP servers in the form editors and agents share, converted to the protocol's form.
 
-Owns the reading of `{"mcpServers": {name: {...}}}`. Whether the agent takes a kind of server is the client's to say.
+Reads `{"mcpServers": {name: {...}}}`. Whether an agent supports a kind of server is checked by `dragoman.client`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class _Document(Struct):
 
 
 def read_servers(path: str) -> list[v1.McpServer]:
-    """The servers a file names.
+    """Read the servers in a file.
 
     Raises:
-        Failure: it cannot be read, or is of another shape.
+        Failure: the file cannot be read, or has another form.
     """
     try:
         with open(path, "rb") as file:
@@ -56,10 +56,10 @@ def read_servers(path: str) -> list[v1.McpServer]:
 
 
 def configured_servers(servers: Mapping[str, Mapping[str, Any]]) -> list[v1.McpServer]:
-    """The servers of the settings, which have checked their shape.
+    """Convert the servers of the settings, whose form was checked when they were read.
 
     Raises:
-        Failure: one has a type nobody knows, or a program that is not here.
+        Failure: a server has an unknown type, or its program is not installed.
     """
     where = "mcp_servers of the settings"
     try:
@@ -79,7 +79,7 @@ def _server(where: str, name: str, server: _Server) -> v1.McpServer:
 
 
 def _absolute(where: str, name: str, command: str) -> str:
-    """The protocol wants the path of the program (rule 98); people write its name."""
+    """Find the program: the protocol requires its path (rule 98), people write its name."""
     from shutil import which
 
     found = which(os.path.expanduser(command))

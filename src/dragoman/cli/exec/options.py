@@ -1,4 +1,4 @@
-"""What was asked on the command line, checked as far as it can be without an agent."""
+"""The options of `dragoman exec`, checked as far as possible without an agent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from dragoman.cli.entry import folder
 from dragoman.cli.exits import Failure
+from dragoman.cli.named_agent import folder
 
 if TYPE_CHECKING:
     from dragoman.cli.command import Call
@@ -44,15 +44,15 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders the session is about."""
+        """The folders of the session."""
         return (self.cwd, *self.directories)
 
 
 def read_options(call: Call) -> Options:
-    """The options of one run.
+    """Read the options of one run.
 
     Raises:
-        Failure: they contradict each other, or name what is not there.
+        Failure: the options contradict each other, or name something that does not exist.
     """
     given = call.given
     if given.quiet and given.verbose:
@@ -85,7 +85,7 @@ def _agent(call: Call) -> str | None:
     name: str | None = call.given.agent
     if call.program is not None:
         if name is not None:
-            raise Failure("-a and a command after -- both name an agent", hint="give one of them")
+            raise Failure("-a and a command after -- both name an agent", hint="use only one of them")
         if not call.program:
             raise Failure("no command after --", hint="dragoman exec 'What is this?' -- gemini --acp")
     if name == "":

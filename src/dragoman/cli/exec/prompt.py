@@ -1,8 +1,8 @@
 """The prompt: where its text comes from, and which blocks it becomes.
 
-Owns `@path` mentions, attached images and what an agent can take of them. A mention reaches only below the session's
-folders: a prompt is often somebody else's text (an issue, a log), and its author must not choose which of the user's
-files leave the machine. Everything is read before an agent is started, so that a wrong path costs nothing.
+Owns `@path` mentions and attached images, and which of them an agent accepts. A mention reaches only files below the
+session's folders: a prompt often contains text of another author (an issue, a log), which must not decide which of the
+user's files leave the machine. Everything is read before an agent is started, so that a wrong path costs nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _IMAGES: Final = (
 
 
 class Image(NamedTuple):
-    """An image and what it is."""
+    """An image file and its type."""
 
     path: str
     mime_type: str
@@ -52,7 +52,7 @@ class Mention(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """What the user wants to say, before it is known what the agent can take."""
+    """The prompt as read, before it is known which content the agent accepts."""
 
     text: str
     mentions: tuple[Mention, ...] = ()
@@ -62,10 +62,10 @@ class Prompt(NamedTuple):
 
 
 def read_prompt(options: Options) -> Prompt:
-    """Reads everything the prompt is made of.
+    """Read the text, the mentioned files and the images.
 
     Raises:
-        Failure: there is no prompt, or something it names cannot be read.
+        Failure: there is no prompt, or a file cannot be read.
     """
     text = _text(options)
     images = tuple(read_image(path) for path in options.images)
@@ -76,10 +76,10 @@ def read_prompt(options: Options) -> Prompt:
 
 
 def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.ContentBlock]:
-    """The prompt in the content this agent takes: text and links always, the rest if it said so.
+    """Return the prompt as content blocks: text and links always, other kinds if the agent accepts them.
 
     Raises:
-        Failure: an image was attached and the agent takes none.
+        Failure: an image was attached and the agent does not accept images.
     """
     from dragoman.schema import v1
 
@@ -91,7 +91,7 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
     for image in prompt.images:
         if not takes_images:
             raise Failure(
-                f"--image {image.path}: this agent takes no images (promptCapabilities.image)",
+                f"--image {image.path}: this agent does not accept images (promptCapabilities.image)",
                 hint="mention the file as @path instead: the agent gets a link to it",
             )
         found.append(v1.ImageContent(_base64(image.data), image.mime_type))
@@ -99,9 +99,9 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
 
 
 def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...], tuple[str, ...]]:
-    """What `@path` and `@"path"` name: first what exists below the roots, then what exists elsewhere.
+    """Return the files that `@path` and `@"path"` name: those below the roots, and the names of those elsewhere.
 
-    Anything else with an @ (a person, a decorator) is just text.
+    Anything else with an @ (a user name, a decorator) is just text.
     """
     inside: dict[str, Mention] = {}
     outside: list[str] = []
@@ -119,10 +119,10 @@ def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...],
 
 
 def read_image(path: str) -> Image:
-    """An image file.
+    """Read an image file.
 
     Raises:
-        Failure: it is no image, or too large for a message.
+        Failure: it is not an image, or too large for a message.
     """
     data = _read(path, IMAGE_BYTES, "--image")
     mime_type = image_type(data)
@@ -132,7 +132,7 @@ def read_image(path: str) -> Image:
 
 
 def image_type(data: bytes) -> str | None:
-    """What kind of image this is, by its first bytes."""
+    """Return the media type of an image, by its first bytes; None if it is not a known image."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime_type for magic, mime_type in _IMAGES if data.startswith(magic)), None)
@@ -141,7 +141,7 @@ def image_type(data: bytes) -> str | None:
 def _text(options: Options) -> str:
     if options.prompt_file is not None:
         if options.prompt is not None:
-            raise Failure("the prompt is given twice: as an argument and with --file", hint="give one of them")
+            raise Failure("the prompt is given twice: as an argument and with --file", hint="use only one of them")
         return _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
     if options.prompt is not None and options.prompt != "-":
         return options.prompt
@@ -180,7 +180,7 @@ def _existing(match: re.Match[str], cwd: str) -> str | None:
 
 
 def _small(path: str) -> bytes | None:
-    """The content of a regular file that is worth sending along."""
+    """Return the content of a regular file that is small enough to send; None otherwise."""
     try:
         if not os.path.isfile(path):  # never a FIFO, which would wait for a writer
             return None
