@@ -1,7 +1,7 @@
-"""The entry: picks the verb, runs it, and turns every ending into one exit code.
+"""The entry point: chooses the verb, runs it, and turns every result and error into one exit code.
 
-This is the only place that catches everything. It does not know what a verb does. What it imports at the top is
-what `dragoman --version` pays for; keep it to modules without imports of their own.
+This is the only place that catches all exceptions. What it imports at the top adds to the start-up time of
+`dragoman --version`, so keep it to modules without imports of their own.
 """
 
 import os
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def program() -> "NoReturn":
-    """`dragoman` as a program: `main`, and then out, without taking every module apart first.
+    """Run `main` and exit without the interpreter's tear-down of all modules.
 
-    By now nothing is left to do but what is registered for the exit; the rest would cost a tenth of a short run.
+    Registered exit functions are still run; the tear-down would take a tenth of the time of a short run.
     """
     import atexit
 
@@ -27,14 +27,14 @@ def program() -> "NoReturn":
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # it is closed, or its reader gone
+        except (OSError, ValueError):  # it is closed, or its reader is gone
             continue
     atexit._run_exitfuncs()
     os._exit(code)
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Runs `dragoman` with these words (the program's own by default) and returns its exit code."""
+    """Run `dragoman` with these arguments (`sys.argv` by default) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(words)
@@ -106,7 +106,7 @@ def _report(error: Exception) -> int:
 
 
 def _forget_output() -> None:
-    """Keeps the interpreter from failing once more when it flushes stdout at exit."""
+    """Redirect stdout to /dev/null, so that flushing it at exit does not fail again."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,4 +1,4 @@
-"""`dragoman completion`: a script that teaches a shell the verbs and their options."""
+"""`dragoman completion`: a completion script for a shell."""
 
 import sys
 
@@ -14,7 +14,7 @@ def run(call: Call) -> int:
 
 COMMAND = Command(
     run=run,
-    description="Prints a completion script; nothing is installed.",
+    description="Prints a completion script for your shell; nothing is installed.",
     arguments=(Argument("shell", "your shell", choices=tuple(shells.WRITERS)),),
     examples=(
         'eval "$(dragoman completion bash)"              # in ~/.bashrc',

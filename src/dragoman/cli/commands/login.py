@@ -1,4 +1,4 @@
-"""`dragoman login`: logs in to an agent, in one of the ways it offers."""
+"""`dragoman login`: logs in to an agent with one of the methods it offers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.named_agent import AGENT, find_agent, folder, talk
+from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent
@@ -23,7 +23,7 @@ def run(call: Call) -> int:
 
     given = call.given
     if given.list and given.method is not None:
-        raise exits.Failure("--list takes no method", hint=_SEE_HELP)
+        raise exits.Failure("--list does not take a method", hint=_SEE_HELP)
     if given.json and not given.list:
         raise exits.Failure("--json goes with --list", hint=_SEE_HELP)
     cwd = folder("the current folder", ".")
@@ -36,7 +36,7 @@ def run(call: Call) -> int:
 async def _offered(entry: AgentEntry, cwd: str) -> tuple[LoginMethod, ...]:
     from dragoman.client.login import login_methods
 
-    async with talk(entry, cwd, terminal_login=True) as agent:
+    async with short_connection(entry, cwd, terminal_login=True) as agent:
         return login_methods(agent.auth_methods, entry.command)
 
 
@@ -45,7 +45,7 @@ async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
     from dragoman.client.login import login_methods, terminal_login
     from dragoman.errors import LoginFailed, RequestError
 
-    async with talk(entry, cwd, terminal_login=True) as agent:
+    async with short_connection(entry, cwd, terminal_login=True) as agent:
         method = await _choose(entry, agent, login_methods(agent.auth_methods, entry.command), wanted)
         if method.kind == "agent":
             write_note(f"logging in: {method.name}")
@@ -54,7 +54,7 @@ async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
             except RequestError as error:
                 raise exits.Failure(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
     if method.kind == "terminal":
-        # After the agent has ended: it is the same program, and two of them could be in each other's way.
+        # After the agent has ended: it is the same program, and two instances could disturb each other.
         write_note(f"running {shlex.join(method.argv)}")
         try:
             await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
@@ -67,18 +67,18 @@ async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
 async def _choose(
     entry: AgentEntry, agent: RemoteAgent, methods: tuple[LoginMethod, ...], wanted: str | None
 ) -> LoginMethod:
-    """The method meant, one that can be used.
+    """Return the login method to use.
 
     Raises:
-        Failure: there is none, it is not clear which, or it is not for us to do.
+        Failure: there is none, several are possible, or it cannot be used from here.
     """
     if not methods:
-        raise exits.Failure(f"{entry.name} offers no way to log in", hint="log in with the agent's own program")
+        raise exits.Failure(f"{entry.name} offers no login method", hint="log in with the agent's own program")
     known = ", ".join(method.id for method in methods)
     if wanted is None and len(methods) > 1:
         wanted = await _ask(entry, agent)
         if wanted is None:
-            raise exits.Failure(f"{entry.name} offers several ways to log in", hint=f"name one of them: {known}")
+            raise exits.Failure(f"{entry.name} offers several login methods", hint=f"choose one of them: {known}")
     found = [method for method in methods if wanted in (None, method.id)]
     if not found:
         raise exits.Failure(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
@@ -87,7 +87,7 @@ async def _choose(
         names = " and ".join(method.variables)
         raise exits.Failure(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
     if method.kind == "unknown":
-        raise exits.Failure(f"login method {method.id!r} is of a kind this version does not know")
+        raise exits.Failure(f"login method {method.id!r} is of a kind this version does not support")
     return method
 
 
@@ -99,7 +99,7 @@ async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
         return None
     chosen = await UserPrompt(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
     if chosen is None:
-        raise exits.Failure("no way to log in was chosen", exit_code=exits.CANCELLED)
+        raise exits.Failure("no login method was chosen", exit_code=exits.CANCELLED)
     method_id: Any = getattr(chosen, "id", None)
     return str(method_id)
 
@@ -113,7 +113,7 @@ def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
         rows = [[text or "-" for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
         write_table(("METHOD", "KIND", "NAME", "HOW"), rows)
     else:
-        write_note("this agent offers no way to log in")
+        write_note("this agent offers no login method")
     return exits.OK
 
 
@@ -137,11 +137,11 @@ def _row(method: LoginMethod) -> dict[str, Any]:
 COMMAND = Command(
     run=run,
     description=(
-        "Logs in to an agent. Some agents do it by themselves when told to, some run a program on this terminal, and\n"
-        "some only want a variable set; --list shows which ways there are. Exit code 7 if the login failed."
+        "Logs in to an agent. Some agents log in by themselves on request, some run a program on this terminal, and\n"
+        "some only need an environment variable; --list shows the methods. Exit code 7 if the login failed."
     ),
-    arguments=(Argument("method", "the way to log in, if there are several", is_optional=True),),
-    options=(AGENT, Option("--list", "list the ways to log in, and use none"), JSON),
+    arguments=(Argument("method", "the login method, if there are several", is_optional=True),),
+    options=(AGENT, Option("--list", "list the login methods and do not log in"), JSON),
     examples=(
         "dragoman login -a gemini",
         "dragoman login -a gemini oauth-personal",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
 from dragoman.cli.command import Call, Command
-from dragoman.cli.named_agent import AGENT, find_agent, folder, talk
+from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
@@ -23,7 +23,7 @@ async def _log_out(entry: AgentEntry, cwd: str) -> int:
     from dragoman.cli.console import write_note
     from dragoman.errors import CapabilityError
 
-    async with talk(entry, cwd) as agent:
+    async with short_connection(entry, cwd) as agent:
         try:
             await agent.logout()
         except CapabilityError as error:
@@ -34,7 +34,7 @@ async def _log_out(entry: AgentEntry, cwd: str) -> int:
 
 COMMAND = Command(
     run=run,
-    description="Logs out of an agent, if it can; it may want a login for the next session then.",
+    description="Logs out of an agent, if the agent supports it; the next session may then require a login.",
     options=(AGENT,),
     examples=("dragoman logout -a copilot", "dragoman logout -- my-agent --acp"),
     takes_program=True,

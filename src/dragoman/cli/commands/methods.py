@@ -52,8 +52,8 @@ def _stability(method: Method) -> str:
 COMMAND = Command(
     run=run,
     description=(
-        "Lists every method of the protocol: who serves it, whether it is a request or a notification, whether it is\n"
-        "stable, and the capability its server must have advertised."
+        "Lists every method of the protocol: which side serves it, whether it is a request or a notification, whether\n"
+        "it is stable, and the capability the serving side must have advertised."
     ),
     options=(
         Option("--side", "only the methods this side serves", value="SIDE", choices=SIDES),

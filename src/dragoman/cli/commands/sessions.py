@@ -1,4 +1,4 @@
-"""`dragoman sessions`: the sessions an agent remembers."""
+"""`dragoman sessions`: lists and deletes the sessions an agent has stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.named_agent import AGENT, find_agent, folder, talk
+from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
@@ -20,7 +20,7 @@ def run(call: Call) -> int:
 
     given = call.given
     if (given.action == "delete") == (given.id is None):
-        wrong = "delete needs the id of a session" if given.id is None else f"{given.action} takes no id"
+        wrong = "delete needs the id of a session" if given.id is None else f"{given.action} does not take an id"
         raise exits.Failure(f"sessions {wrong}", hint=_SEE_HELP)
     if given.action == "delete" and given.json:
         raise exits.Failure("--json goes with list", hint=_SEE_HELP)
@@ -35,12 +35,12 @@ def run(call: Call) -> int:
 async def _list(entry: AgentEntry, here: str, cwd: str | None) -> list[v1.SessionInfo]:
     from dragoman.errors import CapabilityError
 
-    async with talk(entry, here) as agent:
+    async with short_connection(entry, here) as agent:
         try:
             found = [info async for info in agent.sessions(cwd=cwd)]
         except CapabilityError as error:
             raise exits.Failure(str(error), hint="not every agent can list its sessions") from None
-    # Some agents list everything, whatever folder they are asked for.
+    # Some agents list all sessions, whatever folder they are asked for.
     return found if cwd is None else [info for info in found if _is_below(info, cwd)]
 
 
@@ -54,7 +54,7 @@ async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
     from dragoman.cli.console import write_note
     from dragoman.errors import CapabilityError
 
-    async with talk(entry, here) as agent:
+    async with short_connection(entry, here) as agent:
         try:
             await agent.delete_session(session_id)
         except CapabilityError as error:
@@ -90,14 +90,14 @@ def _row(info: v1.SessionInfo) -> dict[str, Any]:
 COMMAND = Command(
     run=run,
     description=(
-        "Lists the sessions an agent remembers, or deletes one. To go on with one: dragoman exec --resume ID.\n"
-        "Which sessions there are, and for how long, is up to the agent."
+        "Lists the sessions an agent has stored, or deletes one. To continue one: dragoman exec --resume ID.\n"
+        "Which sessions are stored, and for how long, is up to the agent."
     ),
     arguments=(
         Argument("action", "what to do", choices=("list", "delete")),
         Argument("id", "the session to delete", is_optional=True),
     ),
-    options=(AGENT, Option("--cwd", "only those of this folder", value="FOLDER"), JSON),
+    options=(AGENT, Option("--cwd", "only the sessions of this folder", value="FOLDER"), JSON),
     examples=(
         "dragoman sessions list -a claude",
         "dragoman sessions list -a codex --cwd . --json",

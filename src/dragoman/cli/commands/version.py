@@ -30,7 +30,7 @@ def run(call: Call) -> int:
 
 COMMAND = Command(
     run=run,
-    description="Shows the versions of dragoman, of what it runs on, and of the protocol it speaks.",
+    description="Shows the versions of dragoman, of Python and msgspec, and of the protocol it supports.",
     options=(JSON,),
     examples=("dragoman version", "dragoman version --json"),
 )

@@ -61,7 +61,7 @@ def _sentence(
         case exits.AUTH_REQUIRED if request is not None:
             return _without_login(error, request)
         case exits.AGENT_DIED if isinstance(error, StartFailed):
-            return str(error), "find out what is missing with dragoman agents doctor"
+            return str(error), "see what is missing: dragoman agents doctor"
         case _:
             assert error is not None
             failure = exits.failure_of(error)
