@@ -55,7 +55,7 @@ def test_any_other_reason_than_end_turn_is_6(reason: str | None) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (exits.Failure("no prompt"), 2),
+        (exits.CliError("no prompt"), 2),
         (errors.ConfigError("settings.json:3:4: no"), 2),
         (errors.CapabilityError("the agent takes no images"), 2),
         (errors.LocalProtocolError("no such option"), 2),

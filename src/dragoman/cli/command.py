@@ -10,10 +10,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 
 
-class Option(NamedTuple):
+class CliOption(NamedTuple):
     """`--flag`, or `--flag VALUE` if `value` is set. A repeatable option gives a list of its values."""
 
     flag: str
@@ -64,26 +64,26 @@ class Argument(NamedTuple):
         return f"[{self.name}]" if self.is_optional else self.name
 
 
-class Call(NamedTuple):
+class Invocation(NamedTuple):
     """One use of a verb: its parsed arguments, and the words after `--` unchanged (None without `--`)."""
 
     given: argparse.Namespace
     program: tuple[str, ...] | None
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A verb: its arguments and options, and the function that runs it and returns an exit code."""
 
-    run: Callable[[Call], int]
+    run: Callable[[Invocation], int]
     description: str
     arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
+    options: tuple[CliOption, ...] = ()
     examples: tuple[str, ...] = ()
     takes_program: bool = False
 
 
-HELP = Option("--help", "show this help")
-JSON = Option("--json", "write one JSON document")
+HELP = CliOption("--help", "show this help")
+JSON = CliOption("--json", "write one JSON document")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -93,18 +93,18 @@ class _Parser(argparse.ArgumentParser):
         return argparse.HelpFormatter(self.prog, width=80)  # without a width, shutil would be imported
 
     def error(self, message: str) -> NoReturn:
-        raise Failure(message, hint=f"see {self.prog} --help")
+        raise CliError(message, hint=f"see {self.prog} --help")
 
 
-def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
+def parse(verb: str, command: CliCommand, words: Sequence[str]) -> Invocation:
     """Parse the words after the verb.
 
     Raises:
-        Failure: the words do not fit the declaration.
+        CliError: the words do not fit the declaration.
     """
     own, program = split_program(words)
     if program is not None and not command.takes_program:
-        raise Failure(f"{verb} does not take a program after --", hint=f"see dragoman {verb} --help")
+        raise CliError(f"{verb} does not take a program after --", hint=f"see dragoman {verb} --help")
     # Abbreviations are refused: a new option must never change what an old script means.
     parser = _Parser(prog=f"dragoman {verb}", add_help=False, allow_abbrev=False)
     for option in command.options:
@@ -119,7 +119,7 @@ def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
             argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
         )
     # Options may stand between the words: `rules remove --everywhere RULE`.
-    return Call(parser.parse_intermixed_args(own), program)
+    return Invocation(parser.parse_intermixed_args(own), program)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
@@ -130,7 +130,7 @@ def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | No
     return list(words[:cut]), tuple(words[cut + 1 :])
 
 
-def help_text(verb: str, command: Command) -> str:
+def help_text(verb: str, command: CliCommand) -> str:
     """Return what `dragoman VERB --help` prints."""
     options = (*command.options, HELP)
     usage = [option.usage for option in command.options] + [argument.usage for argument in command.arguments]
@@ -150,5 +150,5 @@ def _section(title: str, rows: list[tuple[str, str]]) -> str:
     return "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in rows)])
 
 
-def _described(entry: Option | Argument) -> str:
+def _described(entry: CliOption | Argument) -> str:
     return f"{entry.help} ({', '.join(entry.choices)})" if entry.choices else entry.help

@@ -34,7 +34,7 @@ MEANINGS = {
 }
 
 
-class Failure(Exception):
+class CliError(Exception):
     """Ends the program with `exit_code`, a line that says what happened and, optionally, a hint what to do."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = USAGE) -> None:
@@ -44,26 +44,26 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
-def failure_of(error: Exception) -> Failure:
+def cli_error_of(error: Exception) -> CliError:
     """Return the failure an exception stands for; an unexpected one is a bug."""
     from dragoman import errors
 
     match error:
-        case Failure():
+        case CliError():
             return error
         case errors.RequestError(code=errors.AUTH_REQUIRED):
-            return Failure(str(error), hint="log in to the agent first", exit_code=AUTH_REQUIRED)
+            return CliError(str(error), hint="log in to the agent first", exit_code=AUTH_REQUIRED)
         case errors.RequestError() | errors.RemoteProtocolError() | errors.CapabilityError():
-            return Failure(str(error), exit_code=AGENT_ERROR)
+            return CliError(str(error), exit_code=AGENT_ERROR)
         case errors.ConnectionClosed():
-            return Failure(str(error), exit_code=AGENT_DIED)
+            return CliError(str(error), exit_code=AGENT_DIED)
         case errors.ConfigError() | errors.StoreError():
-            return Failure(str(error))
+            return CliError(str(error))
         case OSError():
-            return Failure(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+            return CliError(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         case _:
             name = type(error).__name__
-            return Failure(
+            return CliError(
                 f"internal error: {name}: {error}" if str(error) else f"internal error: {name}",
                 hint="this is a bug; set DRAGOMAN_DEBUG=1 to see the traceback",
                 exit_code=BUG,

@@ -79,20 +79,20 @@ def _run_verb(verb: str, words: list[str]) -> int:
     return command.run(parse(verb, command, words))
 
 
-def _unknown(word: str) -> exits.Failure:
+def _unknown(word: str) -> exits.CliError:
     from difflib import get_close_matches
 
     what = "option" if word.startswith("-") else "command"
     known = ["--help", "--version"] if what == "option" else list(table.COMMANDS)
     nearest = get_close_matches(word, known, n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "see dragoman --help"
-    return exits.Failure(f"unknown {what} {word!r}", hint=hint)
+    return exits.CliError(f"unknown {what} {word!r}", hint=hint)
 
 
 def _report(error: Exception) -> int:
     from dragoman.cli.console import write_error
 
-    failure = exits.failure_of(error)
+    failure = exits.cli_error_of(error)
     if failure.exit_code == exits.BUG and os.environ.get("DRAGOMAN_DEBUG"):
         import traceback
 

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.command import Option
-from dragoman.cli.exits import AGENT_DIED, Failure
+from dragoman.cli.command import CliOption
+from dragoman.cli.exits import AGENT_DIED, CliError
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry, Agents
 
 
-AGENT: Final = Option(
+AGENT: Final = CliOption(
     "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
 )
 BUILT_IN: Final = "dragoman"
@@ -39,7 +39,7 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
     """Find the agent that the command line names.
 
     Raises:
-        Failure: the command line names two agents.
+        CliError: the command line names two agents.
         ConfigError: there is no such agent, it cannot run yet, or a settings file is broken.
     """
     from dragoman.registry.agents import load_agents, resolve_command
@@ -47,9 +47,9 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
     from dragoman.store.places import cache_dir, config_dir, data_dir
 
     if command is not None and name is not None:
-        raise Failure("-a and a command after -- both name an agent", hint="use only one of them")
+        raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
     if command == ():
-        raise Failure("no command after --", hint=f"dragoman {verb} -- gemini --acp")
+        raise CliError("no command after --", hint=f"dragoman {verb} -- gemini --acp")
     agents = load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path(cwd)))
     if command is not None:
         return NamedAgent(resolve_command(command), agents)
@@ -76,7 +76,7 @@ async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool 
     """Connect to the agent for a few requests, without services and without a session.
 
     Raises:
-        Failure: its program cannot be started.
+        CliError: its program cannot be started.
     """
     from dragoman.cli.console import shown_log
     from dragoman.client import connect
@@ -86,7 +86,7 @@ async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool 
     try:
         transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
     except ConfigError as error:
-        raise Failure(str(error), hint="see what is missing: dragoman agents doctor", exit_code=AGENT_DIED) from None
+        raise CliError(str(error), hint="see what is missing: dragoman agents doctor", exit_code=AGENT_DIED) from None
     with shown_log():
         async with connect(transport, terminal_login=terminal_login) as agent:
             yield agent
@@ -96,8 +96,8 @@ def folder(flag: str, path: str) -> str:
     """Return the absolute path of a folder.
 
     Raises:
-        Failure: there is no such folder.
+        CliError: there is no such folder.
     """
     if not os.path.isdir(path):
-        raise Failure(f"{flag} {path}: no such folder", hint="choose a folder that exists")
+        raise CliError(f"{flag} {path}: no such folder", hint="choose a folder that exists")
     return os.path.abspath(path)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from shlex import quote
 
-from dragoman.cli.command import HELP, Command
+from dragoman.cli.command import HELP, CliCommand
 from dragoman.cli.table import COMMANDS
 
-Commands = Mapping[str, Command]
+Commands = Mapping[str, CliCommand]
 TOP = ("--help", "--version")
 OWN_WORDS = "not contains -- -- (commandline -opc)"  # true before the first `--`
 

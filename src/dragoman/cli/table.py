@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
-    from dragoman.cli.command import Command
+    from dragoman.cli.command import CliCommand
 
 COMMANDS = {
     "agent": "run the built-in coding agent, for an editor",
@@ -31,11 +31,11 @@ EXAMPLES = (
 )
 
 
-def load(verb: str) -> "Command":
+def load(verb: str) -> "CliCommand":
     """Import a verb's module and return its command."""
     from importlib import import_module
 
-    command: Command = import_module(f"dragoman.cli.commands.{verb}").COMMAND
+    command: CliCommand = import_module(f"dragoman.cli.commands.{verb}").COMMAND
     return command
 
 

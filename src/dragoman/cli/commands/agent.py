@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 
 if TYPE_CHECKING:
     from dragoman.builtin.limits import Limits
@@ -20,7 +20,7 @@ MODEL_VARIABLE = "DRAGOMAN_MODEL"
 TITLE_MODEL_VARIABLE = "DRAGOMAN_TITLE_MODEL"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
@@ -29,7 +29,7 @@ def run(call: Call) -> int:
 
     given = call.given
     if given.json and given.action != "doctor":
-        raise exits.Failure("--json is for dragoman agent doctor", hint="leave it out; stdout is used by the protocol")
+        raise exits.CliError("--json is for dragoman agent doctor", hint="leave it out; stdout is used by the protocol")
     is_serving = given.action is None
     if is_serving:
         _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
@@ -100,7 +100,7 @@ def _log_to(path: Path, level: str) -> None:
             path.replace(path.with_name(path.name + ".1"))
         handler: logging.Handler = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
-        raise exits.Failure(
+        raise exits.CliError(
             f"the log {path} cannot be written: {error.strerror}", hint="choose another file with --log"
         ) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
@@ -129,11 +129,11 @@ def _number(option: str, text: str | None) -> float | None:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} must be a number above 0, not {text!r}", hint="see dragoman agent --help")
+        raise exits.CliError(f"{option} must be a number above 0, not {text!r}", hint="see dragoman agent --help")
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Runs the built-in coding agent on stdin and stdout, as an editor starts it, until the editor disconnects.\n"
@@ -143,34 +143,34 @@ COMMAND = Command(
     ),
     arguments=(Argument("action", "what to do instead of serving an editor", choices=("doctor",), is_optional=True),),
     options=(
-        Option(
+        CliOption(
             "--model", f"the model to use (default: ${MODEL_VARIABLE}, then `model` of the settings)", value="MODEL"
         ),
-        Option(
+        CliOption(
             "--mode",
             "how much it may do without asking in new sessions (default: ask)",
             value="MODE",
             choices=("ask", "edit", "plan", "full"),
         ),
-        Option("--store", "the file that stores its sessions", value="FILE"),
-        Option("--no-client-fs", "read and write files directly, not through the editor"),
-        Option("--no-client-terminal", "run commands directly, not in the editor's terminal"),
-        Option(
+        CliOption("--store", "the file that stores its sessions", value="FILE"),
+        CliOption("--no-client-fs", "read and write files directly, not through the editor"),
+        CliOption("--no-client-terminal", "run commands directly, not in the editor's terminal"),
+        CliOption(
             "--title-model",
             f"a small model for session titles (default: ${TITLE_MODEL_VARIABLE})",
             value="MODEL",
         ),
-        Option("--unstable", "offer unstable methods of the protocol: session/fork, session/set_title"),
-        Option("--max-turn-cost", "end a turn when it has cost this much", value="USD"),
-        Option("--max-session-cost", "end every turn when the session has cost this much", value="USD"),
-        Option("--max-turn-tokens", "end a turn when its model has written this many tokens", value="NUMBER"),
-        Option(
+        CliOption("--unstable", "offer unstable methods of the protocol: session/fork, session/set_title"),
+        CliOption("--max-turn-cost", "end a turn when it has cost this much", value="USD"),
+        CliOption("--max-session-cost", "end every turn when the session has cost this much", value="USD"),
+        CliOption("--max-turn-tokens", "end a turn when its model has written this many tokens", value="NUMBER"),
+        CliOption(
             "--max-session-tokens",
             "end every turn when the session has written this many tokens",
             value="NUMBER",
         ),
-        Option("--log", "the file to log to", value="FILE"),
-        Option("--log-level", "how much to log (default: warning)", value="LEVEL", choices=_LEVELS),
+        CliOption("--log", "the file to log to", value="FILE"),
+        CliOption("--log-level", "how much to log (default: warning)", value="LEVEL", choices=_LEVELS),
         JSON,
     ),
     examples=(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.console import paint, write_json, write_note, write_table
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 _SEE_HELP: Final = "see dragoman check --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
     if given.what is None:
-        raise exits.Failure("check whom? an agent, a client or a trace", hint="dragoman check agent -- PROGRAM")
+        raise exits.CliError("check whom? an agent, a client or a trace", hint="dragoman check agent -- PROGRAM")
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
-        raise exits.Failure(f"check {given.what} takes no file", hint="the program to judge stands after --")
+        raise exits.CliError(f"check {given.what} takes no file", hint="the program to judge stands after --")
     cases = _cases(given.what, given.only)
     if given.list:
         return _list(cases, as_json=given.json)
     if not call.program:
-        raise exits.Failure(
+        raise exits.CliError(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
     check = _check_agent if given.what == "agent" else _check_client
@@ -46,7 +46,7 @@ def run(call: Call) -> int:
 # The three that can be judged
 
 
-def _check_agent(call: Call, cases: list[Case]) -> Report:
+def _check_agent(call: Invocation, cases: list[Case]) -> Report:
     from dragoman.conformance.agent.probe import Settings
     from dragoman.conformance.agent.run import JOBS, AgentRun
     from dragoman.conformance.agent.target import Program
@@ -63,7 +63,7 @@ def _check_agent(call: Call, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_client(call: Call, cases: list[Case]) -> Report:
+def _check_client(call: Invocation, cases: list[Case]) -> Report:
     from dragoman.conformance.client.probe import ClientSettings
     from dragoman.conformance.client.run import JOBS, ClientRun
     from dragoman.conformance.client.target import ClientProgram
@@ -80,13 +80,13 @@ def _check_client(call: Call, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_trace(call: Call) -> Report:
+def _check_trace(call: Invocation) -> Report:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 
     given = call.given
     if given.file is None or call.program is not None:
-        raise exits.Failure("check trace needs a recording", hint="dragoman check trace session.jsonl")
+        raise exits.CliError("check trace needs a recording", hint="dragoman check trace session.jsonl")
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
         write_note(f"warning: {problem}")
@@ -100,7 +100,7 @@ def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> Re
         report: Report = asyncio.run(judge(cases))
     except DragomanError as error:
         # Nobody was judged: the program is not there, ends at once, or starts no agent.
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
     return report
 
 
@@ -171,7 +171,7 @@ def _cases(binds: Binds, only: str | None) -> list[Case]:
     patterns = [pattern.strip() for pattern in (only or "").split(",") if pattern.strip()]
     cases = load_cases(binds, patterns)
     if not cases:
-        raise exits.Failure(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
+        raise exits.CliError(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
     return cases
 
 
@@ -211,7 +211,7 @@ def _explain(name: str, *, as_json: bool) -> int:
         rules, document = case.rules, _case_document(case)
         lines = [f"{case.id}  ({case.level})", "", case.about, "", case.steps]
     else:
-        raise exits.Failure(f"no case is called {name!r}", hint=_nearest(name, CASES))
+        raise exits.CliError(f"no case is called {name!r}", hint=_nearest(name, CASES))
     if as_json:
         document["texts"] = {str(rule): RULES[rule].text for rule in rules}
         write_json(document)
@@ -247,11 +247,11 @@ def _number(text: str | None, option: str, default: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} is a number above 0, not {text!r}", hint=_SEE_HELP)
+        raise exits.CliError(f"{option} is a number above 0, not {text!r}", hint=_SEE_HELP)
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM again and again to\n"
@@ -262,16 +262,16 @@ COMMAND = Command(
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
-        Option("--only", "only these cases, by shell patterns with commas between", value="GLOBS"),
-        Option("--list", "list the cases, one a line, and judge nobody"),
-        Option("--explain", "what a case sends and expects, and the rules it is about", value="CASE"),
-        Option("--preset", "prompts for a known agent; by default its own name chooses", value="NAME"),
-        Option("--prompts", "prompts that make this agent act (TOML or JSON)", value="FILE"),
-        Option("--timeout", "patience for one answer; everything else scales with it", value="SECONDS"),
-        Option("--jobs", "how many copies of the program run at once", value="N"),
-        Option("--junit", "write JUnit XML to FILE", value="FILE"),
-        Option("--html", "write one self-contained page to FILE", value="FILE"),
-        Option("--badge", "print one line and nothing else"),
+        CliOption("--only", "only these cases, by shell patterns with commas between", value="GLOBS"),
+        CliOption("--list", "list the cases, one a line, and judge nobody"),
+        CliOption("--explain", "what a case sends and expects, and the rules it is about", value="CASE"),
+        CliOption("--preset", "prompts for a known agent; by default its own name chooses", value="NAME"),
+        CliOption("--prompts", "prompts that make this agent act (TOML or JSON)", value="FILE"),
+        CliOption("--timeout", "patience for one answer; everything else scales with it", value="SECONDS"),
+        CliOption("--jobs", "how many copies of the program run at once", value="N"),
+        CliOption("--junit", "write JUnit XML to FILE", value="FILE"),
+        CliOption("--html", "write one self-contained page to FILE", value="FILE"),
+        CliOption("--badge", "print one line and nothing else"),
         JSON,
     ),
     examples=(

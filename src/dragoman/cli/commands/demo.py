@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dragoman.cli.command import Call, Command, Option
+from dragoman.cli.command import CliCommand, CliOption, Invocation
 
 RULES = ("edit:greeting.txt", "execute:cat greeting.txt")
 SCRIPT = r"""
@@ -21,7 +21,7 @@ say The new greeting: {result}
 """
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     from tempfile import TemporaryDirectory
 
     from dragoman.cli.command import parse
@@ -49,13 +49,13 @@ def _introduce(folder: str, rules: tuple[str, ...]) -> None:
     sys.stderr.flush()
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Shows one turn of the built-in agent, from the prompt to the answer: text, a plan, tool calls, a change that\n"
         "needs permission, a command. The model is scripted, and the agent works in a temporary folder; your files\n"
         "are not touched."
     ),
-    options=(Option("--ask", "decide yourself what the agent may do, instead of using two rules"),),
+    options=(CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),),
     examples=("dragoman demo", "dragoman demo --ask"),
 )

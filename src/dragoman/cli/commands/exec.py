@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dragoman.cli import exits
-from dragoman.cli.command import Argument, Call, Command, Option
+from dragoman.cli.command import Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.named_agent import AGENT
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     if call.given.schema:
         return _print_schema(call.given.output)
     import gc
@@ -27,12 +27,12 @@ def _print_schema(form: str | None) -> int:
     from dragoman.cli.exec.result import RunResult, schema_of
 
     if form in ("text", "raw"):
-        raise exits.Failure(f"--output {form} has no schema", hint="--schema with --output json or events")
+        raise exits.CliError(f"--output {form} has no schema", hint="--schema with --output json or events")
     write_json(schema_of(Event if form == "events" else RunResult))
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Sends one prompt to an agent, waits for the end of the turn, and prints the answer. stdout is the answer, in\n"
@@ -45,29 +45,29 @@ COMMAND = Command(
     arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
         AGENT,
-        Option("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
-        Option("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
-        Option("--file", "read the prompt from a file", value="FILE"),
-        Option("--image", "attach an image", value="FILE", is_repeatable=True),
-        Option("--mode", "set the mode of the session first", value="MODE"),
-        Option("--model", "use this model", value="MODEL"),
-        Option("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
-        Option("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
-        Option("--resume", "continue an earlier session; `last` is the newest of this folder", value="ID"),
-        Option("--timeout", "cancel the run after this time", value="SECONDS"),
-        Option("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
-        Option("--deny", "what it may never do", value="RULE", is_repeatable=True),
-        Option("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
-        Option(
+        CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
+        CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
+        CliOption("--file", "read the prompt from a file", value="FILE"),
+        CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
+        CliOption("--mode", "set the mode of the session first", value="MODE"),
+        CliOption("--model", "use this model", value="MODEL"),
+        CliOption("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
+        CliOption("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
+        CliOption("--resume", "continue an earlier session; `last` is the newest of this folder", value="ID"),
+        CliOption("--timeout", "cancel the run after this time", value="SECONDS"),
+        CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
+        CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
+        CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
+        CliOption(
             "--output",
             "the form of the answer (default: text)",
             value="FORM",
             choices=("text", "json", "events", "raw"),
         ),
-        Option("--record", "record the conversation, as dragoman record does", value="FILE"),
-        Option("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
-        Option("--verbose", "all progress on stderr, and the agent's log", short="-v"),
-        Option("--schema", "print the JSON Schema of the result (of an event with --output events)"),
+        CliOption("--record", "record the conversation, as dragoman record does", value="FILE"),
+        CliOption("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
+        CliOption("--verbose", "all progress on stderr, and the agent's log", short="-v"),
+        CliOption("--schema", "print the JSON Schema of the result (of an event with --output events)"),
     ),
     examples=(
         "dragoman exec -a gemini 'What is this project?'",

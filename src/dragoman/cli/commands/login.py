@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _SEE_HELP = "see dragoman login --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     given = call.given
     if given.list and given.method is not None:
-        raise exits.Failure("--list does not take a method", hint=_SEE_HELP)
+        raise exits.CliError("--list does not take a method", hint=_SEE_HELP)
     if given.json and not given.list:
-        raise exits.Failure("--json goes with --list", hint=_SEE_HELP)
+        raise exits.CliError("--json goes with --list", hint=_SEE_HELP)
     cwd = folder("the current folder", ".")
     entry = find_agent("login", given.agent, call.program, cwd).entry
     if given.list:
@@ -52,14 +52,14 @@ async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
             try:
                 await agent.authenticate(method.id)
             except RequestError as error:
-                raise exits.Failure(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
+                raise exits.CliError(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
     if method.kind == "terminal":
         # After the agent has ended: it is the same program, and two instances could disturb each other.
         write_note(f"running {shlex.join(method.argv)}")
         try:
             await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
         except LoginFailed as error:
-            raise exits.Failure(str(error), exit_code=exits.AUTH_REQUIRED) from None
+            raise exits.CliError(str(error), exit_code=exits.AUTH_REQUIRED) from None
     write_note(f"logged in to {entry.name}")
     return exits.OK
 
@@ -70,24 +70,24 @@ async def _choose(
     """Return the login method to use.
 
     Raises:
-        Failure: there is none, several are possible, or it cannot be used from here.
+        CliError: there is none, several are possible, or it cannot be used from here.
     """
     if not methods:
-        raise exits.Failure(f"{entry.name} offers no login method", hint="log in with the agent's own program")
+        raise exits.CliError(f"{entry.name} offers no login method", hint="log in with the agent's own program")
     known = ", ".join(method.id for method in methods)
     if wanted is None and len(methods) > 1:
         wanted = await _ask(entry, agent)
         if wanted is None:
-            raise exits.Failure(f"{entry.name} offers several login methods", hint=f"choose one of them: {known}")
+            raise exits.CliError(f"{entry.name} offers several login methods", hint=f"choose one of them: {known}")
     found = [method for method in methods if wanted in (None, method.id)]
     if not found:
-        raise exits.Failure(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
+        raise exits.CliError(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
     method = found[0]
     if method.kind == "environment":
         names = " and ".join(method.variables)
-        raise exits.Failure(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
+        raise exits.CliError(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
     if method.kind == "unknown":
-        raise exits.Failure(f"login method {method.id!r} is of a kind this version does not support")
+        raise exits.CliError(f"login method {method.id!r} is of a kind this version does not support")
     return method
 
 
@@ -99,7 +99,7 @@ async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
         return None
     chosen = await UserPrompt(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
     if chosen is None:
-        raise exits.Failure("no login method was chosen", exit_code=exits.CANCELLED)
+        raise exits.CliError("no login method was chosen", exit_code=exits.CANCELLED)
     method_id: Any = getattr(chosen, "id", None)
     return str(method_id)
 
@@ -134,14 +134,14 @@ def _row(method: LoginMethod) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Logs in to an agent. Some agents log in by themselves on request, some run a program on this terminal, and\n"
         "some only need an environment variable; --list shows the methods. Exit code 7 if the login failed."
     ),
     arguments=(Argument("method", "the login method, if there are several", is_optional=True),),
-    options=(AGENT, Option("--list", "list the login methods and do not log in"), JSON),
+    options=(AGENT, CliOption("--list", "list the login methods and do not log in"), JSON),
     examples=(
         "dragoman login -a gemini",
         "dragoman login -a gemini oauth-personal",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import Call, Command
+from dragoman.cli.command import CliCommand, Invocation
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     cwd = folder("the current folder", ".")
@@ -27,12 +27,12 @@ async def _log_out(entry: AgentEntry, cwd: str) -> int:
         try:
             await agent.logout()
         except CapabilityError as error:
-            raise exits.Failure(str(error), hint="log out with the agent's own program") from None
+            raise exits.CliError(str(error), hint="log out with the agent's own program") from None
     write_note("logged out")
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description="Logs out of an agent, if the agent supports it; the next session may then require a login.",
     options=(AGENT,),

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dragoman.cli import exits
-from dragoman.cli.command import Call, Command, Option
+from dragoman.cli.command import CliCommand, CliOption, Invocation
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError
@@ -20,7 +20,7 @@ def run(call: Call) -> int:
     from dragoman.trace.writer import TraceWriter
 
     if not call.program:
-        raise exits.Failure("record needs the agent's command", hint="dragoman record -- gemini --acp")
+        raise exits.CliError("record needs the agent's command", hint="dragoman record -- gemini --acp")
     grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
     path = _recording(call.given.o, call.program[0])
     writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
@@ -29,14 +29,14 @@ def run(call: Call) -> int:
     try:
         return asyncio.run(run_relay(call.program, writer, grace_seconds=grace_seconds))
     except DragomanError as error:
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
 
 
 def _recording(given: str | None, program: str) -> Path:
     """The file to write. A folder, or the default one, gets a new file for each run."""
     if given is not None and not given.endswith("/") and not Path(given).is_dir():
         if _is_stdout(given):
-            raise exits.Failure(f"{given} is the conversation itself", hint="name another file with -o")
+            raise exits.CliError(f"{given} is the conversation itself", hint="name another file with -o")
         return Path(given)
     folder = Path(given) if given is not None else _default_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ def _seconds(given: str | None, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise exits.Failure(f"--grace takes a number of seconds, not {given!r}", hint="see dragoman record --help")
+        raise exits.CliError(f"--grace takes a number of seconds, not {given!r}", hint="see dragoman record --help")
     return seconds
 
 
@@ -77,7 +77,7 @@ def _say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Stands between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
@@ -85,13 +85,13 @@ COMMAND = Command(
         "The exit code is the agent's. docs/recording.md describes the format."
     ),
     options=(
-        Option(
+        CliOption(
             "-o",
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
             value="FILE",
         ),
-        Option("--redact", "drop contents, keep shapes: what may be shown to others"),
-        Option(
+        CliOption("--redact", "drop contents, keep shapes: what may be shown to others"),
+        CliOption(
             "--grace", "what a silent agent is given to end after the editor went away (default: 10)", value="SECONDS"
         ),
     ),

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.console import write_json, write_note
 from dragoman.text.terminal import plain
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.trace import Difference, Replay
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     from dragoman.trace import Replay
@@ -24,9 +24,9 @@ def run(call: Call) -> int:
     given = call.given
     is_client = getattr(given, "as") == "client"
     if is_client and not call.program:
-        raise exits.Failure("--as client needs the agent's command", hint="dragoman replay FILE --as client -- CMD")
+        raise exits.CliError("--as client needs the agent's command", hint="dragoman replay FILE --as client -- CMD")
     if not is_client and call.program:
-        raise exits.Failure("only --as client takes a command", hint="an agent is started by its client")
+        raise exits.CliError("only --as client takes a command", hint="an agent is started by its client")
     timing = _timing(given.timing)
     replay = Replay(
         given.file,
@@ -81,7 +81,7 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
     try:
         transport = await ProcessTransport.spawn(program, on_stderr=pass_on)
     except ConfigError as error:
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
     return await replay.drive(transport)
 
 
@@ -124,11 +124,11 @@ def _number(option: str, given: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise exits.Failure(f"{option} takes a number, not {given!r}", hint="see dragoman replay --help")
+        raise exits.CliError(f"{option} takes a number, not {given!r}", hint="see dragoman replay --help")
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Plays a recording. As an agent, on stdin and stdout, it answers like the recorded one; as a client it says\n"
@@ -137,12 +137,16 @@ COMMAND = Command(
     ),
     arguments=(Argument("file", "the recording, as dragoman record writes it"),),
     options=(
-        Option("--as", "whom to play (default: agent)", value="ROLE", choices=("agent", "client")),
-        Option("--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"),
-        Option("--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"),
-        Option("--patience", "how long to wait for what was recorded and does not come", value="SECONDS"),
-        Option("--allow-differences", "exit with 0 all the same"),
-        Option("--report", "write the differences to a file, as JSON", value="REPORT"),
+        CliOption("--as", "whom to play (default: agent)", value="ROLE", choices=("agent", "client")),
+        CliOption(
+            "--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"
+        ),
+        CliOption(
+            "--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"
+        ),
+        CliOption("--patience", "how long to wait for what was recorded and does not come", value="SECONDS"),
+        CliOption("--allow-differences", "exit with 0 all the same"),
+        CliOption("--report", "write the differences to a file, as JSON", value="REPORT"),
         JSON,
     ),
     examples=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 _SEE_HELP = "see dragoman sessions --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     given = call.given
     if (given.action == "delete") == (given.id is None):
         wrong = "delete needs the id of a session" if given.id is None else f"{given.action} does not take an id"
-        raise exits.Failure(f"sessions {wrong}", hint=_SEE_HELP)
+        raise exits.CliError(f"sessions {wrong}", hint=_SEE_HELP)
     if given.action == "delete" and given.json:
-        raise exits.Failure("--json goes with list", hint=_SEE_HELP)
+        raise exits.CliError("--json goes with list", hint=_SEE_HELP)
     cwd = None if given.cwd is None else folder("--cwd", given.cwd)
     here = cwd or folder("the current folder", ".")
     entry = find_agent("sessions", given.agent, call.program, here).entry
@@ -39,7 +39,7 @@ async def _list(entry: AgentEntry, here: str, cwd: str | None) -> list[v1.Sessio
         try:
             found = [info async for info in agent.sessions(cwd=cwd)]
         except CapabilityError as error:
-            raise exits.Failure(str(error), hint="not every agent can list its sessions") from None
+            raise exits.CliError(str(error), hint="not every agent can list its sessions") from None
     # Some agents list all sessions, whatever folder they are asked for.
     return found if cwd is None else [info for info in found if _is_below(info, cwd)]
 
@@ -58,7 +58,7 @@ async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
         try:
             await agent.delete_session(session_id)
         except CapabilityError as error:
-            raise exits.Failure(str(error), hint="not every agent can delete its sessions") from None
+            raise exits.CliError(str(error), hint="not every agent can delete its sessions") from None
     write_note("the session is deleted")
     return exits.OK
 
@@ -87,7 +87,7 @@ def _row(info: v1.SessionInfo) -> dict[str, Any]:
     }
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Lists the sessions an agent has stored, or deletes one. To continue one: dragoman exec --resume ID.\n"
@@ -97,7 +97,7 @@ COMMAND = Command(
         Argument("action", "what to do", choices=("list", "delete")),
         Argument("id", "the session to delete", is_optional=True),
     ),
-    options=(AGENT, Option("--cwd", "only the sessions of this folder", value="FOLDER"), JSON),
+    options=(AGENT, CliOption("--cwd", "only the sessions of this folder", value="FOLDER"), JSON),
     examples=(
         "dragoman sessions list -a claude",
         "dragoman sessions list -a codex --cwd . --json",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
 from dragoman.cli.exec.rules import remember_rule
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.permission import ClientPermissions
@@ -123,7 +123,7 @@ async def open_session(agent: RemoteAgent, request: RunRequest) -> Session:
     """Open a new session, or the one to resume.
 
     Raises:
-        Failure: the agent cannot resume, or has no session to resume.
+        CliError: the agent cannot resume, or has no session to resume.
         RequestError: the agent refuses.
     """
     options = request.options
@@ -145,7 +145,7 @@ async def _reopen(agent: RemoteAgent, session_id: str, request: RunRequest, give
             if error.code != METHOD_NOT_FOUND or not can_load:
                 raise
     if not can_load:
-        raise Failure("--resume: this agent can neither resume nor load a session", hint="leave --resume out")
+        raise CliError("--resume: this agent can neither resume nor load a session", hint="leave --resume out")
     session = await agent.load_session(session_id, cwd, **given)
     if request.entry.quirks.replays_late:
         await _end_of_history(session)
@@ -164,11 +164,11 @@ async def _end_of_history(session: Session) -> None:
 
 async def _last_session(agent: RemoteAgent, cwd: str) -> str:
     if not is_advertised(agent.capabilities, "sessionCapabilities.list"):
-        raise Failure("--resume last: this agent does not list its sessions", hint="name the session: --resume ID")
+        raise CliError("--resume last: this agent does not list its sessions", hint="name the session: --resume ID")
     # Some agents list all sessions, whatever folder they are asked for.
     found = [info async for info in agent.sessions(cwd=cwd) if _is_same_folder(info.cwd, cwd)]
     if not found:
-        raise Failure(f"--resume last: this agent has no session in {cwd}", hint="leave --resume out for a new one")
+        raise CliError(f"--resume last: this agent has no session in {cwd}", hint="leave --resume out for a new one")
     # Agents list the newest first; if they report times, the latest time decides.
     return max(found, key=lambda info: info.updated_at or "").session_id
 

@@ -64,7 +64,7 @@ def _sentence(
             return str(error), "see what is missing: dragoman agents doctor"
         case _:
             assert error is not None
-            failure = exits.failure_of(error)
+            failure = exits.cli_error_of(error)
             return failure.message, failure.hint
 
 

@@ -79,7 +79,7 @@ def note_error(facts: Facts, error: BaseException) -> None:
     corrected by the user, so it counts as wrong usage.
     """
     match error:
-        case exits.Failure():
+        case exits.CliError():
             facts.is_wrong_usage = True
         case StartFailed() | errors.ConnectionClosed():
             facts.is_agent_gone = True

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, ValidationError, convert, field, json
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -37,21 +37,21 @@ def read_servers(path: str) -> list[v1.McpServer]:
     """Read the servers in a file.
 
     Raises:
-        Failure: the file cannot be read, or has another form.
+        CliError: the file cannot be read, or has another form.
     """
     try:
         with open(path, "rb") as file:
             document = json.decode(file.read(), type=_Document)
     except OSError as error:
-        raise Failure(f"--mcp-config {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"--mcp-config {path}: {error.strerror}", hint="name a file that can be read") from None
     except (ValidationError, ValueError) as error:
-        raise Failure(f"--mcp-config {path}: {error}", hint=f"it should look like {_HINT}") from None
+        raise CliError(f"--mcp-config {path}: {error}", hint=f"it should look like {_HINT}") from None
     servers = document.servers if document.mcp_servers is None else document.mcp_servers
     if servers is None:
-        raise Failure(f"--mcp-config {path}: no mcpServers in it", hint=f"it should look like {_HINT}")
+        raise CliError(f"--mcp-config {path}: no mcpServers in it", hint=f"it should look like {_HINT}")
     for name, server in servers.items():
         if bool(server.command) == bool(server.url):
-            raise Failure(f"--mcp-config {path}: {name} needs either a command or a url", hint=f"like {_HINT}")
+            raise CliError(f"--mcp-config {path}: {name} needs either a command or a url", hint=f"like {_HINT}")
     return [_server(f"--mcp-config {path}", name, server) for name, server in servers.items()]
 
 
@@ -59,13 +59,13 @@ def configured_servers(servers: Mapping[str, Mapping[str, Any]]) -> list[v1.McpS
     """Convert the servers of the settings, whose form was checked when they were read.
 
     Raises:
-        Failure: a server has an unknown type, or its program is not installed.
+        CliError: a server has an unknown type, or its program is not installed.
     """
     where = "mcp_servers of the settings"
     try:
         return [_server(where, name, convert(dict(server), _Server)) for name, server in servers.items()]
     except ValidationError as error:
-        raise Failure(f"{where}: {error}", hint=f"like {_HINT}") from None
+        raise CliError(f"{where}: {error}", hint=f"like {_HINT}") from None
 
 
 def _server(where: str, name: str, server: _Server) -> v1.McpServer:
@@ -84,7 +84,7 @@ def _absolute(where: str, name: str, command: str) -> str:
 
     found = which(os.path.expanduser(command))
     if found is None:
-        raise Failure(
+        raise CliError(
             f"{where}: the program of {name} is not found: {command}", hint="install it, or give its full path"
         )
     return os.path.abspath(found)

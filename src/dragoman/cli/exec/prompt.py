@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,12 +65,12 @@ def read_prompt(options: Options) -> Prompt:
     """Read the text, the mentioned files and the images.
 
     Raises:
-        Failure: there is no prompt, or a file cannot be read.
+        CliError: there is no prompt, or a file cannot be read.
     """
     text = _text(options)
     images = tuple(read_image(path) for path in options.images)
     if not text.strip() and not images:
-        raise Failure("the prompt is empty", hint="dragoman exec 'What is this project?'")
+        raise CliError("the prompt is empty", hint="dragoman exec 'What is this project?'")
     mentions, outside = find_mentions(text, options.roots)
     return Prompt(text, mentions, images, outside)
 
@@ -79,7 +79,7 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
     """Return the prompt as content blocks: text and links always, other kinds if the agent accepts them.
 
     Raises:
-        Failure: an image was attached and the agent does not accept images.
+        CliError: an image was attached and the agent does not accept images.
     """
     from dragoman.schema import v1
 
@@ -90,7 +90,7 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
         found.append(_mentioned(mention, takes_images=takes_images, takes_resources=takes_resources))
     for image in prompt.images:
         if not takes_images:
-            raise Failure(
+            raise CliError(
                 f"--image {image.path}: this agent does not accept images (promptCapabilities.image)",
                 hint="mention the file as @path instead: the agent gets a link to it",
             )
@@ -122,12 +122,12 @@ def read_image(path: str) -> Image:
     """Read an image file.
 
     Raises:
-        Failure: it is not an image, or too large for a message.
+        CliError: it is not an image, or too large for a message.
     """
     data = _read(path, IMAGE_BYTES, "--image")
     mime_type = image_type(data)
     if mime_type is None:
-        raise Failure(f"--image {path}: not a PNG, JPEG, GIF or WebP file", hint="mention other files as @path")
+        raise CliError(f"--image {path}: not a PNG, JPEG, GIF or WebP file", hint="mention other files as @path")
     return Image(path, mime_type, data)
 
 
@@ -141,7 +141,7 @@ def image_type(data: bytes) -> str | None:
 def _text(options: Options) -> str:
     if options.prompt_file is not None:
         if options.prompt is not None:
-            raise Failure("the prompt is given twice: as an argument and with --file", hint="use only one of them")
+            raise CliError("the prompt is given twice: as an argument and with --file", hint="use only one of them")
         return _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
     if options.prompt is not None and options.prompt != "-":
         return options.prompt
@@ -149,7 +149,7 @@ def _text(options: Options) -> str:
     if stream is None or sys.stdin.isatty():
         if options.images and options.prompt is None:
             return ""
-        raise Failure("no prompt", hint="dragoman exec 'What is this project?', or pipe it: ... | dragoman exec")
+        raise CliError("no prompt", hint="dragoman exec 'What is this project?', or pipe it: ... | dragoman exec")
     return _decode(stream.read(), "stdin")
 
 
@@ -157,7 +157,7 @@ def _decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Failure(f"{where}: not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first") from None
+        raise CliError(f"{where}: not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first") from None
 
 
 def _read(path: str, most: int | None, flag: str) -> bytes:
@@ -165,9 +165,9 @@ def _read(path: str, most: int | None, flag: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read() if most is None else file.read(most + 1)
     except OSError as error:
-        raise Failure(f"{flag} {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"{flag} {path}: {error.strerror}", hint="name a file that can be read") from None
     if most is not None and len(data) > most:
-        raise Failure(f"{flag} {path}: larger than {most // 1024 // 1024} MiB", hint="make it smaller")
+        raise CliError(f"{flag} {path}: larger than {most // 1024 // 1024} MiB", hint="make it smaller")
     return data
 
 

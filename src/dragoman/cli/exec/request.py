@@ -12,12 +12,12 @@ from dragoman.cli.exec.exit_code import StartFailed
 from dragoman.cli.exec.options import Options, read_options
 from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent, is_built_in
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.cli.exec.output import Output
     from dragoman.policy import Rule
     from dragoman.process.launch import Launched
@@ -40,11 +40,11 @@ class RunRequest(NamedTuple):
     recorder: Observer | None
 
 
-def read_request(call: Call, output: Output) -> RunRequest:
+def read_request(call: Invocation, output: Output) -> RunRequest:
     """Read and check the options, settings, rules and prompt.
 
     Raises:
-        Failure, ConfigError: one of them is wrong.
+        CliError, ConfigError: one of them is wrong.
     """
     options = read_options(call)
     if options.has_progress:
@@ -71,7 +71,7 @@ def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
 
         return replace(entry, command=(*entry.command, "--model", model))
     if model == SCRIPTED_MODEL:
-        raise Failure("--model scripted is for the built-in agent", hint="leave -a and the command out to use it")
+        raise CliError("--model scripted is for the built-in agent", hint="leave -a and the command out to use it")
     return entry
 
 
@@ -110,7 +110,7 @@ def _recorder(options: Options, entry: AgentEntry) -> Observer | None:
     try:
         return Recorder(options.recording, command=entry.command, cwd=options.cwd)
     except OSError as error:
-        raise Failure(
+        raise CliError(
             f"--record {options.recording}: {error.strerror}", hint="name a file that can be written"
         ) from None
 

@@ -20,7 +20,7 @@ from dragoman.cli.exec.signals import Signals, Terminated, terminable
 if TYPE_CHECKING:
     import asyncio
 
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.result import RunResult
     from dragoman.client import Session
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CANCEL_SECONDS: Final = 5.0
 
 
-def execute(call: Call) -> int:
+def execute(call: Invocation) -> int:
     """Do one run and return its exit code.
 
     Raises:
@@ -67,11 +67,11 @@ class Run:
         self._is_stopping = False
         self._result: RunResult | None = None
 
-    def begin(self, call: Call) -> None:
+    def begin(self, call: Invocation) -> None:
         """Read the input and start the agent's program.
 
         Raises:
-            Failure, ConfigError, StartFailed: the input is wrong, or the program cannot be started.
+            CliError, ConfigError, StartFailed: the input is wrong, or the program cannot be started.
         """
         self._request = read_request(call, self._output)
         self._program = start_program(self._request)
