@@ -1,6 +1,6 @@
-"""Words that completion offers and only this machine knows: the names of agents.
+"""Words for completion that depend on this machine: the names of agents.
 
-They are read when the script is printed, which a shell does at its start, so completing itself starts nothing.
+They are read when the script is printed, which a shell does when it starts, so that completion starts no program.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 
 def agent_names() -> tuple[str, ...]:
-    """The agents known here; none where the settings cannot be read. A shell would cut a name with a space in two."""
+    """Return the names of agents that need no quoting in a shell; none if the settings cannot be read."""
     from dragoman.cli.agents.paths import here
     from dragoman.errors import ConfigError
 

@@ -155,7 +155,7 @@ def test_leave_is_asked_for_the_line_and_its_folder(tmp_path: Path) -> None:
         ({"command": "npm te"}, "`npm te`"),
         ({"command": "echo `id`"}, "``echo `id```"),
         ({"command": "a\nb"}, "`a\nb`"),
-        ({"command": "x" * 3000}, "`" + "x" * 2000 + "…`"),
+        ({"command": "x" * 3000}, "`" + "x" * 1999 + "…`"),
     ],
 )
 def test_a_title_is_the_line(arguments: dict[str, object], title: str) -> None:

@@ -14,6 +14,7 @@ from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, Tool
 from dragoman.builtin.tools.walk import SEARCH_SECONDS
 from dragoman.builtin.tools.wildcards import Glob as Pattern
 from dragoman.builtin.tools.wildcards import has_wildcards
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -52,14 +53,14 @@ class Glob:
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         pattern = paths.word(arguments, "pattern")
         folder = paths.place_of(arguments, cwd)
-        title = f"Find `{paths.one_line(pattern)}`" if pattern.strip() else "Find files"
+        title = f"Find `{shorten(pattern, paths.TITLE_LETTERS)}`" if pattern.strip() else "Find files"
         if folder is None or folder == cwd:
             return Preview(title)
         return Preview(f"{title} in {paths.shown(folder, cwd)}", (Location(folder),))
 
     def requests(self, arguments: GlobArguments, context: ToolContext) -> tuple[Request, ...]:
         start, _ = _start(arguments, context.cwd)
-        return paths.look("search", f"Find {paths.one_line(arguments.pattern)}", start, context)
+        return paths.look("search", f"Find {shorten(arguments.pattern, paths.TITLE_LETTERS)}", start, context)
 
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutput:
         start, pattern = _start(arguments, context.cwd)

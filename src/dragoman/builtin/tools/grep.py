@@ -16,6 +16,7 @@ from dragoman.builtin.tools.search import Findings, Found, Line, Query, find_lin
 from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import SEARCH_SECONDS, in_thread
 from dragoman.builtin.tools.wildcards import Glob
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -58,10 +59,10 @@ class Grep:
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         pattern = paths.word(arguments, "pattern")
-        title = f"Search `{paths.one_line(pattern)}`" if pattern.strip() else "Search"
+        title = f"Search `{shorten(pattern, paths.TITLE_LETTERS)}`" if pattern.strip() else "Search"
         include = paths.word(arguments, "include")
         if include.strip():
-            title = f"{title} in {paths.one_line(include)}"
+            title = f"{title} in {shorten(include, paths.TITLE_LETTERS)}"
         folder = paths.place_of(arguments, cwd)
         if folder is None or folder == cwd:
             return Preview(title)
@@ -72,7 +73,7 @@ class Grep:
         start = _start(arguments, context.cwd)
         # Who searches one file reads it: a rule about reading it holds.
         kind = "read" if os.path.isfile(start) else "search"
-        return paths.look(kind, f"Search {paths.one_line(arguments.pattern)}", start, context)
+        return paths.look(kind, f"Search {shorten(arguments.pattern, paths.TITLE_LETTERS)}", start, context)
 
     async def run(self, arguments: GrepArguments, context: ToolContext) -> ToolOutput:
         start = _start(arguments, context.cwd)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.policy import Request
 
 AGENT: Final = "dragoman"
-_TITLE_LETTERS: Final = 120
+TITLE_LETTERS: Final = 120
 _SIMILAR: Final = 3
 
 
@@ -129,12 +129,6 @@ def place_of(arguments: dict[str, Any], cwd: str, name: str = "path") -> str | N
     """The absolute path an argument names so far."""
     path = word(arguments, name)
     return _joined(path, cwd) if path.strip() and "\0" not in path else None
-
-
-def one_line(text: str, letters: int = _TITLE_LETTERS) -> str:
-    """Text for a title."""
-    line = " ".join(text.split())
-    return line if len(line) <= letters else line[: letters - 1] + "…"
 
 
 def no_such_file(path: str, context: ToolContext, advice: str) -> ToolError:

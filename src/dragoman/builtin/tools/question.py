@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, ToolError, ToolOutput
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -43,7 +44,7 @@ class Question:
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        question = paths.one_line(paths.word(arguments, "question"), 300)
+        question = shorten(paths.word(arguments, "question"), 300)
         return Preview(f"Ask: {question}" if question else "Ask a question")
 
     def requests(self, arguments: QuestionArguments, context: ToolContext) -> tuple[Request, ...]:

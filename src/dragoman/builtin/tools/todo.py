@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -85,7 +86,7 @@ def _told(entries: list[dict[str, str]]) -> str:
         return "The to-do list is empty now."
     done = sum(entry["status"] == "completed" for entry in entries)
     words = [f"The to-do list is updated: {done} of {len(entries)} done."]
-    active = [paths.one_line(entry["content"]) for entry in entries if entry["status"] == "in_progress"]
+    active = [shorten(entry["content"], paths.TITLE_LETTERS) for entry in entries if entry["status"] == "in_progress"]
     if len(active) > 1:
         words.append(f"{len(active)} items are in_progress; it is better to have one at a time.")
     elif active:

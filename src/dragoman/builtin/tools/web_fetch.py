@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import LIMIT_BYTES, fit
 from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -65,7 +66,7 @@ class WebFetch:
         except ToolError:  # not all of it is there yet
             shown = given
         # A person may be asked about this URL, and what it tells the other side may stand at its end.
-        return Preview(f"Fetch {paths.one_line(shown, _TITLE_LETTERS)}")
+        return Preview(f"Fetch {shorten(shown, _TITLE_LETTERS)}")
 
     def requests(self, arguments: WebFetchArguments, context: ToolContext) -> tuple[Request, ...]:
         from dragoman.builtin.web.fetch import fetch_request
@@ -122,7 +123,7 @@ def _read(answer: Answer, kind: ContentKind, url: str, *, is_raw: bool) -> tuple
     if kind.name == "text" or is_raw:
         return "", text.strip("\n"), answer.is_cut
     page = read_page(text, url)
-    return paths.one_line(page.title, 300), page.text, page.is_cut or answer.is_cut
+    return shorten(page.title, 300), page.text, page.is_cut or answer.is_cut
 
 
 def _nothing(kind: ContentKind) -> str:

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import fit
 from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,7 @@ class WebSearch:
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         query = paths.word(arguments, "query").strip()
-        return Preview(f"Search the web for {paths.one_line(query, _TITLE_LETTERS)}" if query else "Search the web")
+        return Preview(f"Search the web for {shorten(query, _TITLE_LETTERS)}" if query else "Search the web")
 
     def requests(self, arguments: WebSearchArguments, context: ToolContext) -> tuple[Request, ...]:
         from dragoman.builtin.web.fetch import fetch_request

@@ -9,26 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.agents.paths import here, needed, shown_command, shown_path, tell_notes
-from dragoman.cli.console import BOLD, RED, paint, write_json
+from dragoman.cli.console import paint, shown_log, write_json
 from dragoman.errors import AgentExited, DragomanError
+from dragoman.text.colour import BOLD, RED
 from dragoman.text.terminal import duration, one_line, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.registry.agents import AgentEntry
     from dragoman.registry.doctor import Finding, Probe
 
 _SECONDS = 60.0  # the slowest real agent answers after eleven on two busy cores
 
 
-def examine_agent(call: Call) -> int:
+def examine_agent(call: Invocation) -> int:
     from dragoman.registry import resolve_command
     from dragoman.registry.doctor import examine
 
     if call.program is not None and call.given.name is not None:
-        raise exits.Failure(
+        raise exits.CliError(
             "doctor takes a name or a command, not both", hint="dragoman agents doctor -- my-agent --acp"
         )
     agents = here()
@@ -48,14 +49,15 @@ def examine_agent(call: Call) -> int:
     tell_notes(agents)
     if not is_complete:
         return exits.USAGE
-    return exits.OK if error is None else exits.failure_of(error).exit_code
+    return exits.OK if error is None else exits.cli_error_of(error).exit_code
 
 
 async def _ask(entry: AgentEntry, seconds: float) -> tuple[Probe | None, DragomanError | None]:
     from dragoman.registry.doctor import probe
 
     try:
-        return await probe(entry, Path.cwd(), seconds=seconds), None
+        with shown_log():
+            return await probe(entry, Path.cwd(), seconds=seconds), None
     except DragomanError as error:
         return None, error
 
@@ -66,7 +68,7 @@ def _seconds(given: str | None) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise exits.Failure(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
+        raise exits.CliError(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
     return seconds
 
 

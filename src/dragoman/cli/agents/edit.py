@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.registry.agents import AgentEntry, Agents
 
 
-def add_agent(call: Call) -> int:
+def add_agent(call: Invocation) -> int:
     """Writes an entry into the user's settings, or only makes an agent the default."""
     name = needed(call.given.name, "add", "dragoman agents add mine -- my-agent --acp")
     agents = here()
@@ -27,7 +27,7 @@ def add_agent(call: Call) -> int:
         make_default(agents, agents.find(name).name)
         return exits.OK
     if not call.program:
-        raise exits.Failure(
+        raise exits.CliError(
             "agents add needs the agent's command", hint=f"dragoman agents add {name} -- my-agent --acp"
         )
     _check_name(name, agents, may_replace=call.given.replace)
@@ -51,7 +51,7 @@ def make_default(agents: Agents, name: str) -> None:
     say(f"{name} is the default from now on ({shown_path(str(agents.user.path))})")
 
 
-def remove_agent(call: Call) -> int:
+def remove_agent(call: Invocation) -> int:
     """Takes an agent away where it is the user's to take: settings, then what was installed, then what was accepted."""
     name = needed(call.given.name, "remove", "dragoman agents remove mine")
     agents = here()
@@ -75,10 +75,10 @@ def remove_agent(call: Call) -> int:
     if entry is None:
         agents.find(name)
     assert entry is not None
-    raise exits.Failure(f"{name} is not dragoman's to remove", hint=f"it comes from {shown_path(entry.where)}")
+    raise exits.CliError(f"{name} is not dragoman's to remove", hint=f"it comes from {shown_path(entry.where)}")
 
 
-def accept_proposal(call: Call) -> int:
+def accept_proposal(call: Invocation) -> int:
     """Shows what the project wants to run, exactly, and remembers a yes to that."""
     name = needed(call.given.name, "accept", "dragoman agents accept NAME")
     agents = here()
@@ -88,7 +88,7 @@ def accept_proposal(call: Call) -> int:
     is_proposal = entry is not None and entry.source == "project"
     is_default = agents.proposed_default == name
     if entry is None or not (is_proposal or is_default):
-        raise exits.Failure(
+        raise exits.CliError(
             f"no project's agent waits under the name {name!r}", hint="dragoman agents list shows what there is"
         )
     assert agents.root is not None
@@ -113,7 +113,7 @@ def _accept_mcp(agents: Agents, name: str, *, is_sure: bool) -> int:
 
     servers = agents.proposed_mcp_servers()
     if name not in servers or agents.root is None or agents.project is None:
-        raise exits.Failure(
+        raise exits.CliError(
             f"no project's MCP server waits under the name {name!r}", hint=f"known are {', '.join(servers) or 'none'}"
         )
     server = servers[name]
@@ -160,11 +160,11 @@ def _confirm(name: str, *, is_sure: bool) -> None:
     if is_sure:
         return
     if not sys.stdin.isatty():
-        raise exits.Failure("nobody can be asked here", hint="look at it above, then say it with --yes")
+        raise exits.CliError("nobody can be asked here", hint="look at it above, then say it with --yes")
     sys.stderr.write(f"Accept {shown_word(name)}? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise exits.Failure(f"{name} is not accepted", exit_code=exits.CANCELLED)
+        raise exits.CliError(f"{name} is not accepted", exit_code=exits.CANCELLED)
 
 
 def _check_name(name: str, agents: Agents, *, may_replace: bool) -> None:
@@ -172,11 +172,11 @@ def _check_name(name: str, agents: Agents, *, may_replace: bool) -> None:
     from dragoman.registry.servers import wrong_name
 
     if why := wrong_name(name):
-        raise exits.Failure(why, hint="choose another name")
+        raise exits.CliError(why, hint="choose another name")
     if name.casefold() == SCRIPTED:
-        raise exits.Failure(f"the name {name!r} is dragoman's own", hint="choose another name")
+        raise exits.CliError(f"the name {name!r} is dragoman's own", hint="choose another name")
     if name in agents.user.servers and not may_replace:
-        raise exits.Failure(
+        raise exits.CliError(
             f"{name} is already in {agents.user.path}", hint="write over it with --replace, or choose another name"
         )
 
@@ -184,7 +184,7 @@ def _check_name(name: str, agents: Agents, *, may_replace: bool) -> None:
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise exits.Failure(f"--env takes NAME=VALUE, not {text!r}", hint="see dragoman agents --help")
+        raise exits.CliError(f"--env takes NAME=VALUE, not {text!r}", hint="see dragoman agents --help")
     return name, value
 
 
@@ -202,4 +202,4 @@ def _write_settings(path: Path, settings: dict[str, Any]) -> None:
     try:
         write_document(path, settings)
     except ConfigError as error:
-        raise exits.Failure(str(error)) from error
+        raise exits.CliError(str(error)) from error

@@ -14,12 +14,12 @@ from dragoman.cli.console import write_json
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.registry.agents import Agents
     from dragoman.registry.catalogue import Catalogue, Listed
 
 
-def update_registry(call: Call) -> int:
+def update_registry(call: Invocation) -> int:
     from dragoman.registry.catalogue import ADDRESS, refresh_catalogue
 
     agents = here()
@@ -42,7 +42,7 @@ def update_registry(call: Call) -> int:
     return exits.OK
 
 
-def install_agent(call: Call) -> int:
+def install_agent(call: Invocation) -> int:
     from dragoman.registry.install import install, make_plan
 
     wanted = needed(call.given.name, "install", "dragoman agents install gemini")
@@ -75,7 +75,7 @@ def _listed(agents: Agents, id_: str) -> Listed:
         from dragoman.registry.servers import nearest
 
         hint = nearest(id_, catalogue.agents) or "dragoman agents list --registry shows them"
-        raise exits.Failure(f"the registry has no agent {id_!r}", hint=hint)
+        raise exits.CliError(f"the registry has no agent {id_!r}", hint=hint)
     return catalogue.agents[id_]
 
 

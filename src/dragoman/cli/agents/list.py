@@ -11,7 +11,7 @@ from dragoman.cli.console import write_json, write_table
 from dragoman.text.terminal import clip, one_line
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.registry.agents import AgentEntry, Agents
     from dragoman.registry.catalogue import Catalogue, Listed
 
@@ -19,7 +19,7 @@ _DESCRIPTION_COLUMNS = 60
 _COMMAND_COLUMNS = 70
 
 
-def list_agents(call: Call) -> int:
+def list_agents(call: Invocation) -> int:
     if call.given.registry:
         return _list_registry(as_json=call.given.json)
     agents = here()
@@ -38,7 +38,7 @@ def list_agents(call: Call) -> int:
     return exits.OK
 
 
-def show_agent(call: Call) -> int:
+def show_agent(call: Invocation) -> int:
     name = needed(call.given.name, "show", "dragoman agents show gemini")
     agents = here()
     entry = agents.look_up(name)
@@ -148,7 +148,7 @@ def _list_registry(*, as_json: bool) -> int:
 
     catalogue = cached_catalogue(cache())
     if catalogue is None:
-        raise exits.Failure("the registry was not fetched yet", hint="dragoman agents update")
+        raise exits.CliError("the registry was not fetched yet", hint="dragoman agents update")
     installed = here().installed.all()
     agents = sorted(catalogue.agents.values(), key=lambda listed: listed.id)
     versions = {id_: entry.version for id_, entry in installed.items()}

@@ -34,7 +34,7 @@ def cache() -> Path:
 
 def needed(name: str | None, action: str, example: str) -> str:
     if name is None:
-        raise exits.Failure(f"agents {action} needs a name", hint=example)
+        raise exits.CliError(f"agents {action} needs a name", hint=example)
     return name
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -25,24 +25,24 @@ ACTIONS: Final = {
 }
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.action is None:
-        raise exits.Failure("agents does what?", hint=f"one of {', '.join(ACTIONS)}; see dragoman agents --help")
+        raise exits.CliError("agents does what?", hint=f"one of {', '.join(ACTIONS)}; see dragoman agents --help")
     module, function, taken = ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
-            raise exits.Failure(f"agents {given.action} takes no {option.flag}", hint="see dragoman agents --help")
+            raise exits.CliError(f"agents {given.action} takes no {option.flag}", hint="see dragoman agents --help")
     if call.program is not None and given.action not in ("add", "doctor"):
-        raise exits.Failure(f"agents {given.action} takes no command after --", hint="see dragoman agents --help")
+        raise exits.CliError(f"agents {given.action} takes no command after --", hint="see dragoman agents --help")
     if given.action == "list" and given.name is not None:
-        raise exits.Failure("agents list takes no name", hint=f"dragoman agents show {given.name}")
-    action: Callable[[Call], int] = getattr(import_module(f"dragoman.cli.agents.{module}"), function)
+        raise exits.CliError("agents list takes no name", hint=f"dragoman agents show {given.name}")
+    action: Callable[[Invocation], int] = getattr(import_module(f"dragoman.cli.agents.{module}"), function)
     return action(call)
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Agents by name: from your settings, from Zed and JetBrains, from the project, installed from the ACP\n"
@@ -61,16 +61,16 @@ COMMAND = Command(
         Argument("name", "an agent; for update a file or an address", is_optional=True, suggest=agent_names),
     ),
     options=(
-        Option("--registry", "list: the agents of the ACP registry"),
-        Option("--env", "add: a variable for the agent", value="NAME=VALUE", is_repeatable=True),
-        Option("--default", "add, install: use it when no agent is named"),
-        Option("--replace", "add: write over an entry of that name"),
-        Option("--distribution", "install: in which form", value="FORM", choices=("npx", "uvx", "binary")),
-        Option("--without-checksum", "install: also an archive that the registry tells no sha256 of"),
-        Option("--python", "install: the Python for an agent written in it", value="PROGRAM"),
-        Option("--mcp", "accept: an MCP server instead of an agent"),
-        Option("--yes", "accept: do not ask"),
-        Option("--timeout", "doctor: how long the agent may take to answer (default: 60)", value="SECONDS"),
+        CliOption("--registry", "list: the agents of the ACP registry"),
+        CliOption("--env", "add: a variable for the agent", value="NAME=VALUE", is_repeatable=True),
+        CliOption("--default", "add, install: use it when no agent is named"),
+        CliOption("--replace", "add: write over an entry of that name"),
+        CliOption("--distribution", "install: in which form", value="FORM", choices=("npx", "uvx", "binary")),
+        CliOption("--without-checksum", "install: also an archive that the registry tells no sha256 of"),
+        CliOption("--python", "install: the Python for an agent written in it", value="PROGRAM"),
+        CliOption("--mcp", "accept: an MCP server instead of an agent"),
+        CliOption("--yes", "accept: do not ask"),
+        CliOption("--timeout", "doctor: how long the agent may take to answer (default: 60)", value="SECONDS"),
         JSON,
     ),
     examples=(

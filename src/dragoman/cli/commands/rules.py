@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
@@ -20,23 +20,23 @@ _VERBS: Final = ("list", "explain", "add", "remove")
 _SEE_HELP: Final = "see dragoman rules --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.verb != "explain":
         if call.program is not None:
-            raise exits.Failure(f"rules {given.verb} takes nothing after --", hint=_SEE_HELP)
+            raise exits.CliError(f"rules {given.verb} takes nothing after --", hint=_SEE_HELP)
         if given.agent is not None:
-            raise exits.Failure("--agent goes with explain; a rule names its agent itself: gemini@edit", hint=_SEE_HELP)
+            raise exits.CliError("--agent goes with explain; a rule can name its agent: gemini@edit", hint=_SEE_HELP)
     actions = _actions(given)
     if actions and given.verb in ("list", "explain"):
-        raise exits.Failure(f"--{actions[0]} goes with add and remove", hint=_SEE_HELP)
+        raise exits.CliError(f"--{actions[0]} goes with add and remove", hint=_SEE_HELP)
     if given.all and given.verb != "list":
-        raise exits.Failure("--all goes with list", hint=_SEE_HELP)
+        raise exits.CliError("--all goes with list", hint=_SEE_HELP)
     if given.everywhere and given.verb in ("list", "explain"):
-        raise exits.Failure("--everywhere goes with add and remove", hint=_SEE_HELP)
+        raise exits.CliError("--everywhere goes with add and remove", hint=_SEE_HELP)
     folder = os.path.realpath(given.project or ".")
     if not os.path.isdir(folder):
-        raise exits.Failure(f"--project {given.project}: there is no such folder", hint="name a folder that exists")
+        raise exits.CliError(f"--project {given.project}: there is no such folder", hint="name a folder that exists")
     from dragoman.registry.settings import find_project
 
     project = str(find_project(Path(folder)))
@@ -53,7 +53,7 @@ def _actions(given: Any) -> list[str]:
 
 def _list(given: Any, project: str) -> int:
     if given.rule is not None:
-        raise exits.Failure("rules list takes no rule", hint=_SEE_HELP)
+        raise exits.CliError("rules list takes no rule", hint=_SEE_HELP)
     rows = _kept_rows(project, everything=given.all) + _settings_rows(project)
     if given.json:
         write_json(rows)
@@ -115,7 +115,7 @@ def _settings_rules(project: str) -> list[Rule]:
     ]
 
 
-def _explain(call: Call, project: str, folder: str) -> int:
+def _explain(call: Invocation, project: str, folder: str) -> int:
     from dragoman.policy import judge, proposals
     from dragoman.store.rules import open_rules
 
@@ -134,13 +134,13 @@ def _explain(call: Call, project: str, folder: str) -> int:
     return exits.OK
 
 
-def _request(call: Call, project: str, folder: str) -> Request:
+def _request(call: Invocation, project: str, folder: str) -> Request:
     from dragoman.policy import KINDS, Request
     from dragoman.policy.rule import PATH_KINDS
 
     kind, words = call.given.rule, call.program or ()
     if kind not in KINDS:
-        raise exits.Failure(
+        raise exits.CliError(
             f"explain needs a kind of request: {', '.join(KINDS)}", hint="dragoman rules explain execute -- npm test"
         )
     given: dict[str, Any] = {}
@@ -154,7 +154,7 @@ def _request(call: Call, project: str, folder: str) -> Request:
     elif kind == "mcp" and len(words) == 2:
         kind, given = "other", {"mcp": words}
     elif words or kind == "mcp":
-        raise exits.Failure(f"explain {kind} takes other words after --", hint=_SEE_HELP)
+        raise exits.CliError(f"explain {kind} takes other words after --", hint=_SEE_HELP)
     home = os.path.expanduser("~")
     return Request(call.given.agent or "", kind, " ".join(words), root=project, home=home, **given)
 
@@ -163,9 +163,9 @@ def _change(given: Any, project: str, actions: list[str]) -> int:
     from dragoman.store.rules import open_rules
 
     if given.rule is None:
-        raise exits.Failure(f"rules {given.verb} needs a rule", hint="dragoman rules add --allow 'edit:src/**'")
+        raise exits.CliError(f"rules {given.verb} needs a rule", hint="dragoman rules add --allow 'edit:src/**'")
     if len(actions) > 1 or (given.verb == "add" and not actions):
-        raise exits.Failure(f"rules {given.verb} {given.rule}: say --allow, --deny or --ask", hint=_SEE_HELP)
+        raise exits.CliError(f"rules {given.verb} {given.rule}: say --allow, --deny or --ask", hint=_SEE_HELP)
     file = open_rules()
     scope: KeptScope = "pinned" if given.everywhere else "project"
     where = "every project" if given.everywhere else project
@@ -176,7 +176,7 @@ def _change(given: Any, project: str, actions: list[str]) -> int:
         said = f"{action} {given.rule} for {where}" if is_new else f"{action} {given.rule} was there already"
     else:
         if not file.forget(given.rule, action, scope, project):
-            raise exits.Failure(
+            raise exits.CliError(
                 f"there is no rule {given.rule} for {where}", hint="see dragoman rules list --all, and --everywhere"
             )
         said = f"removed {given.rule} for {where}"
@@ -187,7 +187,7 @@ def _change(given: Any, project: str, actions: list[str]) -> int:
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Shows and changes the rules by which an agent's requests are allowed, denied or asked about, and explains\n"
@@ -201,13 +201,13 @@ COMMAND = Command(
         Argument("rule", "the rule to add or remove; the kind of request to explain", is_optional=True),
     ),
     options=(
-        Option("--allow", "add a rule that allows"),
-        Option("--deny", "add a rule that denies"),
-        Option("--ask", "add a rule that has it asked about, whatever else allows it"),
-        Option("--everywhere", "the rule is for every project"),
-        Option("--project", "the project, if it is not that of the current folder", value="DIR"),
-        Option("--all", "list the rules of all projects"),
-        Option("--agent", "explain a request of this agent", value="NAME"),
+        CliOption("--allow", "add a rule that allows"),
+        CliOption("--deny", "add a rule that denies"),
+        CliOption("--ask", "add a rule that has it asked about, whatever else allows it"),
+        CliOption("--everywhere", "the rule is for every project"),
+        CliOption("--project", "the project, if it is not that of the current folder", value="DIR"),
+        CliOption("--all", "list the rules of all projects"),
+        CliOption("--agent", "explain a request of this agent", value="NAME"),
         JSON,
     ),
     examples=(

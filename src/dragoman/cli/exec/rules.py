@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, ValidationError, json
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.policy import parse_rule
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def typed_rules(options: Options) -> list[Rule]:
 
     Raises:
         ConfigError: a rule cannot be read.
-        Failure: the file cannot.
+        CliError: the file cannot.
     """
     found = [parse_rule(text, "deny", "flag", "--deny") for text in options.deny]
     found += [parse_rule(text, "allow", "flag", "--allow") for text in options.allow]
@@ -69,9 +69,9 @@ def _from_file(path: str) -> list[Rule]:
         with open(path, "rb") as file:
             policy = json.decode(file.read(), type=_Policy)
     except OSError as error:
-        raise Failure(f"--policy {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"--policy {path}: {error.strerror}", hint="name a file that can be read") from None
     except (ValidationError, ValueError) as error:
-        raise Failure(f"--policy {path}: {error}", hint=f"it should look like {_SHAPE}") from None
+        raise CliError(f"--policy {path}: {error}", hint=f"it should look like {_SHAPE}") from None
     # Of the scope of settings, not of flags: what allows everything has to be typed each time.
     return [
         parse_rule(text, action, "pinned", f"--policy {path}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ async def apply_settings(session: Session, options: Options, models: LegacyModel
     """Sets what the user asked for. The model goes first: with it the other options change.
 
     Raises:
-        Failure: the session does not offer it.
+        CliError: the session does not offer it.
     """
     if options.model is not None:
         await _set_model(session, options.model, models)
@@ -50,7 +50,7 @@ async def _set_mode(session: Session, wanted: str) -> None:
         return
     modes = session.state.modes
     if modes is None:
-        raise Failure(f"--mode {wanted}: this agent has no modes", hint="leave --mode out")
+        raise CliError(f"--mode {wanted}: this agent has no modes", hint="leave --mode out")
     value = _match("--mode", wanted, [Choice(mode.id, mode.name) for mode in modes.available_modes])
     if value != session.state.mode:
         await session.set_mode(value)
@@ -64,7 +64,7 @@ async def _set_model(session: Session, wanted: str, models: LegacyModels | None)
         choices = [Choice(model.model_id, model.name) for model in models.offered]
         await session.set_model(_match("--model", wanted, choices))
     else:
-        raise Failure(
+        raise CliError(
             f"--model {wanted}: this agent offers no choice of model",
             hint="set the model in the agent's own configuration",
         )
@@ -75,13 +75,13 @@ async def _set_option(session: Session, key: str, text: str) -> None:
     option = next((each for each in options if getattr(each, "id", None) == key), None)
     if isinstance(option, v1.SessionConfigBoolean):
         if text not in ("true", "false"):
-            raise Failure(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
+            raise CliError(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
         await session.set_config_option(key, text == "true")
     elif isinstance(option, v1.SessionConfigSelect):
         await session.set_config_option(key, _match(f"--set {key}", text, _choices(option)))
     else:
         known = ", ".join(str(getattr(each, "id", "?")) for each in options) or "none"
-        raise Failure(f"--set {key}: this agent has no such option", hint=f"its options: {known}")
+        raise CliError(f"--set {key}: this agent has no such option", hint=f"its options: {known}")
 
 
 def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | None:
@@ -118,4 +118,4 @@ def _match(flag: str, wanted: str, choices: Sequence[Choice]) -> str:
         if len(found) == 1:
             return found[0]
     known = ", ".join(choice.value for choice in choices) or "none"
-    raise Failure(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")
+    raise CliError(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")

@@ -1,6 +1,6 @@
-"""Which agent a command line means: `-a NAME`, a command after `--`, the default, or ours; and a short talk with it.
+"""The agent a command line names: `-a NAME`, a command after `--`, the default, or the built-in agent.
 
-Owns the way from words to an entry of the registry for every verb that talks to an agent, and the options they share.
+Used by every verb that connects to an agent. Owns the option they share and a short connection without a session.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.command import Option
-from dragoman.cli.exits import AGENT_DIED, Failure
+from dragoman.cli.command import CliOption
+from dragoman.cli.exits import AGENT_DIED, CliError
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -22,42 +22,42 @@ if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry, Agents
 
 
-AGENT: Final = Option(
+AGENT: Final = CliOption(
     "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
 )
 BUILT_IN: Final = "dragoman"
 
 
-class Named(NamedTuple):
+class NamedAgent(NamedTuple):
     """An agent and the settings it was found in."""
 
     entry: AgentEntry
     agents: Agents
 
 
-def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str) -> Named:
-    """The agent meant.
+def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str) -> NamedAgent:
+    """Find the agent that the command line names.
 
     Raises:
-        Failure: two are named.
-        ConfigError: there is no such agent, something has to be done before it can run, or a file is broken.
+        CliError: the command line names two agents.
+        ConfigError: there is no such agent, it cannot run yet, or a settings file is broken.
     """
     from dragoman.registry.agents import load_agents, resolve_command
     from dragoman.registry.settings import find_project
     from dragoman.store.places import cache_dir, config_dir, data_dir
 
     if command is not None and name is not None:
-        raise Failure("-a and a command after -- both name an agent", hint="give one of them")
+        raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
     if command == ():
-        raise Failure("no command after --", hint=f"dragoman {verb} -- gemini --acp")
+        raise CliError("no command after --", hint=f"dragoman {verb} -- gemini --acp")
     agents = load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path(cwd)))
     if command is not None:
-        return Named(resolve_command(command), agents)
-    return Named(_default(agents) if name is None else agents.find(name), agents)
+        return NamedAgent(resolve_command(command), agents)
+    return NamedAgent(_default(agents) if name is None else agents.find(name), agents)
 
 
 def _default(agents: Agents) -> AgentEntry:
-    """The configured default agent, else the built-in one."""
+    """Return the configured default agent, or the built-in one."""
     from dragoman.registry.agents import AgentEntry
 
     if agents.default is not None:
@@ -67,17 +67,18 @@ def _default(agents: Agents) -> AgentEntry:
 
 
 def is_built_in(entry: AgentEntry) -> bool:
-    """Whether it is our own coding agent, which takes its model on its command line."""
+    """Return whether it is the built-in agent, which takes its model on its command line."""
     return entry.source == "built-in" and entry.name == BUILT_IN
 
 
 @asynccontextmanager
-async def talk(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> AsyncIterator[RemoteAgent]:
-    """The agent for a few questions: no services, no session.
+async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> AsyncIterator[RemoteAgent]:
+    """Connect to the agent for a few requests, without services and without a session.
 
     Raises:
-        Failure: its program cannot be started.
+        CliError: its program cannot be started.
     """
+    from dragoman.cli.console import shown_log
     from dragoman.client import connect
     from dragoman.errors import ConfigError
     from dragoman.transports.process import ProcessTransport
@@ -85,17 +86,18 @@ async def talk(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> 
     try:
         transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
     except ConfigError as error:
-        raise Failure(str(error), hint="dragoman agents doctor says what is missing", exit_code=AGENT_DIED) from None
-    async with connect(transport, terminal_login=terminal_login) as agent:
-        yield agent
+        raise CliError(str(error), hint="see what is missing: dragoman agents doctor", exit_code=AGENT_DIED) from None
+    with shown_log():
+        async with connect(transport, terminal_login=terminal_login) as agent:
+            yield agent
 
 
 def folder(flag: str, path: str) -> str:
-    """A folder that was named, made absolute.
+    """Return the absolute path of a folder.
 
     Raises:
-        Failure: there is none.
+        CliError: there is no such folder.
     """
     if not os.path.isdir(path):
-        raise Failure(f"{flag} {path}: no such folder", hint="name a folder that exists")
+        raise CliError(f"{flag} {path}: no such folder", hint="choose a folder that exists")
     return os.path.abspath(path)
