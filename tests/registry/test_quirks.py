@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.registry.quirks import CAPABILITIES, KNOWN, PLAIN, Known, programs, quirks_of
+from dragoman.registry.quirks import KNOWN, PLAIN, Known, programs, quirks_of
+from dragoman.settings.servers import WITHHOLDABLE
 from tests.registry.kit import Home
 
 SHARED = Path(__file__).parent.parent.parent.parent / "shared"
@@ -72,7 +73,7 @@ def test_shared_daemons_are_spared() -> None:
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
 def test_every_entry_does_something_for_a_reason(known: Known) -> None:
     assert known.quirks != PLAIN
-    assert known.quirks.withhold <= CAPABILITIES
+    assert known.quirks.withhold <= WITHHOLDABLE
     assert all(known.quirks.spare)
     assert known.why
     assert known.quirks.evidence

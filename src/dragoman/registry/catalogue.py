@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dragoman.errors import ConfigError
-from dragoman.registry.documents import read_document, write_document
 from dragoman.registry.installed import ID, PINNED
+from dragoman.settings.documents import read_document, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

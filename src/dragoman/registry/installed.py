@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from dragoman.errors import ConfigError
-from dragoman.registry.documents import read_document, write_document
+from dragoman.settings.documents import read_document, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

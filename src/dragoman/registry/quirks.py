@@ -38,7 +38,6 @@ class Known(NamedTuple):
 
 
 PLAIN: Final = Quirks()
-CAPABILITIES: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "terminal"})
 
 # Recordings are in `transcripts/`; two of the agents were watched but their recordings not kept, the notes were.
 KNOWN: Final = (

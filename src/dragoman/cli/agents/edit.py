@@ -34,41 +34,42 @@ def add_agent(call: Call) -> int:
     entry: dict[str, Any] = {"command": call.program[0], "args": list(call.program[1:])}
     if call.given.env:
         entry["env"] = dict(map(_variable, call.given.env))
-    settings = _raw_settings(agents.user.path)
+    settings = _raw_settings(agents.settings.user.path)
     settings.setdefault("agent_servers", {})[name] = entry
     if call.given.default:
         settings["default_agent"] = name
-    _write_settings(agents.user.path, settings)
+    _write_settings(agents.settings.user.path, settings)
     default = ", the default from now on" if call.given.default else ""
-    say(f"{name} is in {shown_path(str(agents.user.path))}{default}; try it with: dragoman agents doctor {name}")
+    where = shown_path(str(agents.settings.user.path))
+    say(f"{name} is in {where}{default}; try it with: dragoman agents doctor {name}")
     return exits.OK
 
 
 def make_default(agents: Agents, name: str) -> None:
-    settings = _raw_settings(agents.user.path)
+    settings = _raw_settings(agents.settings.user.path)
     settings["default_agent"] = name
-    _write_settings(agents.user.path, settings)
-    say(f"{name} is the default from now on ({shown_path(str(agents.user.path))})")
+    _write_settings(agents.settings.user.path, settings)
+    say(f"{name} is the default from now on ({shown_path(str(agents.settings.user.path))})")
 
 
 def remove_agent(call: Call) -> int:
     """Takes an agent away where it is the user's to take: settings, then what was installed, then what was accepted."""
     name = needed(call.given.name, "remove", "dragoman agents remove mine")
     agents = here()
-    if name in agents.user.servers:
-        settings = _raw_settings(agents.user.path)
+    if name in agents.settings.user.servers:
+        settings = _raw_settings(agents.settings.user.path)
         del settings["agent_servers"][name]
         if settings.get("default_agent") == name:
             del settings["default_agent"]
-        _write_settings(agents.user.path, settings)
-        say(f"{name} is removed from {shown_path(str(agents.user.path))}")
+        _write_settings(agents.settings.user.path, settings)
+        say(f"{name} is removed from {shown_path(str(agents.settings.user.path))}")
         return exits.OK
     with agents.installed.locked():
         was_installed = agents.installed.remove(name)
     if was_installed:
         say(f"{name} is removed from {shown_path(str(agents.installed.root))}")
         return exits.OK
-    if agents.root is not None and agents.accepted.remove(agents.root, "agent", name):
+    if agents.settings.withdraw("agent", name):
         say(f"{name} of this project is not accepted any more")
         return exits.OK
     entry = agents.look_up(name)
@@ -86,38 +87,38 @@ def accept_proposal(call: Call) -> int:
         return _accept_mcp(agents, name, is_sure=call.given.yes)
     entry = agents.look_up(name)
     is_proposal = entry is not None and entry.source == "project"
-    is_default = agents.proposed_default == name
+    is_default = agents.settings.proposed_default_agent == name
     if entry is None or not (is_proposal or is_default):
         raise exits.Failure(
             f"no project's agent waits under the name {name!r}", hint="dragoman agents list shows what there is"
         )
-    assert agents.root is not None
     _show_proposal(agents, entry)
     if is_default:
         sys.stderr.write("It also becomes the agent of this project when none is named.\n")
     _confirm(name, is_sure=call.given.yes)
     if is_proposal:
-        agents.accepted.add(agents.root, "agent", entry.name, entry.sha256)
+        agents.settings.accept("agent", entry.name, entry.sha256)
     if is_default:
-        from dragoman.registry.proposals import fingerprint
+        from dragoman.settings.acceptances import fingerprint
 
-        agents.accepted.add(agents.root, "default", name, fingerprint((name,)))
+        agents.settings.accept("default", name, fingerprint((name,)))
     say(f"{name} is accepted; if its command changes you are asked again")
     if call.given.json:
-        write_json({"name": name, "project": str(agents.root), "sha256": entry.sha256 or None})
+        write_json({"name": name, "project": str(agents.settings.root), "sha256": entry.sha256 or None})
     return exits.OK
 
 
 def _accept_mcp(agents: Agents, name: str, *, is_sure: bool) -> int:
-    from dragoman.registry.proposals import mcp_fingerprint
+    from dragoman.settings.acceptances import mcp_fingerprint
 
-    servers = agents.proposed_mcp_servers()
-    if name not in servers or agents.root is None or agents.project is None:
+    servers = agents.settings.proposed_mcp_servers()
+    project = agents.settings.project
+    if name not in servers or project is None:
         raise exits.Failure(
             f"no project's MCP server waits under the name {name!r}", hint=f"known are {', '.join(servers) or 'none'}"
         )
     server = servers[name]
-    sys.stderr.write(f"MCP server {shown_word(name)} of {shown_path(str(agents.project.path))} would ")
+    sys.stderr.write(f"MCP server {shown_word(name)} of {shown_path(str(project.path))} would ")
     if "url" in server:
         sys.stderr.write(f"be reached at\n  {shown_word(server['url'])}\n")
         _show_variables("headers", server.get("headers", {}))
@@ -125,7 +126,7 @@ def _accept_mcp(agents: Agents, name: str, *, is_sure: bool) -> int:
         sys.stderr.write(f"run\n  {shown_command((server['command'], *server.get('args', ())))}\n")
         _show_variables("environment", server.get("env", {}))
     _confirm(name, is_sure=is_sure)
-    agents.accepted.add(agents.root, "mcp", name, mcp_fingerprint(server))
+    agents.settings.accept("mcp", name, mcp_fingerprint(server))
     say(f"{name} is accepted; if anything of it changes you are asked again")
     return exits.OK
 
@@ -136,7 +137,7 @@ def _show_proposal(agents: Agents, entry: AgentEntry) -> None:
     _show_variables("environment", entry.env)
     if entry.sha256:
         write(f"sha256 {entry.sha256}\n")
-    inside = [word for word in entry.command if _is_inside(agents.root, word)]
+    inside = [word for word in entry.command if _is_inside(agents.settings.root, word)]
     if entry.source == "project" and inside:
         write(
             f"It runs files of the project ({shown_command(inside)}), whose content can change without asking again.\n"
@@ -169,15 +170,16 @@ def _confirm(name: str, *, is_sure: bool) -> None:
 
 def _check_name(name: str, agents: Agents, *, may_replace: bool) -> None:
     from dragoman.registry.agents import SCRIPTED
-    from dragoman.registry.servers import wrong_name
+    from dragoman.settings.servers import wrong_agent_name
 
-    if why := wrong_name(name):
+    if why := wrong_agent_name(name):
         raise exits.Failure(why, hint="choose another name")
     if name.casefold() == SCRIPTED:
-        raise exits.Failure(f"the name {name!r} is dragoman's own", hint="choose another name")
-    if name in agents.user.servers and not may_replace:
+        raise exits.Failure(f"the name {name!r} is reserved", hint="choose another name")
+    if name in agents.settings.user.servers and not may_replace:
         raise exits.Failure(
-            f"{name} is already in {agents.user.path}", hint="write over it with --replace, or choose another name"
+            f"{name} is already in {agents.settings.user.path}",
+            hint="write over it with --replace, or choose another name",
         )
 
 
@@ -190,14 +192,14 @@ def _variable(text: str) -> tuple[str, str]:
 
 def _raw_settings(path: Path) -> dict[str, Any]:
     """The file as it is, so that what we do not know stays in it; it was read and checked before."""
-    from dragoman.registry.documents import read_document
+    from dragoman.settings.documents import read_document
 
     document = read_document(path)
     return {} if document is None else dict(document.value)
 
 
 def _write_settings(path: Path, settings: dict[str, Any]) -> None:
-    from dragoman.registry.documents import write_document
+    from dragoman.settings.documents import write_document
 
     try:
         write_document(path, settings)

@@ -23,7 +23,7 @@ def update_registry(call: Call) -> int:
     from dragoman.registry.catalogue import ADDRESS, refresh_catalogue
 
     agents = here()
-    origin = _origin(call.given.name) if call.given.name else agents.user.registry or ADDRESS
+    origin = _origin(call.given.name) if call.given.name else agents.settings.registry or ADDRESS
     catalogue = refresh_catalogue(cache(), origin)
     installed = agents.installed.all()
     newer = {
@@ -72,9 +72,9 @@ def install_agent(call: Call) -> int:
 def _listed(agents: Agents, id_: str) -> Listed:
     catalogue = _recent(agents)
     if id_ not in catalogue.agents:
-        from dragoman.registry.servers import nearest
+        from dragoman.settings.documents import did_you_mean
 
-        hint = nearest(id_, catalogue.agents) or "dragoman agents list --registry shows them"
+        hint = did_you_mean(id_, catalogue.agents) or "dragoman agents list --registry shows them"
         raise exits.Failure(f"the registry has no agent {id_!r}", hint=hint)
     return catalogue.agents[id_]
 
@@ -87,7 +87,7 @@ def _recent(agents: Agents) -> Catalogue:
     if kept is not None and kept.is_fresh:
         return kept
     try:
-        return refresh_catalogue(cache(), agents.user.registry or (kept.origin if kept else ADDRESS))
+        return refresh_catalogue(cache(), agents.settings.registry or (kept.origin if kept else ADDRESS))
     except ConfigError as error:
         if kept is None:
             raise

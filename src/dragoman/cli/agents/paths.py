@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 
 def here() -> Agents:
     """The agents for the folder this runs in. Notes go to stderr when the caller asks for them with `tell_notes`."""
-    from dragoman.registry import find_project, load_agents
-    from dragoman.store.places import cache_dir, config_dir, data_dir
+    from dragoman.registry import load_agents
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import cache_dir, config_dir, data_dir
 
-    return load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path.cwd()))
+    return load_agents(load_settings(config_dir(), find_project(Path.cwd())), data_dir(), cache_dir())
 
 
 def cache() -> Path:
-    from dragoman.store.places import cache_dir
+    from dragoman.settings.places import cache_dir
 
     return cache_dir()
 

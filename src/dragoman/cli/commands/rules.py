@@ -12,9 +12,8 @@ from dragoman.cli.command import JSON, Argument, Call, Command, Option
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
-    from dragoman.policy import Action, Request, Rule, Scope
-    from dragoman.registry.settings import Settings
-    from dragoman.store.rules import KeptScope
+    from dragoman.policy import Action, Request, Rule
+    from dragoman.settings.rule_file import KeptScope
 
 _VERBS: Final = ("list", "explain", "add", "remove")
 _SEE_HELP: Final = "see dragoman rules --help"
@@ -37,7 +36,7 @@ def run(call: Call) -> int:
     folder = os.path.realpath(given.project or ".")
     if not os.path.isdir(folder):
         raise exits.Failure(f"--project {given.project}: there is no such folder", hint="name a folder that exists")
-    from dragoman.registry.settings import find_project
+    from dragoman.settings import find_project
 
     project = str(find_project(Path(folder)))
     if given.verb == "list":
@@ -70,7 +69,7 @@ def _scope_shown(row: dict[str, Any]) -> str:
 
 
 def _kept_rows(project: str, *, everything: bool) -> list[dict[str, Any]]:
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     file = open_rules()
     return [
@@ -97,27 +96,19 @@ def _row(rule: Rule, *, project: str | None, added: str, source: str) -> dict[st
 
 def _settings_rules(project: str) -> list[Rule]:
     """Rules of settings files; what a repository may not say is told on stderr and decides nothing."""
-    from dragoman.policy import parse_rule
-    from dragoman.registry.settings import load_settings, project_file, user_file
-    from dragoman.store.places import config_dir
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
     from dragoman.text.terminal import one_line
 
-    own = load_settings(user_file(config_dir()), "user")
-    shipped = load_settings(project_file(Path(project)), "project")
-    for note in shipped.notes:
+    settings = load_settings(config_dir(), Path(project))
+    for note in settings.project.notes if settings.project else ():
         sys.stderr.write(f"dragoman: warning: {one_line(note)}\n")
-    scopes: tuple[tuple[Settings, Scope], ...] = ((own, "pinned"), (shipped, "repository"))
-    return [
-        parse_rule(text, action, scope, f"{settings.path}: rules.{action}")
-        for settings, scope in scopes
-        for action in ("deny", "ask", "allow")
-        for text in getattr(settings.rules, action)
-    ]
+    return settings.rules()
 
 
 def _explain(call: Call, project: str, folder: str) -> int:
     from dragoman.policy import judge, proposals
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     request = _request(call, project, folder)
     verdict = judge([*open_rules().rules(project), *_settings_rules(project)], request)
@@ -160,7 +151,7 @@ def _request(call: Call, project: str, folder: str) -> Request:
 
 
 def _change(given: Any, project: str, actions: list[str]) -> int:
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     if given.rule is None:
         raise exits.Failure(f"rules {given.verb} needs a rule", hint="dragoman rules add --allow 'edit:src/**'")

@@ -44,11 +44,11 @@ def remembered_rules(project: str) -> list[Rule]:
     Raises:
         ConfigError: the file that keeps them is broken.
     """
-    from dragoman.store.places import config_dir
+    from dragoman.settings.places import config_dir
 
     if not os.path.lexists(config_dir() / "rules.json"):  # most people have none, and reading them is not free
         return []
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     return list(open_rules().rules(project))
 
@@ -59,7 +59,7 @@ def remember_rule(project: str, text: str, action: Action) -> None:
     Raises:
         ConfigError: it cannot be kept.
     """
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     open_rules().remember(text, action, "project", project)
 

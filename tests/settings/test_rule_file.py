@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.store.places import cache_dir, config_dir, data_dir, state_dir
-from dragoman.store.rules import RuleFile, open_rules
+from dragoman.settings.rule_file import RuleFile
 
 
 @pytest.fixture
@@ -175,23 +174,3 @@ def test_writers_at_the_same_time_lose_nothing(file: RuleFile) -> None:
         list(pool.map(lambda n: RuleFile(file.path).remember(f"edit:file{n}", "allow"), range(24)))
     assert sorted(texts(file)) == sorted(f"allow edit:file{n}" for n in range(24))
     assert sorted(os.listdir(file.path.parent)) == ["rules.json", "rules.lock"]
-
-
-def test_places_follow_the_environment_and_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "own"))
-    assert [place().name for place in (config_dir, data_dir, cache_dir, state_dir)] == [
-        "config",
-        "data",
-        "cache",
-        "state",
-    ]
-    assert open_rules().path == tmp_path / "own" / "config" / "rules.json"
-    assert not (tmp_path / "own").exists()
-    monkeypatch.delenv("DRAGOMAN_HOME")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    assert config_dir() == tmp_path / "xdg" / "dragoman"
-    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert config_dir() == tmp_path / ".config" / "dragoman"
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert data_dir() == tmp_path / ".local" / "share" / "dragoman"
