@@ -25,7 +25,8 @@ from dragoman.builtin.tools.table import built_in_tools
 from dragoman.errors import ConfigError
 from dragoman.policy import Rule
 from dragoman.schema import v1
-from dragoman.store.rules import RuleFile
+from dragoman.settings.project import find_project
+from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.viewer import Viewer
     from dragoman.policy import Action
-    from dragoman.registry import Agents
+    from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
     from dragoman.uistream.messages import Part
 
@@ -59,7 +60,7 @@ class Desk:
         """Those that run or wait, whoever asked for them."""
         self.tools: dict[str, Tool] = built_in_tools()
         self.servers: McpServers | None = None
-        self._settings_files: dict[str, Agents] = {}
+        self._settings_files: dict[str, EffectiveSettings] = {}
         self.overflow_dir = os.path.join(os.path.dirname(settings.store), "output")
         self.commands: dict[str, Command] = {}
         self.errands: set[asyncio.Future[None]] = set()
@@ -173,13 +174,12 @@ class Desk:
             _log.warning("no MCP servers of the settings: %s", error)
             return dict(self.settings.mcp_servers)
 
-    def _written(self, project: str) -> Agents:
+    def _written(self, project: str) -> EffectiveSettings:
         """The settings files, read once for each folder. Raises: ConfigError."""
-        from dragoman.registry import find_project, load_agents
+        from dragoman.settings.effective import load_settings
 
         if project not in self._settings_files:
-            place = self.settings.config_dir
-            self._settings_files[project] = load_agents(place, place, place, find_project(Path(project)), editors={})
+            self._settings_files[project] = load_settings(self.settings.config_dir, find_project(Path(project)))
         return self._settings_files[project]
 
     def remember_for_project(self, rule: str, action: Action, project: str) -> None:
