@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -194,10 +196,121 @@ def test_number_and_size_of_files_are_limited(tmp_path: Path, make: object) -> N
     refused(tmp_path, make(("a", noise), ("b", noise)), "more than 3000 bytes", Limits(total_bytes=3000))
 
 
-def test_header_that_claims_a_long_name_is_refused_without_reading_it(tmp_path: Path) -> None:
-    header = tarfile.TarInfo("././@LongLink")
-    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 33
-    refused(tmp_path, header.tobuf(tarfile.GNU_FORMAT) + bytes(1024), "longer than any path")
+HEADER_KINDS = [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE]
+
+
+def raw(kind: bytes, size: int, name: str = "name") -> bytes:
+    """One header block, whatever it claims."""
+    header = tarfile.TarInfo(name)
+    header.type, header.size = kind, size
+    return header.tobuf(tarfile.GNU_FORMAT)
+
+
+def block(content: bytes) -> bytes:
+    return content + bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+def pax(**attributes: str) -> bytes:
+    """An extended header, with names that Python's keywords cannot spell written as in `GNU_sparse_major`."""
+    records = b""
+    for name, value in attributes.items():
+        record = f" {name.replace('_', '.')}={value}\n".encode()
+        length = len(record) + 2 if len(record) < 98 else len(record) + 3
+        records += str(length).encode() + record
+    return raw(tarfile.XHDTYPE, len(records)) + block(records)
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+@pytest.mark.parametrize("size", [1 << 15, 1 << 20, 1 << 33, 1 << 60])
+def test_header_that_claims_a_long_name_is_refused_without_reading_it(tmp_path: Path, kind: bytes, size: int) -> None:
+    refused(tmp_path, raw(kind, size) + bytes(1024), "longer than any path")
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+def test_long_name_that_is_there_is_refused_before_it_is_in_memory(tmp_path: Path, kind: bytes) -> None:
+    content = gzip.compress(raw(kind, 8 << 20) + b"a" * (8 << 20) + raw(tarfile.REGTYPE, 0) + bytes(1024))
+    tracemalloc.start()
+    try:
+        refused(tmp_path, content, "longer than any path")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+def test_chain_of_headers_without_a_member_is_refused(tmp_path: Path, kind: bytes) -> None:
+    chain = (raw(kind, 9) + block(b"9 abc=de\n")) * 2000
+    refused(tmp_path, chain + raw(tarfile.REGTYPE, 0) + bytes(1024), "longer than any path")
+
+
+def test_long_number_in_a_header_is_refused_without_computing_it(tmp_path: Path) -> None:
+    number = raw(tarfile.XHDTYPE, 8192) + b"1" * 8192
+    refused(tmp_path, number + raw(tarfile.REGTYPE, 0) + bytes(1024), "a number in a header is too long")
+
+
+def test_attributes_of_the_whole_archive_are_not_collected(tmp_path: Path) -> None:
+    """A global header counts for one member only, so that many of them cannot fill the memory."""
+    parts = []
+    for number in range(500):
+        record = b"8192 key%04d=" % number
+        parts.append(raw(tarfile.XGLTYPE, 8192) + record + b"a" * (8191 - len(record)) + b"\n")
+        parts.append(raw(tarfile.REGTYPE, 0, f"f{number}"))
+    content = gzip.compress(b"".join(parts) + bytes(1024))
+    tracemalloc.start()
+    try:
+        target = unpacked(tmp_path, content)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(os.listdir(target)) == 500
+
+
+SPARSE = {
+    "0.0": {"GNU_sparse_size": "1000000", "GNU_sparse_numblocks": "1"},
+    "0.1": {"GNU_sparse_map": "0,1", "GNU_sparse_size": "1000000"},
+    "1.0": {"GNU_sparse_major": "1", "GNU_sparse_minor": "0", "GNU_sparse_realsize": "1000000"},
+    "only its size": {"GNU_sparse_realsize": "1000000"},
+}
+
+
+@pytest.mark.parametrize("attributes", SPARSE.values(), ids=SPARSE.keys())
+def test_sparse_file_of_every_form_is_refused(tmp_path: Path, attributes: dict[str, str]) -> None:
+    content = pax(**attributes) + raw(tarfile.REGTYPE, 512) + block(b"1\n0\n1\n")
+    refused(tmp_path, content + bytes(1024), "a sparse file")
+
+
+def test_sparse_map_without_end_is_refused(tmp_path: Path) -> None:
+    content = pax(**SPARSE["1.0"]) + raw(tarfile.REGTYPE, 1 << 20) + b"900000\n" + b"0\n" * (1 << 19)
+    refused(tmp_path, content + bytes(1024), "longer than any path")
+
+
+@pytest.mark.parametrize("size", ["-1", "-512", "-99999999", "99999999999999999999"])
+def test_size_that_cannot_be_is_refused(tmp_path: Path, size: str) -> None:
+    refused(tmp_path, pax(size=size) + raw(tarfile.REGTYPE, 0) + bytes(1024), "damaged|too early")
+    negative = bytearray(raw(tarfile.REGTYPE, 0))
+    negative[124:136] = (int(size) % (1 << 96)).to_bytes(12, "big")
+    negative[124] = 0xFF if int(size) < 0 else 0x80
+    negative[148:156] = b"        "
+    negative[148:156] = b"%06o\0 " % sum(negative)
+    refused(tmp_path, bytes(negative) + bytes(1024), "damaged|too early")
+
+
+def test_damaged_header_after_the_first_is_not_taken_for_the_end(tmp_path: Path) -> None:
+    content = bytearray(tar(("a", b"1"), ("b", b"2"), packed=""))
+    content[1024 + 150] ^= 1
+    refused(tmp_path, bytes(content), "damaged")
+    refused(tmp_path, bytes(content[: 1024 + 100]), "too early")
+
+
+def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, tar(("good", b"1"), ("b\udcff", b"2")), "not a name in UTF-8")
+
+
+@pytest.mark.parametrize("make", [tar, zipped])
+def test_file_in_place_of_a_folder_is_refused(tmp_path: Path, make: object) -> None:
+    assert callable(make)
+    refused(tmp_path, make(("a/b", b"1"), ("a", b"2")), "twice")
+    refused(tmp_path, make(("a", b"1"), ("a/", b"")), "a file and a folder")
 
 
 def test_xz_that_wants_gigabytes_to_be_read_is_refused(tmp_path: Path) -> None:
