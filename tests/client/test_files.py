@@ -145,7 +145,7 @@ async def test_what_is_no_text_file_is_answered_with_a_reason(project: Path) -> 
     os.mkfifo(project / "pipe")
     (project / "image.png").write_bytes(b"\x89PNG\0")
     (project / "large.txt").write_bytes(b"x" * 2000)
-    (project / "link").symlink_to("lines.txt")
+    (project / "link").symlink_to(project.parent)
     limits = FileLimits(file_bytes=1000)
     files = WorkspaceFiles(consent=None, open_workspace=lambda session: Workspace([session.cwd], limits=limits))
     async with conversation(files, project) as talk:
@@ -158,9 +158,9 @@ async def test_what_is_no_text_file_is_answered_with_a_reason(project: Path) -> 
             answer = await talk.read(project / name)
             assert (answer["code"], answer["data"]["kind"]) == (-32602, kind)
             assert word in answer["message"]
-        answer = await talk.write(project / "link", "x")
-        assert (answer["code"], answer["data"]["kind"]) == (-32602, "link")
-        assert "name the file it leads to" in answer["message"]
+        answer = await talk.write(project / "link" / "x", "x")
+        assert (answer["code"], answer["data"]["kind"]) == (-32602, "outside")
+        assert "name a file inside" in answer["message"]
 
 
 async def test_a_session_in_a_folder_that_is_gone_gets_an_answer(project: Path) -> None:
@@ -274,6 +274,35 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_read(project
         for path in ("private/key.txt", "public.txt", "x/../private/key.txt"):
             answer = await talk.read(project / path)
             assert "read:private/**" in answer["message"]
+
+
+async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_written(project: Path) -> None:
+    (project / "private").mkdir()
+    (project / "private" / "key.txt").write_text("key\n")
+    (project / "public.txt").symlink_to("private/key.txt")
+    (project / "alias.txt").symlink_to("lines.txt")
+    files = WorkspaceFiles(consent=consent(ALLOW_ALL, rule("deny", "edit:private/**")))
+    async with conversation(files, project) as talk:
+        assert "edit:private/**" in (await talk.write(project / "public.txt", "x\n"))["message"]
+        assert (project / "private" / "key.txt").read_text() == "key\n"
+        assert await talk.write(project / "alias.txt", "x\n") == {}
+        assert (project / "alias.txt").is_symlink()
+        assert (project / "lines.txt").read_text() == "x\n"
+        assert [change.path for change in files.workspace_of(talk.session).journal.changes()] == [
+            str(project / "lines.txt")
+        ]
+
+
+async def test_a_link_that_appears_while_a_person_decides_is_not_followed(project: Path) -> None:
+    class Slow(Witness):
+        async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
+            (project / "other.txt").write_text(LINES)
+            (project / "lines.txt").unlink()
+            (project / "lines.txt").symlink_to("other.txt")
+
+    async with conversation(WorkspaceFiles(consent=Slow()), project) as talk:
+        assert (await talk.write(project / "lines.txt", "by the agent\n"))["data"]["kind"] == "link"
+        assert (project / "other.txt").read_text() == LINES
 
 
 async def test_reading_below_the_roots_needs_no_rule_and_writing_does(project: Path) -> None:

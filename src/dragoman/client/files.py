@@ -122,10 +122,15 @@ class WorkspaceFiles:
             await asyncio.to_thread(workspace.write_text, path, text, label=label)
             return
         change = await asyncio.to_thread(workspace.preview, path, text)
-        request = self._request("edit", (path,), session, caution=_caution(change))
-        await self._consent.check(request, session, change=change)
-        # What was agreed to is this change and no other.
-        await asyncio.to_thread(workspace.write_text, path, text, label=label, expected=change.before)
+        # Both names, so that a link cannot lead around a rule.
+        paths = tuple(dict.fromkeys((path, change.path)))
+        await self._consent.check(
+            self._request("edit", paths, session, caution=_caution(change)), session, change=change
+        )
+        # The file that was checked and no other: a link that was put there since is refused.
+        await asyncio.to_thread(
+            workspace.write_text, change.path, text, label=label, expected=change.before, follow_links=False
+        )
 
     def _request(self, kind: str, paths: tuple[str, ...], session: Session, *, caution: str = "") -> Request:
         from dragoman.policy import Request
