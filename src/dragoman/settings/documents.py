@@ -7,11 +7,11 @@ and to find the position of a value. What the members of a file mean is not know
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
@@ -100,24 +100,27 @@ def write_document(path: Path, value: object) -> None:
     Raises:
         ConfigError: the file cannot be written.
     """
-    target = os.path.realpath(path)
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    fresh = f"{target}.{os.getpid()}.new"
     try:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(fd, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(fd)
-            os.replace(fresh, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
-            raise
+        write_private(path, text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; check the directory and its owner") from error
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file, and make its folder if needed. Other users cannot read it, even if they could before.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from dragoman.workspace.atomic import replace_file  # settings are read at every start, and seldom written
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:  # `replace_file` keeps the mode of a file that exists
+            path.chmod(mode & 0o700)
+    replace_file(path, data, mode=0o600)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 
 from dragoman.errors import ConfigError
 from dragoman.policy import ACTIONS, Action, Rule, parse_rule
+from dragoman.settings.documents import write_private
 from dragoman.settings.places import config_dir
 from dragoman.settings.project import project_key
 
@@ -183,7 +183,7 @@ class RuleFile:
                 before = msgspec.json.encode(document)
                 yield document
                 if msgspec.json.encode(document) != before:
-                    _replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+                    write_private(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
         except OSError as error:
             raise ConfigError(f"{self.path}: the rules cannot be written: {error.strerror}") from None
 
@@ -209,19 +209,3 @@ def _problem(document: Any) -> str | None:
             if entry.get("action") not in ACTIONS:
                 return f"{where}[{number}].action must be allow, deny or ask"
     return None
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """Replace the file atomically; only the user can read it."""
-    # A dotfile manager may have put a link there: its target is the file.
-    target = Path(os.path.realpath(path))
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
