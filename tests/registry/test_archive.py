@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.registry.archive import ArchiveError, Limits, is_archive, unpack
+from dragoman.registry.archive import ArchiveError, ArchiveLimits, is_archive, unpack
 from tests.registry.kit import special, tar, zipped
 
 LONG = "folder/" * 40 + "file.txt"
 
 
-def unpacked(tmp_path: Path, content: bytes, limits: Limits = Limits()) -> Path:  # noqa: B008  # a tuple
+def unpacked(tmp_path: Path, content: bytes, limits: ArchiveLimits = ArchiveLimits()) -> Path:  # noqa: B008  # a tuple
     archive = tmp_path / "archive"
     archive.write_bytes(content)
     room = tmp_path / "room"
@@ -31,7 +31,7 @@ def unpacked(tmp_path: Path, content: bytes, limits: Limits = Limits()) -> Path:
     return room / "target"
 
 
-def refused(tmp_path: Path, content: bytes, why: str, limits: Limits = Limits()) -> None:  # noqa: B008  # a tuple
+def refused(tmp_path: Path, content: bytes, why: str, limits: ArchiveLimits = ArchiveLimits()) -> None:  # noqa: B008  # a tuple
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ArchiveError, match=why):
         unpacked(tmp_path, content, limits)
@@ -192,8 +192,8 @@ def test_small_archive_of_zeros_is_harmless(tmp_path: Path) -> None:
 def test_number_and_size_of_files_are_limited(tmp_path: Path, make: object) -> None:
     assert callable(make)
     noise = random.Random(1).randbytes(2000)
-    refused(tmp_path, make(*((f"f{n}", b"") for n in range(11))), "more than 10 files", Limits(files=10))
-    refused(tmp_path, make(("a", noise), ("b", noise)), "more than 3000 bytes", Limits(total_bytes=3000))
+    refused(tmp_path, make(*((f"f{n}", b"") for n in range(11))), "more than 10 files", ArchiveLimits(files=10))
+    refused(tmp_path, make(("a", noise), ("b", noise)), "more than 3000 bytes", ArchiveLimits(total_bytes=3000))
 
 
 HEADER_KINDS = [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE]

@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.errors import AgentExited, ConfigError, ConnectionClosed, RequestError
 from dragoman.registry.agents import AgentEntry, resolve_command
-from dragoman.registry.doctor import Finding, examine, probe
+from dragoman.registry.doctor import DoctorFinding, examine, probe
 from dragoman.registry.needs import AGENTS, PACKAGES
 from dragoman.registry.quirks import Quirks
 from tests.registry.kit import write
@@ -32,7 +32,7 @@ def program(folder: Path, name: str, text: str, *, mode: int = 0o755) -> Path:
     return path
 
 
-def found(command: list[str], path: Path | str = "/nowhere", **more: Any) -> dict[str, Finding]:
+def found(command: list[str], path: Path | str = "/nowhere", **more: Any) -> dict[str, DoctorFinding]:
     """By what was looked at; of two the one that is missing."""
     name = more.pop("name", "mine")
     variables = {"PATH": str(path), **more.pop("variables", {})}

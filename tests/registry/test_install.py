@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.registry.agents import AgentEntry
-from dragoman.registry.archive import Limits
+from dragoman.registry.archive import ArchiveLimits
 from dragoman.registry.doctor import probe
 from dragoman.registry.install import install, make_plan, this_platform
 from dragoman.registry.installed import Installed, InstalledAgents
@@ -171,7 +171,7 @@ def test_limits_hold_for_an_install(agents: InstalledAgents) -> None:
             get(
                 agents,
                 lark(binary=binary(f"{place.address}/lark.tgz", sha256=sha256(content))),
-                limits=Limits(files=1),
+                limits=ArchiveLimits(files=1),
             )
 
 

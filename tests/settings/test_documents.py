@@ -143,17 +143,6 @@ def test_written_file_is_private_and_a_link_stays_one(tmp_path: Path) -> None:
     assert os.listdir(real.parent) == ["settings.json"]
 
 
-def test_write_protected_file_is_not_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "settings.json"
-    path.write_text("{}")
-    path.chmod(0o444)
-    if os.access(path, os.W_OK):
-        pytest.skip("root can write it")
-    with pytest.raises(ConfigError, match="cannot be written"):
-        write_document(path, {"a": 1})
-    assert path.read_text() == "{}"
-
-
 def test_file_that_cannot_be_written_stays_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")

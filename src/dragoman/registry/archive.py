@@ -24,7 +24,7 @@ _LONGEST_NAME_BYTES: Final = 4096  # what a path may be on Linux
 _DEEPEST: Final = 64
 
 
-class Limits(NamedTuple):
+class ArchiveLimits(NamedTuple):
     """What an archive may become. The largest agents measured are 500 MB in 30,000 files."""
 
     files: int = 100_000
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     ratio_from_bytes: int = 16 << 20
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = ArchiveLimits()
 
 
 class ArchiveError(ConfigError):
@@ -53,7 +53,7 @@ class Member(NamedTuple):
     """Whether its reader has counted the bytes already: that of a tar counts headers too."""
 
 
-def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
+def unpack(archive: Path, target: Path, *, limits: ArchiveLimits = LIMITS) -> None:
     """Unpacks into `target`, which must not exist; it is complete or not there at all.
 
     The content decides about the format: zip, or tar plain or packed by gzip, bzip2 or xz.
@@ -90,7 +90,7 @@ _ZIP_STARTS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 class _Unpacking:
     """One archive on its way to disk."""
 
-    def __init__(self, folder: Path, packed_bytes: int, limits: Limits) -> None:
+    def __init__(self, folder: Path, packed_bytes: int, limits: ArchiveLimits) -> None:
         self._folder = folder
         self._limits = limits
         self._most_bytes = min(limits.total_bytes, max(limits.ratio_from_bytes, packed_bytes * limits.ratio))

@@ -44,7 +44,7 @@ class Package(Struct, frozen=True):
     env: _Variables = {}
 
 
-class Target(Struct, frozen=True):
+class BinaryTarget(Struct, frozen=True):
     """An archive for one platform."""
 
     archive: _Text
@@ -57,7 +57,7 @@ class Target(Struct, frozen=True):
 class Distributions(Struct, frozen=True):
     npx: Package | None = None
     uvx: Package | None = None
-    binary: dict[str, Target] = {}
+    binary: dict[str, BinaryTarget] = {}
 
 
 class Listed(Struct, frozen=True):

@@ -32,7 +32,7 @@ _VERSION_SECONDS: Final = 10.0
 _SHEBANG_BYTES: Final = 256
 
 
-class Finding(Struct, frozen=True):
+class DoctorFinding(Struct, frozen=True):
     """One thing that was looked at. `missing` keeps the agent from running, `note` may be worth knowing."""
 
     what: str
@@ -51,7 +51,7 @@ class Login(Struct, frozen=True):
     """Variables it wants and that are not set."""
 
 
-class Probe(Struct, frozen=True):
+class ProbeResult(Struct, frozen=True):
     """What the agent said of itself."""
 
     name: str
@@ -63,18 +63,18 @@ class Probe(Struct, frozen=True):
     seconds: float
 
 
-def examine(entry: AgentEntry, environment: Mapping[str, str] | None = None) -> list[Finding]:
+def examine(entry: AgentEntry, environment: Mapping[str, str] | None = None) -> list[DoctorFinding]:
     """Looks at everything the command needs, without starting it."""
-    found: list[Finding] = []
+    found: list[DoctorFinding] = []
     if entry.problem:
-        found.append(Finding("configuration", "missing", entry.problem))
+        found.append(DoctorFinding("configuration", "missing", entry.problem))
     if entry.command:
         variables = {**(os.environ if environment is None else environment), **entry.env}
         found += _Examination(entry, variables).run()
     return found
 
 
-async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> Probe:
+async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> ProbeResult:
     """Starts the agent, initializes it, ends it.
 
     Raises: ConfigError when it cannot be started, ConnectionClosed (AgentExited) when it ends or stays silent,
@@ -95,13 +95,13 @@ async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> Probe:
         return _probe_of(agent.initialized, took_seconds, {**os.environ, **entry.env})
 
 
-def _probe_of(answer: v1.InitializeResponse, seconds: float, variables: Mapping[str, str]) -> Probe:
+def _probe_of(answer: v1.InitializeResponse, seconds: float, variables: Mapping[str, str]) -> ProbeResult:
     from dragoman.schema import encode
 
     info = answer.agent_info or None
     said: dict[str, Any] = json.loads(encode(answer))
     methods = [method for method in said.get("authMethods") or () if isinstance(method, dict)]
-    return Probe(
+    return ProbeResult(
         name=info.name if info else "",
         version=info.version if info else "",
         title=(info.title or "") if info else "",
@@ -124,9 +124,9 @@ class _Examination:
         self._variables = variables
         self._programs = programs(entry.command)
         self._needs = needs_of(self._programs | {entry.name.lower()})
-        self._found: list[Finding] = []
+        self._found: list[DoctorFinding] = []
 
-    def run(self) -> list[Finding]:
+    def run(self) -> list[DoctorFinding]:
         program = self._find(self._entry.command[0])
         if program is None:
             self._add_missing(self._entry.command[0])
@@ -145,7 +145,7 @@ class _Examination:
         return self._found
 
     def _add(self, what: str, state: Literal["ok", "missing", "note"], detail: str, fix: str = "") -> None:
-        self._found.append(Finding(what, state, detail, fix))
+        self._found.append(DoctorFinding(what, state, detail, fix))
 
     def _find(self, program: str) -> str | None:
         return shutil.which(program, path=self._variables.get("PATH", os.defpath))

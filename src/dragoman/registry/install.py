@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
 from dragoman.registry import packages
-from dragoman.registry.archive import LIMITS, Limits, is_archive, unpack
-from dragoman.registry.catalogue import Listed, Package, Target
+from dragoman.registry.archive import LIMITS, ArchiveLimits, is_archive, unpack
+from dragoman.registry.catalogue import BinaryTarget, Listed, Package
 from dragoman.registry.fetch import fetch
 from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, is_below
 
@@ -37,7 +37,7 @@ _ARCHIVES: Final = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".ta
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class InstallPlan(Struct, frozen=True, kw_only=True):
     """What an install will do, to be shown before it is done."""
 
     listed: Listed
@@ -53,7 +53,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 def make_plan(
     listed: Listed, *, distribution: Distribution | None = None, version: str = "", target: str | None = None
-) -> Plan:
+) -> InstallPlan:
     """Chooses how to install; `target` is the platform (this one by default).
 
     Raises: ConfigError when there is no way, or none to that version.
@@ -67,18 +67,18 @@ def make_plan(
         package = ways.npx if way == "npx" else ways.uvx if way == "uvx" else None
         if package is not None and (way == "npx" or way == "uvx"):
             spec = packages.pinned(way, package.package, version or listed.version, is_asked=bool(version))
-            return Plan(listed=listed, version=spec.version, distribution=way, source=str(spec))
+            return InstallPlan(listed=listed, version=spec.version, distribution=way, source=str(spec))
     asked = f"as {distribution}" if distribution else "for this machine"
     raise ConfigError(f"{listed.id} is not distributed {asked} ({target}); it is as {', '.join(listed.kinds)}")
 
 
 def install(
-    plan: Plan,
+    plan: InstallPlan,
     agents: InstalledAgents,
     *,
     accept_unverified: bool = False,
     python: str = sys.executable,
-    limits: Limits = LIMITS,
+    limits: ArchiveLimits = LIMITS,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Installed:
     """Does what the plan says; an earlier version is replaced when this one is complete.
@@ -124,12 +124,12 @@ def _usable(listed: Listed, target: str) -> list[Distribution]:
     return [way for way, is_usable in order if is_usable]
 
 
-def _binary_plan(listed: Listed, target: Target, version: str) -> Plan:
+def _binary_plan(listed: Listed, target: BinaryTarget, version: str) -> InstallPlan:
     if version and version != listed.version:
         raise ConfigError(f"the registry has {listed.id} {listed.version} as an archive, not {version}")
     if not is_below((os.path.normpath(target.cmd),)):
         raise ConfigError(f"{listed.id}: the registry names {target.cmd!r} as its program, which is not in the archive")
-    return Plan(
+    return InstallPlan(
         listed=listed,
         version=listed.version,
         distribution="binary",
@@ -140,7 +140,7 @@ def _binary_plan(listed: Listed, target: Target, version: str) -> Plan:
 
 
 def _install_package(
-    plan: Plan, agents: InstalledAgents, folder: str, python: str, say: Callable[[str], None]
+    plan: InstallPlan, agents: InstalledAgents, folder: str, python: str, say: Callable[[str], None]
 ) -> Installed:
     way = plan.distribution
     package = plan.listed.distribution.npx if way == "npx" else plan.listed.distribution.uvx
@@ -156,7 +156,7 @@ def _install_package(
 
 
 def _install_binary(
-    plan: Plan, agents: InstalledAgents, folder: str, limits: Limits, say: Callable[[str], None]
+    plan: InstallPlan, agents: InstalledAgents, folder: str, limits: ArchiveLimits, say: Callable[[str], None]
 ) -> Installed:
     target = plan.listed.distribution.binary[this_platform()]
     cmd = os.path.normpath(target.cmd)
@@ -173,7 +173,7 @@ def _install_binary(
     return replace(_entry(plan, folder, (cmd, *target.args), target.env), sha256=digest)
 
 
-def _check(plan: Plan, digest: str, before: Installed | None) -> None:
+def _check(plan: InstallPlan, digest: str, before: Installed | None) -> None:
     if plan.sha256 and digest != plan.sha256:
         raise ConfigError(
             f"{plan.source}: refused: its sha256 is {digest}, the registry says {plan.sha256}; "
@@ -186,7 +186,7 @@ def _check(plan: Plan, digest: str, before: Installed | None) -> None:
         )
 
 
-def _unpack(archive: Path, target: Path, source: str, cmd: str, limits: Limits) -> None:
+def _unpack(archive: Path, target: Path, source: str, cmd: str, limits: ArchiveLimits) -> None:
     if is_archive(archive):
         unpack(archive, target, limits=limits)
     elif urlsplit(source).path.lower().endswith(_ARCHIVES):
@@ -196,7 +196,7 @@ def _unpack(archive: Path, target: Path, source: str, cmd: str, limits: Limits) 
         shutil.copyfile(archive, target / cmd)
 
 
-def _entry(plan: Plan, folder: str, command: tuple[str, ...], env: dict[str, str]) -> Installed:
+def _entry(plan: InstallPlan, folder: str, command: tuple[str, ...], env: dict[str, str]) -> Installed:
     assert PINNED.fullmatch(plan.version)
     return Installed(
         id=plan.listed.id,

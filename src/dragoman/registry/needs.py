@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Needs(NamedTuple):
+class AgentNeeds(NamedTuple):
     """One agent: how its program is got, and variables of which one is enough (a login is, too)."""
 
     get: str
     variables: tuple[str, ...] = ()
 
 
-def _npm(package: str, *variables: str) -> Needs:
-    return Needs(f"npm install -g {package}", variables)
+def _npm(package: str, *variables: str) -> AgentNeeds:
+    return AgentNeeds(f"npm install -g {package}", variables)
 
 
-def _pip(package: str, *variables: str) -> Needs:
-    return Needs(f"pip install '{package}'", variables)
+def _pip(package: str, *variables: str) -> AgentNeeds:
+    return AgentNeeds(f"pip install '{package}'", variables)
 
 
 # By the name of the program, and of the package it comes in.
@@ -75,7 +75,7 @@ RUNTIMES: Final = {
 }
 
 
-def needs_of(programs: set[str]) -> Needs | None:
+def needs_of(programs: set[str]) -> AgentNeeds | None:
     """By every name a command's program goes by."""
     for program in sorted(programs):
         needs = AGENTS.get(PACKAGES.get(program, program))

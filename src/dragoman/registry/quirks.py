@@ -29,7 +29,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     """The recording that shows the need, or the setting that asked for it."""
 
 
-class Known(NamedTuple):
+class KnownAgent(NamedTuple):
     """A row of the table: names (of the entry, the program or its package) and what to do."""
 
     names: frozenset[str]
@@ -41,19 +41,19 @@ PLAIN: Final = Quirks()
 
 # Recordings are in `transcripts/`; two of the agents were watched but their recordings not kept, the notes were.
 KNOWN: Final = (
-    Known(
+    KnownAgent(
         frozenset({"gemini", "gemini-cli", "@google/gemini-cli"}),
         Quirks(withhold=frozenset({"fs.readTextFile"}), replays_late=True, evidence="transcripts/gemini.jsonl"),
         "it reads a file before it creates it and takes the answer that there is none for a failure, so it cannot "
         "create files; without reading it uses its own, and writes through the client all the same; "
         "a prompt sent right after session/load was answered would be mixed up with the history that still comes",
     ),
-    Known(
+    KnownAgent(
         frozenset({"cline"}),
         Quirks(spare=("--cline-hub-daemon",), evidence="research/real-agents.md#35"),
         "its hub serves every editor on this machine and outlives each of them on purpose",
     ),
-    Known(
+    KnownAgent(
         frozenset({"openhands", "openhands-cli"}),
         Quirks(spare=("tmux -Lopenhands",), evidence="research/real-agents.md#35"),
         "all its instances share one tmux server, and so would lose their shells",

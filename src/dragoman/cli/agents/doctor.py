@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import Call
     from dragoman.registry.agents import AgentEntry
-    from dragoman.registry.doctor import Finding, Probe
+    from dragoman.registry.doctor import DoctorFinding, ProbeResult
 
 _SECONDS = 60.0  # the slowest real agent answers after eleven on two busy cores
 
@@ -51,7 +51,7 @@ def examine_agent(call: Call) -> int:
     return exits.OK if error is None else exits.failure_of(error).exit_code
 
 
-async def _ask(entry: AgentEntry, seconds: float) -> tuple[Probe | None, DragomanError | None]:
+async def _ask(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, DragomanError | None]:
     from dragoman.registry.doctor import probe
 
     try:
@@ -70,7 +70,9 @@ def _seconds(given: str | None) -> float:
     return seconds
 
 
-def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None) -> None:
+def _write(
+    entry: AgentEntry, findings: list[DoctorFinding], answer: ProbeResult | None, error: DragomanError | None
+) -> None:
     write = sys.stdout.write
     source = "" if entry.source == "command" else f" ({entry.source}: {shown_path(entry.where)})"
     write(f"{paint(one_line(entry.name), BOLD, sys.stdout)}{source}\n")
@@ -88,7 +90,7 @@ def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, err
         write("not started: something is missing\n")
 
 
-def write_findings(findings: Sequence[Finding]) -> None:
+def write_findings(findings: Sequence[DoctorFinding]) -> None:
     """One line each, and one for what to do about it."""
     write = sys.stdout.write
     for finding in findings:
@@ -98,7 +100,7 @@ def write_findings(findings: Sequence[Finding]) -> None:
             write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
 
 
-def _write_answer(answer: Probe) -> None:
+def _write_answer(answer: ProbeResult) -> None:
     write = sys.stdout.write
     name = one_line(answer.title or answer.name) or "it does not say who it is"
     version = f" {one_line(answer.version)}" if answer.version else ""
@@ -125,7 +127,7 @@ def _offers(capabilities: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def _document(
-    entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None
+    entry: AgentEntry, findings: list[DoctorFinding], answer: ProbeResult | None, error: DragomanError | None
 ) -> dict[str, Any]:
     return {
         "name": entry.name,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.client.legacy_models import LegacyModels
 
 
-class Choice(NamedTuple):
+class OfferedValue(NamedTuple):
     """A value a session offers, and what it calls it."""
 
     value: str
@@ -51,7 +51,7 @@ async def _set_mode(session: Session, wanted: str) -> None:
     modes = session.state.modes
     if modes is None:
         raise Failure(f"--mode {wanted}: this agent has no modes", hint="leave --mode out")
-    value = _match("--mode", wanted, [Choice(mode.id, mode.name) for mode in modes.available_modes])
+    value = _match("--mode", wanted, [OfferedValue(mode.id, mode.name) for mode in modes.available_modes])
     if value != session.state.mode:
         await session.set_mode(value)
 
@@ -61,7 +61,7 @@ async def _set_model(session: Session, wanted: str, models: LegacyModels | None)
     if option is not None:
         await session.set_config_option(option.id, _match("--model", wanted, _choices(option)))
     elif models is not None and models.offered:
-        choices = [Choice(model.model_id, model.name) for model in models.offered]
+        choices = [OfferedValue(model.model_id, model.name) for model in models.offered]
         await models.choose(session, _match("--model", wanted, choices))
     else:
         raise Failure(
@@ -94,21 +94,21 @@ def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | No
     return next((option for option in found if option.id == category), found[0] if found else None)
 
 
-def _choices(option: v1.SessionConfigSelect) -> list[Choice]:
+def _choices(option: v1.SessionConfigSelect) -> list[OfferedValue]:
     return list(_flat(option.options))
 
 
-def _flat(options: Sequence[object]) -> Iterable[Choice]:
+def _flat(options: Sequence[object]) -> Iterable[OfferedValue]:
     for entry in options:
         if isinstance(entry, v1.SessionConfigSelectGroup):
             yield from _flat(entry.options)
         elif isinstance(entry, v1.SessionConfigSelectOption):
-            yield Choice(entry.value, entry.name)
+            yield OfferedValue(entry.value, entry.name)
 
 
-def _match(flag: str, wanted: str, choices: Sequence[Choice]) -> str:
+def _match(flag: str, wanted: str, choices: Sequence[OfferedValue]) -> str:
     """The value meant: itself, else its name in any case, else the end of one that is a URL."""
-    spellings: tuple[Callable[[Choice], bool], ...] = (
+    spellings: tuple[Callable[[OfferedValue], bool], ...] = (
         lambda choice: choice.value == wanted,
         lambda choice: choice.name.lower() == wanted.lower(),
         lambda choice: "://" in choice.value and choice.value.rpartition("#")[2] == wanted,
