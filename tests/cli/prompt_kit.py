@@ -10,10 +10,10 @@ import tty
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from dragoman.cli.prompt.colour import Ink
 from dragoman.cli.prompt.dialogue import Dialogue
 from dragoman.cli.prompt.keyboard import Keyboard
 from dragoman.cli.prompt.person import Person
+from dragoman.text.colour import Painter
 
 # What a peer may put into any text it sends, and what must then not be found on the screen.
 ATTACKS = {
@@ -98,7 +98,7 @@ class Screen:
     @contextmanager
     def dialogue(self) -> Iterator[Dialogue]:
         with Keyboard(self.path) as keyboard:
-            yield Dialogue(keyboard, Ink(False), "gemini")
+            yield Dialogue(keyboard, Painter(False), "gemini")
 
     def _collect(self) -> None:
         self._bytes += os.read(self._master, 65536)

@@ -194,5 +194,5 @@ main([{word!r}])
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
-    inner = ["", "._version", ".cli", ".cli.exits", ".cli.main", ".cli.table"]
+    inner = ["", "._lazy", "._version", ".cli", ".cli.exits", ".cli.main", ".cli.table"]
     assert done.stderr.split() == [f"dragoman{name}" for name in inner]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from dragoman.cli.prompt import permission
-from dragoman.cli.prompt.colour import Ink
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.cli.prompt.permission import choices, draw, read_reply
 from dragoman.cli.prompt.progress import Progress
@@ -20,8 +19,8 @@ from dragoman.client.permission import Question
 from dragoman.policy import Request
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
+from dragoman.text.colour import Painter
 from dragoman.text.terminal import cells
-from dragoman.text.visible import is_hidden, label, paragraphs, quoted, spelled, wrapped
 from tests.cli.prompt_kit import ATTACKS, Screen, acts, screen
 
 OPTIONS = (
@@ -273,7 +272,7 @@ def test_no_word_of_an_agent_stands_where_an_option_stands(attack: str) -> None:
         content=[v1.Content(v1.TextContent(attack))],
         options=(v1.PermissionOption("a", attack, "reject_once"), v1.PermissionOption("b", attack, "reject_always")),
     )
-    sheet = draw(asked, SessionState(), agent=attack, ink=Ink(False), width=79)
+    sheet = draw(asked, SessionState(), agent=attack, paint=Painter(False), width=79)
     options = [line for line in (*sheet.head, *sheet.body, *sheet.foot) if re.match(r"  \d", line)]
     assert [line[:26] for line in options] == ["  1 n       reject once   ", "  2 never   reject always "]
 
@@ -284,7 +283,7 @@ def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> Non
         question(options=(v1.PermissionOption("a", name, "allow_always"), OPTIONS[2])),
         SessionState(),
         agent="x",
-        ink=Ink(False),
+        paint=Painter(False),
         width=79,
     )
     assert sheet.foot[1].startswith("  1 a       allow always   No↵ 2 y allow once")
@@ -293,53 +292,10 @@ def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> Non
 
 def test_many_paths_cannot_push_the_command_off_the_screen() -> None:
     asked = question(argv=("rm", "-rf", "/"), paths=tuple(f"/home/u/p/{n}" for n in range(500)))
-    sheet = draw(asked, SessionState(), agent="x", ink=Ink(False), width=79)
+    sheet = draw(asked, SessionState(), agent="x", paint=Painter(False), width=79)
     assert len(sheet.head) <= 40
     assert any("rm -rf /" in line for line in sheet.head)
     assert sum("path" in line for line in (*sheet.head, *sheet.body)) == 500
-
-
-@pytest.mark.parametrize(
-    ("word", "shown"),
-    [
-        ("plain", "plain"),
-        ("a b", "'a b'"),
-        ("it's", "'it'\"'\"'s'"),
-        ("", "''"),
-        ("a\nb", "$'a\\nb'"),
-        ("\x1b[31m'\\", "$'\\e[31m\\'\\\\'"),
-        ("\u202e\u200b\u00a0", "$'\\u202e\\u200b\\u00a0'"),
-        ("\x00", "$'\\x00'"),
-        ("\U000e0041", "$'\\U000e0041'"),
-        ("größe", "'größe'"),
-    ],
-)
-def test_a_word_is_shown_as_a_shell_would_read_it(word: str, shown: str) -> None:
-    assert quoted(word) == shown
-
-
-def test_hidden_letters_are_named_in_lines_and_dropped_from_labels() -> None:
-    assert spelled("if\u202e x\r") == "if<U+202E> x<U+000D>"
-    assert spelled("a\u200bb\u3164") == "a<U+200B>b<U+3164>"
-    assert label("a\u200bb\u3164  c", 20) == "ab c"
-    assert label("\u3164 \u200b", 20, "(none)") == "(none)"
-    assert label("x" * 100, 10) == "x" * 9 + "…"
-
-
-@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-@pytest.mark.parametrize("width", [40, 79])
-def test_shown_text_keeps_its_width_and_hides_nothing(attack: str, width: int) -> None:
-    for lines in ([label(attack, width)], wrapped(quoted(attack), width), paragraphs(attack, width)):
-        for line in lines:
-            assert cells(line) <= width
-            assert not any(map(is_hidden, line))
-
-
-def test_wrapping_loses_nothing_and_marks_what_goes_on() -> None:
-    text = "abcdefghij" * 20
-    first, *rest = wrapped(text, 40)
-    assert all(line.startswith("⤷ ") for line in rest)
-    assert first + "".join(line[2:] for line in rest) == text
 
 
 @pytest.mark.parametrize(
@@ -356,11 +312,11 @@ def test_wrapping_loses_nothing_and_marks_what_goes_on() -> None:
     ],
 )  # fmt: skip
 def test_a_change_is_literal(old: str | None, new: str, lines: list[str]) -> None:
-    assert view_diff("/f", old, new, ink=Ink(False), width=79).lines == lines
+    assert view_diff("/f", old, new, paint=Painter(False), width=79).lines == lines
 
 
 def test_an_enormous_change_is_drawn_in_bounded_lines_and_true_figures() -> None:
-    view = view_diff("/f", "x\n" * 100_000, "y\n" * 100_000 + "z" * 1_000_000, ink=Ink(False), width=79)
+    view = view_diff("/f", "x\n" * 100_000, "y\n" * 100_000 + "z" * 1_000_000, paint=Painter(False), width=79)
     assert view.figures == "+100001 -100000"
     assert len(view.lines) <= 20_001
     assert "not shown any further" in view.lines[-1]
@@ -368,7 +324,7 @@ def test_an_enormous_change_is_drawn_in_bounded_lines_and_true_figures() -> None
 
 def test_a_change_of_ever_the_same_lines_is_drawn_in_a_moment() -> None:
     started = time.monotonic()
-    view = view_diff("/f", "x\n" * 1000, "x\ny\n" * 500, ink=Ink(False), width=79)
+    view = view_diff("/f", "x\n" * 1000, "x\ny\n" * 500, paint=Painter(False), width=79)
     assert view.added >= 500
     assert time.monotonic() - started < 5
 

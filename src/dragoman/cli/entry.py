@@ -79,6 +79,7 @@ async def talk(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> 
     Raises:
         Failure: its program cannot be started.
     """
+    from dragoman.cli.console import shown_log
     from dragoman.client import connect
     from dragoman.errors import ConfigError
     from dragoman.transports.process import ProcessTransport
@@ -87,8 +88,9 @@ async def talk(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> 
         transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
     except ConfigError as error:
         raise Failure(str(error), hint="dragoman agents doctor says what is missing", exit_code=AGENT_DIED) from None
-    async with connect(transport, terminal_login=terminal_login) as agent:
-        yield agent
+    with shown_log():
+        async with connect(transport, terminal_login=terminal_login) as agent:
+            yield agent
 
 
 def folder(flag: str, path: str) -> str:

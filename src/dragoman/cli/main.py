@@ -96,7 +96,9 @@ def _report(error: Exception) -> int:
     if failure.exit_code == exits.BUG and os.environ.get("DRAGOMAN_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
+        from dragoman.text.terminal import plain
+
+        sys.stderr.write(plain("".join(traceback.format_exception(error))))
     if isinstance(error, OSError):
         _forget_output()
     write_error(failure.message, failure.hint)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.agents.paths import here, needed, shown_command, shown_path, tell_notes
-from dragoman.cli.console import BOLD, RED, paint, write_json
+from dragoman.cli.console import paint, shown_log, write_json
 from dragoman.errors import AgentExited, DragomanError
+from dragoman.text.colour import BOLD, RED
 from dragoman.text.terminal import duration, one_line, plain
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ async def _ask(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, D
     from dragoman.registry.doctor import probe
 
     try:
-        return await probe(entry, Path.cwd(), seconds=seconds), None
+        with shown_log():
+            return await probe(entry, Path.cwd(), seconds=seconds), None
     except DragomanError as error:
         return None, error
 

@@ -41,25 +41,26 @@ async def _offered(entry: AgentEntry, cwd: str) -> tuple[LoginMethod, ...]:
 
 
 async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
+    from dragoman.cli.console import write_note
     from dragoman.client.login import login_methods, terminal_login
     from dragoman.errors import LoginFailed, RequestError
 
     async with talk(entry, cwd, terminal_login=True) as agent:
         method = await _choose(entry, agent, login_methods(agent.auth_methods, entry.command), wanted)
         if method.kind == "agent":
-            _say(f"logging in: {method.name}")
+            write_note(f"logging in: {method.name}")
             try:
                 await agent.authenticate(method.id)
             except RequestError as error:
                 raise exits.Failure(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
     if method.kind == "terminal":
         # After the agent has ended: it is the same program, and two of them could be in each other's way.
-        _say(f"running {shlex.join(method.argv)}")
+        write_note(f"running {shlex.join(method.argv)}")
         try:
             await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
         except LoginFailed as error:
             raise exits.Failure(str(error), exit_code=exits.AUTH_REQUIRED) from None
-    _say(f"logged in to {entry.name}")
+    write_note(f"logged in to {entry.name}")
     return exits.OK
 
 
@@ -104,16 +105,15 @@ async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
 
 
 def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
-    from dragoman.cli.console import write_json, write_table
-    from dragoman.text.terminal import one_line
+    from dragoman.cli.console import write_json, write_note, write_table
 
     if is_json:
         write_json([_row(method) for method in methods])
     elif methods:
-        rows = [[one_line(text or "-") for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
+        rows = [[text or "-" for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
         write_table(("METHOD", "KIND", "NAME", "HOW"), rows)
     else:
-        _say("this agent offers no way to log in")
+        write_note("this agent offers no way to log in")
     return exits.OK
 
 
@@ -132,12 +132,6 @@ def _row(method: LoginMethod) -> dict[str, Any]:
         "command": list(method.argv) or None,
         "variables": list(method.variables),
     }
-
-
-def _say(sentence: str) -> None:
-    from dragoman.text.terminal import one_line
-
-    sys.stderr.write(f"dragoman: {one_line(sentence)}\n")
 
 
 COMMAND = Command(

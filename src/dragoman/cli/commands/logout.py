@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
@@ -21,6 +20,7 @@ def run(call: Call) -> int:
 
 
 async def _log_out(entry: AgentEntry, cwd: str) -> int:
+    from dragoman.cli.console import write_note
     from dragoman.errors import CapabilityError
 
     async with talk(entry, cwd) as agent:
@@ -28,7 +28,7 @@ async def _log_out(entry: AgentEntry, cwd: str) -> int:
             await agent.logout()
         except CapabilityError as error:
             raise exits.Failure(str(error), hint="log out with the agent's own program") from None
-    sys.stderr.write("dragoman: logged out\n")
+    write_note("logged out")
     return exits.OK
 
 

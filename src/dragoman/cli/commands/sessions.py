@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
@@ -52,6 +51,7 @@ def _is_below(info: v1.SessionInfo, cwd: str) -> bool:
 
 
 async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
+    from dragoman.cli.console import write_note
     from dragoman.errors import CapabilityError
 
     async with talk(entry, here) as agent:
@@ -59,22 +59,21 @@ async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
             await agent.delete_session(session_id)
         except CapabilityError as error:
             raise exits.Failure(str(error), hint="not every agent can delete its sessions") from None
-    sys.stderr.write("dragoman: the session is deleted\n")
+    write_note("the session is deleted")
     return exits.OK
 
 
 def _show(found: list[v1.SessionInfo], *, is_json: bool) -> int:
-    from dragoman.cli.console import write_json, write_table
-    from dragoman.text.terminal import one_line
+    from dragoman.cli.console import write_json, write_note, write_table
 
     rows = [_row(info) for info in found]
     if is_json:
         write_json(rows)
     elif rows:
-        shown = [[one_line(row[name] or "-") for name in ("session_id", "updated_at", "cwd", "title")] for row in rows]
+        shown = [[row[name] or "-" for name in ("session_id", "updated_at", "cwd", "title")] for row in rows]
         write_table(("SESSION", "UPDATED", "FOLDER", "TITLE"), shown)
     else:
-        sys.stderr.write("dragoman: there are no sessions\n")
+        write_note("there are no sessions")
     return exits.OK
 
 

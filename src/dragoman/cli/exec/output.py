@@ -6,16 +6,14 @@ conversation itself. Knows nothing of how a run goes; what fails on stdout is ke
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dragoman.cli import console, exits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from logging import Handler
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from dragoman.cli.exec.connection import Connected
     from dragoman.cli.exec.events import Event
@@ -49,17 +47,9 @@ class Output:
         """Who writes the literal frames, if that is the form."""
         return [_frames(self)] if self.form == "raw" else []
 
-    @contextmanager
-    def log(self) -> Iterator[None]:
-        """While entered, what the library warns of is told to people, in our form."""
-        import logging
-
-        logger, handler = logging.getLogger("dragoman"), _log_handler(self)
-        logger.addHandler(handler)
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
+    def log(self) -> AbstractContextManager[None]:
+        """While entered, warnings of the library are shown to the user as notes."""
+        return console.shown_log(self.note)
 
     # What happens, in order
 
@@ -103,12 +93,10 @@ class Output:
 
     def note(self, sentence: str) -> None:
         """A line for people."""
-        from dragoman.text.terminal import one_line
-
         if self.progress is not None:
             self.progress.note(f"dragoman: {sentence}")
         else:
-            sys.stderr.write(f"dragoman: {one_line(sentence)}\n")
+            console.write_note(sentence)
 
     # The end
 
@@ -132,12 +120,16 @@ class Output:
             if self.on_failure is not None:
                 self.on_failure()
 
+    def write_json(self, data: bytes) -> None:
+        """Write JSON to stdout as it is, but to a terminal without anything that acts on it."""
+        self.write(console.json_text(data).encode() if sys.stdout.isatty() else data)
+
     def _write_result(self, result: Result) -> None:
         from msgspec import json
 
         match self.form:
             case "json":
-                self.write(json.format(json.encode(result), indent=2) + b"\n")
+                self.write_json(json.format(json.encode(result), indent=2) + b"\n")
             case "events":
                 from dragoman.cli.exec.events import ResultEvent
 
@@ -157,7 +149,7 @@ class Output:
     def _event(self, event: Event) -> None:
         from msgspec import json
 
-        self.write(json.encode(event) + b"\n")
+        self.write_json(json.encode(event) + b"\n")
 
     def _explain(self, result: Result, error: Error) -> None:
         from dragoman.text.terminal import plain
@@ -170,7 +162,7 @@ class Output:
             sys.stderr.write("dragoman: the agent's last words on stderr:\n")
             for line in plain(error.stderr_tail).rstrip().splitlines():
                 sys.stderr.write(f"    {line}\n")
-        console.write_error(plain(error.message), plain(error.hint or ""))
+        console.write_error(error.message, error.hint or "")
 
 
 def _frames(output: Output) -> Observer:
@@ -180,21 +172,9 @@ def _frames(output: Output) -> Observer:
         """Writes every frame as it is; the direction of each follows from what it says."""
 
         def received(self, line: bytes) -> None:
-            output.write(line + b"\n")
+            output.write_json(line + b"\n")
 
         def sent(self, line: bytes) -> None:
-            output.write(line + b"\n")
+            output.write_json(line + b"\n")
 
     return Frames()
-
-
-def _log_handler(output: Output) -> Handler:
-    import logging
-
-    class ToPeople(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            output.note(f"{record.levelname.lower()}: {record.getMessage()}")
-            if record.exc_info and os.environ.get("DRAGOMAN_DEBUG"):
-                sys.stderr.write(logging.Formatter().formatException(record.exc_info) + "\n")
-
-    return ToPeople(logging.WARNING)

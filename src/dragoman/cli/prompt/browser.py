@@ -11,9 +11,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.prompt.colour import BOLD, DIM, YELLOW
 from dragoman.cli.prompt.dialogue import Ended
 from dragoman.schema import v1
+from dragoman.text.colour import BOLD, DIM, YELLOW
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _BROWSER_SECONDS: Final = 8.0  # the standard library waits five itself for a br
 
 async def ask_url(request: v1.ElicitationUrlMode, dialogue: Dialogue, open_page: Callable[[str], bool]) -> Outcome:
     """What the person makes of the page; the end of the input cancels it."""
-    ink, width = dialogue.ink, dialogue.width
+    paint, width = dialogue.paint, dialogue.width
     host, warnings = inspect(request.url)
-    await dialogue.tell("", ink(f"{label(dialogue.agent, 40)} asks you to open a page", BOLD))
+    await dialogue.tell("", paint(f"{label(dialogue.agent, 40)} asks you to open a page", BOLD))
     lines = paragraphs(request.message, width - len(RAIL))[:_MESSAGE] if request.message.strip() else []
-    await dialogue.tell(*(ink(RAIL, DIM) + line for line in lines))
+    await dialogue.tell(*(paint(RAIL, DIM) + line for line in lines))
     await dialogue.tell(*(f"  {piece}" for piece in wrapped(spelled(request.url), width - 2)))
-    await dialogue.tell(f"  {ink('host', DIM)}   {ink(quoted(host), BOLD) if host else '(none)'}")
-    await dialogue.tell(*(f"  {ink(warning, YELLOW)}" for warning in warnings))
+    await dialogue.tell(f"  {paint('host', DIM)}   {paint(quoted(host), BOLD) if host else '(none)'}")
+    await dialogue.tell(*(f"  {paint(warning, YELLOW)}" for warning in warnings))
     if not is_web(request.url):
         await dialogue.refuse("only pages of http and https are opened: cancelled")
         return v1.CancelElicitation()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.prompt.colour import DIM, RED
+from dragoman.text.colour import DIM, RED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.prompt.colour import Ink
     from dragoman.cli.prompt.keyboard import Keyboard
+    from dragoman.text.colour import Painter
 
 _MARGIN: Final = 1  # a line that fills a terminal to the last column wraps on some
 
@@ -26,9 +26,9 @@ class Ended(Exception):
 class Dialogue:
     """An open question."""
 
-    def __init__(self, keyboard: Keyboard, ink: Ink, agent: str) -> None:
+    def __init__(self, keyboard: Keyboard, paint: Painter, agent: str) -> None:
         self._keyboard = keyboard
-        self.ink = ink
+        self.paint = paint
         self.agent = agent
 
     @property
@@ -59,7 +59,7 @@ class Dialogue:
 
     async def refuse(self, reason: str) -> None:
         """Says why a line was not taken."""
-        await self.tell("  " + self.ink(reason, RED))
+        await self.tell("  " + self.paint(reason, RED))
 
     async def page(self, lines: Sequence[str]) -> None:
         """Shows all lines, a screen at a time; `q` ends it early."""
@@ -69,10 +69,10 @@ class Dialogue:
             left = len(lines) - start - step
             if (
                 left > 0
-                and (await self.ask(self.ink(f"  {left} more lines: Enter goes on, q stops > ", DIM))).strip() == "q"
+                and (await self.ask(self.paint(f"  {left} more lines: Enter goes on, q stops > ", DIM))).strip() == "q"
             ):
                 return
 
     def withdraw(self) -> None:
         """Says that no answer is needed any more; at once, since the question is being given up."""
-        self._keyboard.write_now("\n" + self.ink("  this question was withdrawn; nothing was answered", DIM) + "\n")
+        self._keyboard.write_now("\n" + self.paint("  this question was withdrawn; nothing was answered", DIM) + "\n")

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.prompt.colour import BOLD, CYAN, GREEN, RED
+from dragoman.text.colour import BOLD, CYAN, GREEN, RED
 from dragoman.text.visible import quoted, spelled, wrapped
 from dragoman.workspace.hunks import find_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dragoman.cli.prompt.colour import Ink
+    from dragoman.text.colour import Painter
     from dragoman.workspace.hunks import Hunk
 
 _CONTEXT: Final = 3
@@ -36,15 +36,15 @@ class DiffView(NamedTuple):
         return f"+{self.added} -{self.removed}"
 
 
-def view_diff(path: str, old: str | None, new: str, *, ink: Ink, width: int) -> DiffView:
+def view_diff(path: str, old: str | None, new: str, *, paint: Painter, width: int) -> DiffView:
     """The change from `old` (None: no file yet) to `new`, in lines of at most `width` columns."""
     hunks = find_hunks(None if old is None else _bytes(old), _bytes(new))
     note = " (new file)" if old is None else " (empty from now on)" if old and not new else ""
-    lines = [ink(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
+    lines = [paint(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
     for sign, text in _unified((old or "").split("\n"), hunks):
         style = _STYLES.get(sign)
         body = text if sign in "@\\" else sign + spelled(text)
-        lines += [ink(piece, style) if style else piece for piece in wrapped(body, width)]
+        lines += [paint(piece, style) if style else piece for piece in wrapped(body, width)]
         if len(lines) >= _LINES:
             lines.append(f"… the change is longer than {_LINES} lines and not shown any further")
             break

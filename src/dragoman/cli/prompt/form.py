@@ -10,9 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt import fields
-from dragoman.cli.prompt.colour import BOLD, DIM, YELLOW
 from dragoman.cli.prompt.dialogue import Ended
 from dragoman.schema import Unknown, v1
+from dragoman.text.colour import BOLD, DIM, YELLOW
 from dragoman.text.terminal import fit
 from dragoman.text.visible import label, paragraphs
 
@@ -65,12 +65,12 @@ def _is_unreadable(schema: Known) -> bool:
 
 
 async def _introduce(request: v1.ElicitationFormMode, dialogue: Dialogue) -> None:
-    ink, schema = dialogue.ink, request.requested_schema
-    await dialogue.tell("", ink(f"{label(dialogue.agent, 40)} asks you to fill in a form", BOLD))
+    paint, schema = dialogue.paint, request.requested_schema
+    await dialogue.tell("", paint(f"{label(dialogue.agent, 40)} asks you to fill in a form", BOLD))
     for text in (request.message, schema.title, schema.description):
         if isinstance(text, str) and text.strip():
             lines = paragraphs(text, dialogue.width - len(RAIL))[:_MESSAGE]
-            await dialogue.tell(*(ink(RAIL, DIM) + line for line in lines))
+            await dialogue.tell(*(paint(RAIL, DIM) + line for line in lines))
 
 
 async def _fill(asked: list[_Field], dialogue: Dialogue) -> Outcome:
@@ -106,17 +106,17 @@ async def _choose(prompt: str, go_on: str, dialogue: Dialogue) -> Outcome | None
 
 
 async def _ask_field(field: _Field, dialogue: Dialogue) -> None:
-    ink = dialogue.ink
+    paint = dialogue.paint
     await dialogue.tell(
-        "", ink(f"  {_title(field, dialogue.width - 20)}", BOLD) + ("" if field.is_required else " (optional)")
+        "", paint(f"  {_title(field, dialogue.width - 20)}", BOLD) + ("" if field.is_required else " (optional)")
     )
     if isinstance(field.schema.description, str) and field.schema.description.strip():
         await dialogue.tell(
-            *(ink(RAIL, DIM) + line for line in paragraphs(field.schema.description, dialogue.width - 4)[:20])
+            *(paint(RAIL, DIM) + line for line in paragraphs(field.schema.description, dialogue.width - 4)[:20])
         )
     if fields.is_secret(field.name, field.schema):
-        await dialogue.tell("  " + ink("this looks like a secret: agents must not ask for one in a form;", YELLOW))
-        await dialogue.tell("  " + ink("what you type goes to the agent and may reach its model", YELLOW))
+        await dialogue.tell("  " + paint("this looks like a secret: agents must not ask for one in a form;", YELLOW))
+        await dialogue.tell("  " + paint("what you type goes to the agent and may reach its model", YELLOW))
     for number, option in enumerate(fields.selectables(field.schema) or (), 1):
         extra = f" - {option.description}" if option.description else ""
         await dialogue.tell(f"  {number:>3}  {label(option.title + extra, dialogue.width - 8)}")
@@ -159,15 +159,17 @@ async def _read(line: str, field: _Field, dialogue: Dialogue) -> Value | None:
         if fits is False:
             raise fields.FieldError(f"does not match {pattern}")
         if fits is None:
-            await dialogue.tell("  " + dialogue.ink("the form's pattern could not be tried; the agent checks it", DIM))
+            await dialogue.tell(
+                "  " + dialogue.paint("the form's pattern could not be tried; the agent checks it", DIM)
+            )
     return value
 
 
 async def _review(asked: list[_Field], dialogue: Dialogue) -> None:
-    await dialogue.tell("", dialogue.ink(f"  this would be sent to {label(dialogue.agent, 40)}", BOLD))
+    await dialogue.tell("", dialogue.paint(f"  this would be sent to {label(dialogue.agent, 40)}", BOLD))
     for number, field in enumerate(asked, 1):
         shown = (
-            dialogue.ink("(left out)", DIM)
+            dialogue.paint("(left out)", DIM)
             if field.value is None
             else label(_shown(field), dialogue.width - 30, "(empty)")
         )

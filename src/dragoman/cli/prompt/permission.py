@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.cli.prompt.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.schema import UNSET, v1
+from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, TypeAlias
 
-    from dragoman.cli.prompt.colour import Ink
     from dragoman.cli.prompt.dialogue import Dialogue
     from dragoman.client.permission import Question
     from dragoman.state import SessionState
+    from dragoman.text.colour import Painter
 
     Reply: TypeAlias = "v1.PermissionOption | Literal['cancel', 'all'] | None"
 
@@ -79,13 +79,13 @@ async def ask_permission(question: Question, state: SessionState, dialogue: Dial
 
     Raises: Ended at the end of the input.
     """
-    sheet = draw(question, state, agent=dialogue.agent, ink=dialogue.ink, width=dialogue.width)
+    sheet = draw(question, state, agent=dialogue.agent, paint=dialogue.paint, width=dialogue.width)
     offered = choices(question.permission.options)
     room = max(_BODY, dialogue.rows - len(sheet.head) - len(sheet.foot) - 3)
     await dialogue.tell(*sheet.head, *sheet.body[:room])
     left = len(sheet.body) - room
     if left > 0:
-        await dialogue.tell(f"{RAIL}{dialogue.ink(f'… {left} more lines: v shows everything', YELLOW)}")
+        await dialogue.tell(f"{RAIL}{dialogue.paint(f'… {left} more lines: v shows everything', YELLOW)}")
     await dialogue.tell(*sheet.foot)
     while True:
         reply = read_reply(await dialogue.ask(f"  {_keys(offered, is_cut=left > 0)} > "), offered)
@@ -113,71 +113,71 @@ class Sheet(NamedTuple):
     foot: list[str]
 
 
-def draw(question: Question, state: SessionState, *, agent: str, ink: Ink, width: int) -> Sheet:
+def draw(question: Question, state: SessionState, *, agent: str, paint: Painter, width: int) -> Sheet:
     """The question in lines of at most `width` columns."""
     width = max(_LEAST, width)
-    head, body = _head(question, agent, ink, width), _body(question, state, ink, width)
+    head, body = _head(question, agent, paint, width), _body(question, state, paint, width)
     if len(head) > _HEAD:
         head, body = head[:_HEAD], head[_HEAD:] + body
-    return Sheet(head, body, _foot(question, ink, width))
+    return Sheet(head, body, _foot(question, paint, width))
 
 
-def _head(question: Question, agent: str, ink: Ink, width: int) -> list[str]:
+def _head(question: Question, agent: str, paint: Painter, width: int) -> list[str]:
     asked = question.request
-    lines = ["", ink(f"{label(agent, 40)} asks for permission", BOLD)]
-    lines.append(_row("title", label(asked.title, width - _KEY - 2, "(no title)"), ink))
-    lines.append(_row("kind", label(asked.kind, 20), ink))
+    lines = ["", paint(f"{label(agent, 40)} asks for permission", BOLD)]
+    lines.append(_row("title", label(asked.title, width - _KEY - 2, "(no title)"), paint))
+    lines.append(_row("kind", label(asked.kind, 20), paint))
     if question.argv is not None:
-        lines += _rows("runs", " ".join(map(quoted, question.argv)), ink, width)
+        lines += _rows("runs", " ".join(map(quoted, question.argv)), paint, width)
     elif question.shell is not None:
-        lines += _script(question.shell, ink, width)
+        lines += _script(question.shell, paint, width)
     if question.cwd:
-        lines += _rows("in", quoted(question.cwd), ink, width)
+        lines += _rows("in", quoted(question.cwd), paint, width)
     for name, value in sorted(question.env.items()):
-        lines += _rows("sets", f"{quoted(name)}={quoted(value)}", ink, width)
+        lines += _rows("sets", f"{quoted(name)}={quoted(value)}", paint, width)
     for path in asked.paths:
-        outside = "" if _is_below(path, asked.root) else ink("  (outside the project)", YELLOW)
-        lines += _rows("path", quoted(path), ink, width, outside)
+        outside = "" if _is_below(path, asked.root) else paint("  (outside the project)", YELLOW)
+        lines += _rows("path", quoted(path), paint, width, outside)
     if asked.host:
-        lines += _rows("host", quoted(asked.host), ink, width)
+        lines += _rows("host", quoted(asked.host), paint, width)
     if asked.mcp:
-        lines += _rows("mcp", " ".join(map(quoted, asked.mcp)), ink, width)
+        lines += _rows("mcp", " ".join(map(quoted, asked.mcp)), paint, width)
     if question.why:
-        lines.append(_row("why", label(question.why, width - _KEY), ink))
+        lines.append(_row("why", label(question.why, width - _KEY), paint))
     return lines
 
 
-def _row(key: str, text: str, ink: Ink) -> str:
-    return f"  {ink(f'{key:<{_KEY - 2}}', DIM)}{text}"
+def _row(key: str, text: str, paint: Painter) -> str:
+    return f"  {paint(f'{key:<{_KEY - 2}}', DIM)}{text}"
 
 
-def _rows(key: str, text: str, ink: Ink, width: int, note: str = "") -> list[str]:
+def _rows(key: str, text: str, paint: Painter, width: int, note: str = "") -> list[str]:
     pieces = wrapped(text, width - _KEY)
-    lines = [_row(key if not number else "", piece, ink) for number, piece in enumerate(pieces)]
+    lines = [_row(key if not number else "", piece, paint) for number, piece in enumerate(pieces)]
     lines[-1] += note
     return lines
 
 
-def _script(shell: str, ink: Ink, width: int) -> list[str]:
+def _script(shell: str, paint: Painter, width: int) -> list[str]:
     """A shell line, which may be several: each stands behind a rail, none is left out."""
     pieces = paragraphs(shell, width - _KEY - 2)
-    return [_row("shell" if not number else "", f"│ {piece}", ink) for number, piece in enumerate(pieces)]
+    return [_row("shell" if not number else "", f"│ {piece}", paint) for number, piece in enumerate(pieces)]
 
 
-def _body(question: Question, state: SessionState, ink: Ink, width: int) -> list[str]:
+def _body(question: Question, state: SessionState, paint: Painter, width: int) -> list[str]:
     wide = width - len(RAIL)
     content, raw = _told(question, state)
     lines: list[str] = []
     for diff in question.diffs or [item for item in content if isinstance(item, v1.Diff)]:
         old = diff.old_text if isinstance(diff.old_text, str) else None
-        view = view_diff(diff.path, old, diff.new_text, ink=ink, width=wide)
-        lines += [*view.lines, ink(view.figures, DIM)]
+        view = view_diff(diff.path, old, diff.new_text, paint=paint, width=wide)
+        lines += [*view.lines, paint(view.figures, DIM)]
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
             lines += paragraphs(item.content.text, wide)
     if not lines and question.argv is None and question.shell is None:
         lines = _input(raw, wide)
-    return [f"{ink(RAIL, DIM)}{line}" for line in lines]
+    return [f"{paint(RAIL, DIM)}{line}" for line in lines]
 
 
 def _told(question: Question, state: SessionState) -> tuple[Sequence[v1.ToolCallContent], Any]:
@@ -203,7 +203,7 @@ def _input(raw: Any, width: int) -> list[str]:
     return lines
 
 
-def _foot(question: Question, ink: Ink, width: int) -> list[str]:
+def _foot(question: Question, paint: Painter, width: int) -> list[str]:
     lines = [""]
     for choice in choices(question.permission.options):
         option = choice.option
@@ -212,12 +212,14 @@ def _foot(question: Question, ink: Ink, width: int) -> list[str]:
         lead = f"  {keys:<9} {kind:<14}"
         if not choice.is_clear:
             lead = f"  {'-':<9} {kind:<14}"
-        lines.append(f"{ink(lead, style)} {label(option.name, width - len(lead) - 1)}")
+        lines.append(f"{paint(lead, style)} {label(option.name, width - len(lead) - 1)}")
         if not choice.is_clear:
-            lines.append(ink(f"{'':12}cannot be chosen: it is not clear what it would mean", YELLOW))
+            lines.append(paint(f"{'':12}cannot be chosen: it is not clear what it would mean", YELLOW))
         if option.kind in ("allow_always", "reject_always"):
-            lines += [ink(f"{'':12}{piece}", DIM) for piece in wrapped(_remembered(question, option.kind), width - 12)]
-    lines.append(ink(f"  {'c':<9} cancel", CYAN))
+            lines += [
+                paint(f"{'':12}{piece}", DIM) for piece in wrapped(_remembered(question, option.kind), width - 12)
+            ]
+    lines.append(paint(f"  {'c':<9} cancel", CYAN))
     return lines
 
 

@@ -12,10 +12,10 @@ import sys
 import termios
 from typing import TYPE_CHECKING, TypeVar
 
-from dragoman.cli.prompt.colour import Ink
 from dragoman.cli.prompt.dialogue import Dialogue, Ended
 from dragoman.cli.prompt.keyboard import TERMINAL, Keyboard, can_read
 from dragoman.schema import v1
+from dragoman.text.colour import Painter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -43,7 +43,7 @@ class Person:
     ) -> None:
         """`agent` is named in every question; `progress` is silent while one is open."""
         self._agent = agent
-        self._ink = Ink(colour)
+        self._paint = Painter(colour)
         self._progress = progress
         self._tty = tty
         self._open_page = open_page
@@ -95,7 +95,7 @@ class Person:
                 self._progress.hold()
             try:
                 with Keyboard(self._tty) as keyboard:
-                    return await _take_part(talk, nothing, Dialogue(keyboard, self._ink, self._agent))
+                    return await _take_part(talk, nothing, Dialogue(keyboard, self._paint, self._agent))
             except (OSError, termios.error):  # the terminal went away, or we went to the background
                 return nothing
             finally:

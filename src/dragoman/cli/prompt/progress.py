@@ -11,10 +11,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli.prompt import content, tools
-from dragoman.cli.prompt.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Ink
 from dragoman.cli.prompt.stream import Lines
 from dragoman.cli.prompt.tools import ToolLines
 from dragoman.schema import Unknown, v1
+from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Painter
 from dragoman.text.output_lines import OutputLines
 from dragoman.text.terminal import clip, duration, one_line, plain, size
 from dragoman.text.visible import label
@@ -55,7 +55,7 @@ class Progress:
         self.is_verbose = verbose
         self.root = root
         self.width = _width(stream)
-        self.ink = Ink(colour)
+        self.paint = Painter(colour)
         self.look = look
         self._lines = Lines(stream)
         self._says_text = says_text
@@ -84,7 +84,7 @@ class Progress:
         self._end_thought()
         running = self._running.get(terminal_id)
         if running is None:
-            running = self._running[terminal_id] = _Running(self.ink.has_colour)
+            running = self._running[terminal_id] = _Running(self.paint.has_colour)
         self._show_output(terminal_id, running, running.lines.feed(data))
 
     def terminal_exit(self, terminal_id: str, exit_code: int | None, signal: str | None = None) -> None:
@@ -93,7 +93,7 @@ class Progress:
         self._tools.exits[terminal_id] = (exit_code, signal)
         ending = tools.describe_exit(exit_code, signal)
         if ending:
-            self._rail(terminal_id, self.ink(ending, RED))
+            self._rail(terminal_id, self.paint(ending, RED))
 
     def finish_output(self, terminal_id: str) -> None:
         """Shows what is left of a command's output: half a line, and the last lines of a flood."""
@@ -102,7 +102,7 @@ class Progress:
             return
         self._show_output(terminal_id, running, running.lines.finish())
         if running.hidden > len(running.last):
-            self._rail(terminal_id, self.ink(f"… {running.hidden - len(running.last)} lines not shown", DIM))
+            self._rail(terminal_id, self.paint(f"… {running.hidden - len(running.last)} lines not shown", DIM))
         for line in running.last:
             self._rail(terminal_id, line)
         del self._running[terminal_id]
@@ -114,12 +114,12 @@ class Progress:
         self._end_thought()
         word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
         what = f"{label(decision.kind, 20)}: {label(decision.title, self.width)}"
-        self.line(f"{self.ink(word, style)} {what} {self.ink(f'({label(decision.decided_by, self.width)})', DIM)}")
+        self.line(f"{self.paint(word, style)} {what} {self.paint(f'({label(decision.decided_by, self.width)})', DIM)}")
 
     def note(self, text: str, style: str = DIM) -> None:
         """Shows a line of our own."""
         self._end_thought()
-        self.line(self.ink(one_line(text), style))
+        self.line(self.paint(one_line(text), style))
 
     def end(self, stop_reason: str | None, state: SessionState | None = None, *, seconds: float | None = None) -> None:
         """Closes the turn with one line: why it stopped, what it did, what it took."""
@@ -127,7 +127,7 @@ class Progress:
         for terminal_id in list(self._running):
             self.finish_output(terminal_id)
         style = GREEN if stop_reason == "end_turn" else RED if stop_reason is None else YELLOW
-        parts = [self.ink(label(stop_reason or "broke off", 40), style)]
+        parts = [self.paint(label(stop_reason or "broke off", 40), style)]
         if state is not None:
             parts += _figures(state)
         if seconds is not None:
@@ -159,13 +159,13 @@ class Progress:
 
     def _show_user(self, update: v1.UserMessageChunk, state: SessionState) -> None:
         if self.is_verbose:
-            style = f"\x1b[{BOLD}m" if self.ink.has_colour else ""
+            style = f"\x1b[{BOLD}m" if self.paint.has_colour else ""
             self._lines.speak("user", content.text_of(update.content), "> ", style)
 
     def _show_thought(self, update: v1.AgentThoughtChunk, state: SessionState) -> None:
         text = content.text_of(update.content)
         if self.is_verbose:
-            self._lines.speak("thought", text, "~ ", f"\x1b[{DIM}m" if self.ink.has_colour else "")
+            self._lines.speak("thought", text, "~ ", f"\x1b[{DIM}m" if self.paint.has_colour else "")
         elif not self._thought_is_shown:
             self._thought = (self._thought + text)[:2000].lstrip()
             if "\n" in self._thought:
@@ -174,7 +174,7 @@ class Progress:
     def _say_thought(self) -> None:
         thought, self._thought = self._thought.partition("\n")[0], ""
         self._thought_is_shown = True
-        self.line(self.ink("~ " + label(thought, self.width - 2), DIM))
+        self.line(self.paint("~ " + label(thought, self.width - 2), DIM))
 
     def _end_thought(self) -> None:
         if self._thought.strip():
@@ -209,9 +209,9 @@ class Progress:
             case v1.PlanItems(entries=entries):
                 self._show_entries(entries)
             case v1.PlanFile(uri=uri):
-                self.line(f"{self.ink('plan', BOLD)} {label(uri, self.width)}")
+                self.line(f"{self.paint('plan', BOLD)} {label(uri, self.width)}")
             case v1.PlanMarkdown(content=text):
-                self.line(self.ink("plan", BOLD))
+                self.line(self.paint("plan", BOLD))
                 self._lines.speak("plan", plain(text), "  ")
 
     def _show_entries(self, entries: Sequence[v1.PlanEntry]) -> None:
@@ -222,27 +222,27 @@ class Progress:
         before, self._plan = self._plan, steps
         is_known = [text for text, _ in before] == [text for text, _ in steps]
         done = sum(status == "completed" for _, status in steps)
-        self.line(f"{self.ink('plan', BOLD)} {done}/{len(steps)}")
+        self.line(f"{self.paint('plan', BOLD)} {done}/{len(steps)}")
         for number, (text, status) in enumerate(steps):
             if not is_known or before[number][1] != status:
                 style = {"completed": DIM, "in_progress": CYAN}.get(status, "")
                 entry = f"  {_PLAN_MARKS.get(status, '·')} {label(text, self.width - 4)}"
-                self.line(self.ink(entry, style) if style else entry)
+                self.line(self.paint(entry, style) if style else entry)
 
     def _show_mode(self, update: v1.CurrentModeUpdate, state: SessionState) -> None:
-        self.line(self.ink(f"mode: {label(update.current_mode_id, 60)}", DIM))
+        self.line(self.paint(f"mode: {label(update.current_mode_id, 60)}", DIM))
 
     def _show_notice(self, update: v1.Notice, state: SessionState) -> None:
         word = label(update.severity, 20)
         text = label(update.title, self.width)
-        self.line(f"{self.ink(word + ':', _SEVERITIES.get(update.severity, CYAN))} {text}")
+        self.line(f"{self.paint(word + ':', _SEVERITIES.get(update.severity, CYAN))} {text}")
         if isinstance(update.description, str) and update.description:
             self._lines.speak("notice", plain(update.description), "  ")
 
     def _show_compaction(self, update: v1.CompactionUpdate, state: SessionState) -> None:
         error = f": {label(update.error, self.width)}" if isinstance(update.error, str) else ""
         said = f"compaction of the context: {label(update.status, 20)}{error}"
-        self.line(self.ink(said, RED if error else DIM))
+        self.line(self.paint(said, RED if error else DIM))
 
     def _show_subagent(self, update: v1.SubagentUpdate, state: SessionState) -> None:
         child = state.subagents.get(update.session_id)
@@ -251,7 +251,7 @@ class Progress:
         said = f"subagent {label(title, self.width)}{doing}"
         if said != self._spoke:
             self._spoke = said
-            self.line(self.ink(said, DIM))
+            self.line(self.paint(said, DIM))
 
     def _show_detail(self, update: v1.SessionUpdate, state: SessionState) -> None:
         """What is worth a line only to somebody who wants everything."""
@@ -259,14 +259,14 @@ class Progress:
             return
         match update:
             case v1.SessionInfoUpdate(title=str(title)):
-                self.line(self.ink(f"title: {label(title, self.width)}", DIM))
+                self.line(self.paint(f"title: {label(title, self.width)}", DIM))
             case v1.AvailableCommandsUpdate(available_commands=commands):
                 names = ", ".join("/" + label(command.name, 40) for command in commands)
-                self.line(self.ink(clip(f"commands: {names}", self.width), DIM))
+                self.line(self.paint(clip(f"commands: {names}", self.width), DIM))
             case v1.UsageUpdate(used=used, size=total):
-                self.line(self.ink(f"context: {size(used)} of {size(total)} tokens", DIM))
+                self.line(self.paint(f"context: {size(used)} of {size(total)} tokens", DIM))
             case Unknown(tag=tag):
-                self.line(self.ink(f"unknown update: {label(tag or '', 60, '(of no kind)')}", DIM))
+                self.line(self.paint(f"unknown update: {label(tag or '', 60, '(of no kind)')}", DIM))
 
     def _show_output(self, terminal_id: str, running: _Running, lines: list[str]) -> None:
         for line in lines:
@@ -281,8 +281,8 @@ class Progress:
         """A line of a command's output, beside a rail; several commands at once are told apart."""
         voice = f"terminal {terminal_id}"
         if len(self._running) > 1 and self.last_voice != voice:
-            self.line(self.ink(f"│ terminal {label(terminal_id, 40)}:", DIM))
-        self.line(self.ink("│ ", DIM) + line, voice)
+            self.line(self.paint(f"│ terminal {label(terminal_id, 40)}:", DIM))
+        self.line(self.paint("│ ", DIM) + line, voice)
 
 
 class _Running:

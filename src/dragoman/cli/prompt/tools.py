@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt import content
-from dragoman.cli.prompt.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.schema import v1
+from dragoman.text.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, wrapped
 
 if TYPE_CHECKING:
@@ -48,12 +48,11 @@ class ToolLines:
         self._finish(call, f"tool {key}")
 
     def _head(self, mark: str, style: str, call: ToolCallState) -> str:
-        progress, ink = self._progress, self._progress.ink
+        progress, paint = self._progress, self._progress.paint
         kind = label(call.kind, 12)
         title = label(call.title or call.name or call.id, progress.width - _KIND - 3)
-        return (
-            f"{ink(mark, style) if style else mark} {ink(f'{kind:<{_KIND}}', BOLD)} {title}{self._where(call, title)}"
-        )
+        lead = f"{paint(mark, style) if style else mark} {paint(f'{kind:<{_KIND}}', BOLD)}"
+        return f"{lead} {title}{self._where(call, title)}"
 
     def _where(self, call: ToolCallState, title: str) -> str:
         """The first place, unless the title names it."""
@@ -65,11 +64,11 @@ class ToolLines:
             return ""
         line = f":{first.line}" if isinstance(first.line, int) else ""
         more = f" and {len(call.locations) - 1} more" if len(call.locations) > 1 else ""
-        return self._progress.ink(f"  {path}{line}{more}", DIM)
+        return self._progress.paint(f"  {path}{line}{more}", DIM)
 
     def _finish(self, call: ToolCallState, voice: str) -> None:
         """How it ended: below its first line, or again with its name if something came between."""
-        progress, ink = self._progress, self._progress.ink
+        progress, paint = self._progress, self._progress.paint
         ending = self._ending(call)
         is_bad = bool(ending) or (call.status == "failed" and not call.is_cancelled)
         word = ending or ("cancelled" if call.is_cancelled else call.status)
@@ -78,9 +77,9 @@ class ToolLines:
         added, removed = sum(view.added for view in views), sum(view.removed for view in views)
         figures = f"  +{added} -{removed}" if views else ""
         if progress.last_voice == voice:
-            progress.line(f"  {ink(f'{mark} {word}', style)}{figures}")
+            progress.line(f"  {paint(f'{mark} {word}', style)}{figures}")
         else:
-            extra = f"  {ink(word, style)}" if word != "completed" else ""
+            extra = f"  {paint(word, style)}" if word != "completed" else ""
             progress.line(f"{self._head(mark, style, call)}{extra}{figures}")
         for view in views:
             self._cut(view.lines, _DIFF_LINES)
@@ -103,13 +102,13 @@ class ToolLines:
             self.exits[terminal_id] = (found.exit_code, found.signal)
 
     def _views(self, call: ToolCallState) -> list[DiffView]:
-        ink, width = self._progress.ink, self._progress.width - 2
+        paint, width = self._progress.paint, self._progress.width - 2
         return [
             view_diff(
                 self._progress.short(item.path),
                 item.old_text if isinstance(item.old_text, str) else None,
                 item.new_text,
-                ink=ink,
+                paint=paint,
                 width=width,
             )
             for item in call.content
@@ -126,16 +125,16 @@ class ToolLines:
         limit = _TEXT_LINES * (_EVERYTHING if self._progress.is_verbose else 1)
         shown = [piece for line in lines[-limit:] for piece in wrapped(line.expandtabs(4), wide)]
         if len(lines) > limit:
-            self._progress.line(self._progress.ink(f"  … {len(lines) - limit} lines before", DIM))
+            self._progress.line(self._progress.paint(f"  … {len(lines) - limit} lines before", DIM))
         for line in shown:
-            self._progress.line("  " + self._progress.ink(line, DIM))
+            self._progress.line("  " + self._progress.paint(line, DIM))
 
     def _cut(self, lines: list[str], limit: int) -> None:
         shown = lines if self._progress.is_verbose else lines[:limit]
         for line in shown:
             self._progress.line("  " + line)
         if len(lines) > len(shown):
-            self._progress.line(self._progress.ink(f"  … {len(lines) - len(shown)} more lines", DIM))
+            self._progress.line(self._progress.paint(f"  … {len(lines) - len(shown)} more lines", DIM))
 
 
 def describe_exit(exit_code: int | None, signal: str | None) -> str:
