@@ -1,4 +1,4 @@
-"""Agents by name: who is asked first, what stands in the way, and what a name that is not there is told."""
+"""Agents by name: which source wins, what prevents a start, and the error for an unknown name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def install_lark(home: Home) -> Installed:
-    """As an install would leave it."""
+    """The state after an installation."""
     agents = InstalledAgents(home.data)
     folder = agents.fresh_folder("lark-agent", "0.4.2")
     entry = Installed(
@@ -38,7 +38,7 @@ def install_lark(home: Home) -> Installed:
     return entry
 
 
-def test_scripted_is_always_there_and_says_what_it_is(home: Home) -> None:
+def test_scripted_is_always_there_and_marked_as_such(home: Home) -> None:
     entry = home.load().find("scripted")
     assert entry.command == (sys.executable, "-m", "dragoman.testing.scripted_agent")
     assert entry.is_scripted

@@ -1,4 +1,4 @@
-"""What docs/agents.md shows is read as it says, and its table of quirks is the real one."""
+"""The examples of docs/agents.md can be read, and its table of quirks is complete."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_home_is_expanded_in_the_command_alone(tmp_path: Path, monkeypatch: pyte
     assert settings.servers["x"].command == ("/home/me/bin/agent", "~/x")
 
 
-# What is wrong, the text the error points at, and what it says.
+# Settings that are wrong, the text that the error points at, and a part of the error.
 WRONG: list[tuple[object, str, str]] = [
     ([], "[]", "settings must be an object"),
     ({"agent_servers": []}, "[]", "agent_servers must be an object"),

@@ -1,4 +1,4 @@
-"""The user's rules on disk: nothing is lost, nothing is guessed."""
+"""The rule file: what is written is found again, and a broken file is never overwritten."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_is_remembered_is_found_by_another_reader(file: RuleFile, tmp_path:
     assert all(kept.added.endswith("Z") for kept in again.kept())
 
 
-def test_the_file_can_be_read_by_people_and_by_nobody_else(file: RuleFile) -> None:
+def test_the_file_is_indented_and_only_its_owner_can_read_it(file: RuleFile) -> None:
     file.remember("edit:src/**", "deny")
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     document = json.loads(file.path.read_text())
@@ -103,11 +103,11 @@ BROKEN = {
     "a list": "[]",
     "another version": '{"version": 2, "user": []}',
     "an unknown member": '{"version": 1, "users": []}',
-    "user is no list": '{"user": {}}',
-    "projects is no object": '{"projects": []}',
-    "a project is no list": '{"projects": {"/p": {}}}',
-    "a rule is no object": '{"user": ["read"]}',
-    "a rule is no text": '{"user": [{"rule": 1, "action": "allow"}]}',
+    "user is not a list": '{"user": {}}',
+    "projects is not an object": '{"projects": []}',
+    "a project is not a list": '{"projects": {"/p": {}}}',
+    "a rule is not an object": '{"user": ["read"]}',
+    "a rule is not a string": '{"user": [{"rule": 1, "action": "allow"}]}',
     "an unknown action": '{"user": [{"rule": "read", "action": "permit"}]}',
     "an unreadable rule": '{"user": [{"rule": "reed", "action": "allow"}]}',
     "everything allowed": '{"user": [{"rule": "*", "action": "allow"}]}',
