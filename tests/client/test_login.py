@@ -134,8 +134,7 @@ async def _load(agent: RemoteAgent, session: Session) -> object:
 )
 async def test_a_refusal_for_want_of_a_login_has_the_ways_to_log_in_whenever_it_comes(method: str, call: Any) -> None:
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
-    async with client_and_agent() as (agent, line):
-        agent._connection.auth_methods = read(PLAIN, CODEX)
+    async with client_and_agent(auth_methods=(PLAIN, CODEX)) as (agent, line):
         session = await open_session(agent, line, modes=modes)
         calling = asyncio.ensure_future(call(agent, session))
         await line.refuse(method, -32000, "Your token died")
@@ -197,7 +196,7 @@ while True:
 
 
 class Gate:
-    """A gated agent, a person who knows what to choose, and what came of it."""
+    """An agent that requires a login, a user who chooses a method, and the result."""
 
     def __init__(self, folder: Path, choice: str | None) -> None:
         self.file = folder / "credentials"
@@ -226,7 +225,7 @@ async def _work(agent: RemoteAgent) -> str:
     return str((await session.prompt("hello")).stop_reason)
 
 
-async def test_nobody_is_asked_when_no_login_is_needed(tmp_path: Path) -> None:
+async def test_the_user_is_not_asked_when_no_login_is_needed(tmp_path: Path) -> None:
     gate = Gate(tmp_path, None)
     gate.file.touch()
     assert await gate.run() == "end_turn"
@@ -246,7 +245,7 @@ async def test_after_a_login_by_the_agent_the_same_connection_goes_on(tmp_path: 
     [
         (None, AuthRequired, "Log in first"),
         ("fails", LoginFailed, "The browser was closed"),
-        ("lies", LoginFailed, "seemed to succeed, but the agent wants one still"),
+        ("lies", LoginFailed, "seemed to succeed, but the agent still requires one"),
         ("key", LoginFailed, "set API_KEY in the agent's environment"),
         ("coo", LoginFailed, "of a kind this version does not know"),
     ],

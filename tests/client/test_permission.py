@@ -1,4 +1,4 @@
-"""Who decides what an agent may do: a rule, a person, or nobody."""
+"""Permission decisions of the client: by a rule, by the user, or no where no user can be asked."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Request, Rule
 from dragoman.schema import v1
 from dragoman.testing import linked
-from tests.client.permission_kit import FOUR, Person, allow, chosen, deny, edit, run, turn_of
+from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, run, turn_of
 
 
 class Silent:
-    """Somebody who never answers; tells when they are asked and when the question is taken away."""
+    """A user who never answers; counts the questions and those that were withdrawn."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Semaphore(0)
@@ -51,37 +51,37 @@ class Broken:
 async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
     rules: list[Rule], options: tuple[v1.PermissionOption, ...], expected: str | None, action: str
 ) -> None:
-    consent = ClientPermissions(rules, agent="a", asker=Broken())
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions(rules, agent="a", asker=Broken())
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit(), options)) == expected
-    [decision] = consent.decisions
+    [decision] = permissions.decisions
     deciding = rules[-1]
     assert (decision.action, decision.option_id, decision.rule) == (action, expected, deciding.text)
     assert decision.decided_by == f"rule {deciding.text} ({deciding.source})"
     assert (decision.session_id, decision.tool_call_id, decision.title) == (session.id, "call_1", "Edit")
 
 
-async def test_no_rule_says_always_to_an_agent() -> None:
-    consent = ClientPermissions([allow("edit")], agent="a")
-    async with turn_of(consent) as (ask, _):
+async def test_a_rule_never_answers_always_to_an_agent() -> None:
+    permissions = ClientPermissions([allow("edit")], agent="a")
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), FOUR[:1] + FOUR[2:])) is None
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "nobody")]
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")]
 
 
 @pytest.mark.rule(261)
-@pytest.mark.parametrize("person", [None, Person("maybe"), Person("always")])
-async def test_an_option_of_an_unknown_kind_never_means_yes(person: Person | None) -> None:
-    consent = ClientPermissions([allow("edit")], agent="a", asker=person)
+@pytest.mark.parametrize("user", [None, User("maybe"), User("always")])
+async def test_an_option_of_an_unknown_kind_never_means_yes(user: User | None) -> None:
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=user)
     options = [v1.PermissionOption("maybe", "Maybe", "allow_for_a_while"), v1.PermissionOption("x", "X", "yes")]
-    async with turn_of(consent) as (ask, _):
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), options)) is None
-    assert consent.decisions[0].action == "cancelled"
+    assert permissions.decisions[0].action == "cancelled"
 
 
 async def test_options_that_share_an_id_are_not_chosen() -> None:
     twins = [v1.PermissionOption("x", "Once", "allow_once"), v1.PermissionOption("x", "Always", "allow_always")]
-    consent = ClientPermissions([allow("edit")], agent="a", asker=Person("x"))
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=User("x"))
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), twins)) is None
 
 
@@ -96,14 +96,14 @@ async def test_options_that_share_an_id_are_not_chosen() -> None:
         ("made up", None, "cancelled", "unknown option"),
     ],
 )
-async def test_without_a_rule_a_person_decides(
+async def test_without_a_rule_the_user_decides(
     answer: Answer, expected: str | None, action: str, decided_by: str
 ) -> None:
-    person = Person(answer)
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (ask, _):
+    user = User(answer)
+    permissions = ClientPermissions([], agent="a", asker=user)
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(content=[v1.Diff("/p/src/a.py", "new", old_text="old")]))) == expected
-    [question], [decision] = person.asked, consent.decisions
+    [question], [decision] = user.asked, permissions.decisions
     assert (decision.action, decision.decided_by, decision.option_id) == (action, decided_by, expected)
     assert question.request.paths == ("/p/src/a.py",)
     assert [shown.new_text for shown in question.diffs] == ["new"]
@@ -112,62 +112,62 @@ async def test_without_a_rule_a_person_decides(
     assert question.why == "no rule allows it"
 
 
-async def test_a_person_sees_the_exact_words_and_the_folder_of_a_command() -> None:
-    person = Person("no")
-    async with turn_of(ClientPermissions([], agent="a", asker=person)) as (ask, _):
+async def test_the_user_sees_the_exact_words_and_the_folder_of_a_command() -> None:
+    user = User("no")
+    async with turn_of(ClientPermissions([], agent="a", asker=user)) as (ask, _):
         await ask(v1.ToolCallPatch("c", kind="execute", raw_input={"command": ["make", "x y"], "cwd": "/tmp"}))
         await ask(run("make; id"))
-    assert [(asked.argv, asked.shell, asked.cwd) for asked in person.asked] == [
+    assert [(asked.argv, asked.shell, asked.cwd) for asked in user.asked] == [
         (("make", "x y"), None, "/tmp"),
         (None, "make; id", ""),
     ]
 
 
-async def test_nobody_to_ask_is_no() -> None:
-    consent = ClientPermissions([allow("read")], agent="a")
-    async with turn_of(consent) as (ask, session):
+async def test_without_a_user_the_answer_is_no() -> None:
+    permissions = ClientPermissions([allow("read")], agent="a")
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
-        with pytest.raises(RequestError, match="nobody could be asked"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "nobody")] * 2
+        with pytest.raises(RequestError, match="no user can be asked"):
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")] * 2
 
 
-async def test_silence_is_no_after_a_time_and_the_question_is_taken_away() -> None:
+async def test_without_an_answer_in_time_it_is_no_and_the_question_is_withdrawn() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
         assert silent.left == 1
         with pytest.raises(RequestError, match="in time"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
-    assert [made.decided_by for made in consent.decisions] == ["timeout", "timeout"]
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+    assert [made.decided_by for made in permissions.decisions] == ["timeout", "timeout"]
 
 
 async def test_a_question_that_fails_is_no(caplog: pytest.LogCaptureFixture) -> None:
-    consent = ClientPermissions([], agent="a", asker=Broken())
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=Broken())
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
         with pytest.raises(RequestError, match="error while asking"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
     assert "the screen is gone" in caplog.text
-    assert all(made.is_unasked for made in consent.decisions)
+    assert all(made.is_unasked for made in permissions.decisions)
 
 
-async def test_a_refusal_is_said_in_one_sentence_however_long_the_command() -> None:
-    consent = ClientPermissions([], agent="a")
-    async with turn_of(consent) as (_, session):
+async def test_a_refusal_is_one_sentence_however_long_the_command() -> None:
+    permissions = ClientPermissions([], agent="a")
+    async with turn_of(permissions) as (_, session):
         with pytest.raises(RequestError) as refused:
-            await consent.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
+            await permissions.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
     assert len(refused.value.message) < 300
 
 
 @pytest.mark.rule(194, 258)
 async def test_a_cancel_answers_every_pending_request_and_asks_no_more() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=silent)
+    async with turn_of(permissions) as (ask, session):
         asking = [asyncio.ensure_future(ask(edit())) for _ in range(2)]
-        checking = asyncio.ensure_future(consent.check(Request("", "edit", "Write", paths=("/p/x",)), session))
+        checking = asyncio.ensure_future(permissions.check(Request("", "edit", "Write", paths=("/p/x",)), session))
         for _ in range(3):
             await silent.asked.acquire()
         await session.cancel()
@@ -176,75 +176,74 @@ async def test_a_cancel_answers_every_pending_request_and_asks_no_more() -> None
             await checking
         assert silent.left == 3
         with pytest.raises(RequestError):
-            await consent.check(Request("", "edit", "Write", paths=("/p/x",)), session)
+            await permissions.check(Request("", "edit", "Write", paths=("/p/x",)), session)
         assert silent.left == 3
-        assert session._on_cancel == set()
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "cancelled")] * 4
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "cancelled")] * 4
 
 
-async def test_a_connection_that_ends_takes_the_question_away() -> None:
+async def test_a_connection_that_ends_withdraws_the_question() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent)
+    permissions = ClientPermissions([], agent="a", asker=silent)
     agent = Agent("asking")
 
     @agent.prompt
     async def reply(turn: Turn) -> None:
         await turn.ask("May I?")
 
-    async with linked(agent, permission=consent.permission) as remote:
+    async with linked(agent, permission=permissions.permission) as remote:
         session = await remote.new_session(cwd="/p")
         prompting = asyncio.ensure_future(session.prompt("go"))
         await silent.asked.acquire()
     await asyncio.wait([prompting])
     assert silent.left == 1
-    assert [made.action for made in consent.decisions] == ["cancelled"]
+    assert [made.action for made in permissions.decisions] == ["cancelled"]
     prompting.cancelled() or prompting.exception()
 
 
 @pytest.mark.parametrize(("answer", "action"), [("always", "allow"), ("never", "deny")])
 async def test_always_is_remembered_as_the_narrowest_rule_and_holds_at_once(answer: str, action: str) -> None:
     kept: list[tuple[str, str, str]] = []
-    person = Person(answer)
-    consent = ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
-    async with turn_of(consent) as (ask, _):
+    user = User(answer)
+    permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(run("npm test"))) == answer
         assert chosen(await ask(run("npm test"))) == {"always": "yes", "never": "no"}[answer]
         await ask(run("make; id"))
         await ask(run("npm test x"))
     assert kept == [("execute:npm test", action, "project"), ("execute:npm test x", action, "project")]
-    assert len(person.asked) == 3
+    assert len(user.asked) == 3
 
 
 async def test_once_is_not_remembered() -> None:
     kept: list[object] = []
-    person = Person("yes")
-    async with turn_of(ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))) as (
+    user = User("yes")
+    async with turn_of(ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))) as (
         ask,
         _,
     ):
         await ask(run("npm test"))
         await ask(run("npm test"))
-    assert (kept, len(person.asked)) == ([], 2)
+    assert (kept, len(user.asked)) == ([], 2)
 
 
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
-    person = Person("always")
-    consent = ClientPermissions([allow("*")], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
-    async with turn_of(consent) as (ask, _):
+    user = User("always")
+    permissions = ClientPermissions([allow("*")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (ask, _):
         for _ in range(2):
             await ask(edit("/p/.git/hooks/pre-commit"))
             await ask(run("make && id"))
-    assert (kept, len(person.asked)) == ([], 4)
-    assert {asked.proposals for asked in person.asked} == {()}
+    assert (kept, len(user.asked)) == ([], 4)
+    assert {asked.proposals for asked in user.asked} == {()}
 
 
 async def test_an_answer_counts_even_if_it_cannot_be_kept(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*rule: object) -> None:
         raise ConfigError("rules.json: this is not JSON")
 
-    person = Person("always")
-    async with turn_of(ClientPermissions([], agent="a", asker=person, remember=fail)) as (ask, _):
+    user = User("always")
+    async with turn_of(ClientPermissions([], agent="a", asker=user, remember=fail)) as (ask, _):
         assert chosen(await ask(run("npm test"))) == "always"
         assert chosen(await ask(run("npm test"))) == "yes"
     assert "this session only" in caplog.text
@@ -257,25 +256,25 @@ async def test_observers_see_every_decision_and_cannot_change_it(caplog: pytest.
         seen.append(decision)
         raise RuntimeError("a broken observer")
 
-    consent = ClientPermissions([allow("edit")], agent="a", on_decision=watch)
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("edit")], agent="a", on_decision=watch)
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit())) == "yes"
-    assert seen == consent.decisions
+    assert seen == permissions.decisions
     assert "a broken observer" in caplog.text
 
 
-async def test_rules_are_looked_at_anew_for_each_request() -> None:
+async def test_rules_are_read_again_for_each_request() -> None:
     rules: list[Rule] = []
-    consent = ClientPermissions(lambda: rules, agent="a")
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions(lambda: rules, agent="a")
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit())) is None
         rules.append(allow("edit"))
         assert chosen(await ask(edit())) == "yes"
 
 
-async def test_a_person_is_shown_the_variables_that_are_set_for_a_command() -> None:
-    person = Person("allow")
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (_, session):
-        await consent.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
-    assert [question.env for question in person.asked] == [{"TZ": "UTC"}]
+async def test_the_user_is_shown_the_variables_that_are_set_for_a_command() -> None:
+    user = User("allow")
+    permissions = ClientPermissions([], agent="a", asker=user)
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
+    assert [question.env for question in user.asked] == [{"TZ": "UTC"}]

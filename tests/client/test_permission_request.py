@@ -137,7 +137,7 @@ def test_an_edit_without_a_file_matches_no_path(call: dict[str, Any]) -> None:
     assert judge([parse_rule("edit:**", "allow", "flag")], read(call)).action == "ask"
 
 
-def test_a_file_beside_the_one_in_sight_counts() -> None:
+def test_a_file_next_to_the_one_shown_counts() -> None:
     call = {"kind": "edit", "content": [diff(NOTE)], "locations": [{"path": "/home/user/.bashrc"}]}
     assert read(call).paths == (NOTE, "/home/user/.bashrc")
 

@@ -12,7 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, End, Exit, Frame, Recorder, Redactor, Replay, Trace
-from tests.trace.stage import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
 
 
 async def test_the_same_client_sees_the_same_agent_and_no_difference() -> None:
@@ -69,9 +69,9 @@ async def test_a_prompt_left_out_is_the_one_difference(recorded: Trace) -> None:
 async def test_a_prompt_too_many_is_refused_and_the_one_difference(recorded: Trace) -> None:
     async def conversation(agent: RemoteAgent) -> None:
         await prompts("say one", "permission", "fs", "say two")(agent)
-        [session] = agent._connection.sessions.values()
+        [link] = agent._connection.links.values()
         with pytest.raises(RequestError, match="the recording has no further session/prompt"):
-            await session.prompt("and another")
+            await link.session.prompt("and another")
 
     differences = await replay_agent(recorded, conversation)
     assert told(differences) == [("unexpected", "session/prompt", "")]
@@ -86,7 +86,7 @@ async def test_another_answer_to_the_agent_is_the_one_difference(recorded: Trace
         return await Replay(recorded).serve(transport)
 
     async def conversation(agent: RemoteAgent) -> None:
-        agent._connection._desk._services.permission = refuse
+        agent._connection._requests._services.permission = refuse
         await prompts("say one", "permission", "fs", "say two")(agent)
 
     [difference] = await perform(serve, conversation)
@@ -147,7 +147,7 @@ async def test_lines_that_are_no_messages_are_sent_and_expected_as_they_were() -
         wire.transport.write(b"what?\n")
         assert (await wire.hear())["error"]["code"] == -32700
         wire.transport.write(b"noise\n")
-    assert [str(each) for each in differences] == ['unexpected: a line that is no message: "noise"']
+    assert [str(each) for each in differences] == ['unexpected: a line that is not a message: "noise"']
 
 
 async def test_a_malformed_request_with_an_id_is_refused() -> None:

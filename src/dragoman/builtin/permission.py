@@ -1,66 +1,117 @@
-"""Decides whether a tool call may run: by rule, by mode, or by asking the user.
+"""Permission for tool calls: the rules that apply in a session, and asking the user where they do not decide.
 
-Owns the decision, the four answers a user can give and what "always" then means. The rules themselves are judged by
-`policy`; which client is asked, and how, is not known here.
+Owns where rules are read from and where an "always" is stored, and the asking: one question at a time, none where no
+user can be asked. The options, their meaning and the decision come from `policy.decide`; the caller asks the client.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
-from dragoman.policy import Action, Rule, Verdict, judge, parse_rule, proposals
+from dragoman.errors import ConfigError
+from dragoman.policy import Rule, Verdict, judge, parse_rule
+from dragoman.policy.decide import (
+    NO_USER,
+    Selection,
+    choose,
+    decide_by_answer,
+    decide_by_rules,
+    judge_all,
+    offer_options,
+    rule_to_remember,
+)
+from dragoman.settings.project import find_project
+from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
-    from dragoman.policy import Request
+    from dragoman.builtin.settings import AgentSettings
+    from dragoman.policy import Action, Request
+    from dragoman.policy.decide import Decision, Option, RememberScope
+    from dragoman.settings import EffectiveSettings
+    from dragoman.store.sessions import Store
 
-    AskUser = Callable[[Sequence["Option"]], Awaitable[str | None]]
+    AskUser = Callable[[Sequence[Option]], Awaitable[str | None]]
 
-OptionKind = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
-RememberScope = Literal["session", "project"]
-
-
-class Option(Struct, frozen=True):
-    """One answer. `rule` is what an "always" would write, `scope` for how long."""
-
-    id: str
-    label: str
-    kind: OptionKind
-    rule: str | None = None
-    scope: RememberScope | None = None
+_log = logging.getLogger("dragoman.builtin")
 
 
-class Decision(Struct, frozen=True):
-    """Whether a tool may run; `reason` is for the model and the record."""
+class SessionRules:
+    """The rules that apply in one session: the user's, the project's, and answers given in the session."""
 
-    is_allowed: bool
-    reason: str
-    was_asked: bool = False
+    def __init__(self, settings: AgentSettings, store: Store, session_id: str) -> None:
+        self._settings = settings
+        self._store = store
+        self._session_id = session_id
+        self._file = RuleFile(settings.rules_file)
+        self._answers: list[Rule] = []
+        self._files: dict[str, EffectiveSettings] = {}
+
+    async def load(self) -> None:
+        """Read the answers given in this session before. Raises: StoreError."""
+        for text, action in await self._store.rules(self._session_id):
+            self._answers.append(parse_rule(text, action, "session", "an answer in this session"))
+
+    def of(self, project: str) -> Sequence[Rule]:
+        """The rules for work in a folder: the user's, what the project's settings deny or want asked, and answers.
+
+        If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
+        """
+        try:
+            return (*self._file.rules(project), *self._settings_of(project).rules(), *self._answers)
+        except ConfigError as error:
+            _log.warning("everything is asked about: %s", error)
+            return (Rule("ask", "*", "pinned", "the rules cannot be read"), *self._answers)
+
+    async def remember(self, project: str, rule: str, action: Action, scope: RememberScope) -> None:
+        """Store the rule of an "always" answer. Raises: StoreError."""
+        if scope == "session":
+            await self._store.add_rule(self._session_id, rule, action)
+            self._answers.append(parse_rule(rule, action, "session", "an answer in this session"))
+            return
+        try:
+            self._file.remember(rule, action, "project", project)
+        except (ConfigError, OSError) as error:
+            _log.warning("the answer could not be stored: %s", error)
+
+    def mcp_servers(self, project: str) -> dict[str, Any]:
+        """MCP servers of the user's settings, and those of the project that the user accepted."""
+        try:
+            return {**self._settings_of(project).mcp_servers(), **self._settings.mcp_servers}
+        except ConfigError as error:
+            _log.warning("the MCP servers of the settings are left out: %s", error)
+            return dict(self._settings.mcp_servers)
+
+    def _settings_of(self, project: str) -> EffectiveSettings:
+        """The settings files, read once for each folder. Raises: ConfigError."""
+        from dragoman.settings.effective import load_settings
+
+        if project not in self._files:
+            self._files[project] = load_settings(self._settings.config_dir, find_project(Path(project)))
+        return self._files[project]
 
 
 class ToolPermissions:
-    """Permission decisions for the tool calls of one turn. `remember` stores what an "always" means."""
+    """Permission decisions for the tool calls of one turn.
+
+    Args:
+        mode: returns the mode that applies now; the user may change it during the turn.
+        roots: the session's folders, the working folder first.
+    """
 
     def __init__(
-        self,
-        rules: Callable[[], Sequence[Rule]],
-        mode: Callable[[], Mode],
-        roots: Sequence[str],
-        *,
-        remember: Callable[[str, Action, RememberScope], Awaitable[None]],
-        can_ask: bool = True,
+        self, rules: SessionRules, mode: Callable[[], Mode], roots: Sequence[str], *, can_ask: bool = True
     ) -> None:
         self._rules = rules
         self._mode = mode
         self._roots = tuple(roots)
-        self._remember = remember
         self._can_ask = can_ask
-        # Side by side, two tools would put two questions on the screen; and the answer to the first may be "always".
+        # Two tools that run in parallel would show two questions; and the answer to the first may be "always".
         self._one_question = asyncio.Lock()
 
     async def decide(self, requests: Sequence[Request], ask: AskUser) -> Decision:
@@ -70,89 +121,27 @@ class ToolPermissions:
             requests: everything the call needs permission for; nothing needs none.
             ask: shows the options to the user and returns the id of the chosen one, None without an answer.
         """
-        decision = self._without_asking(requests)
-        if decision is not None:
-            return decision
-        if not self._can_ask:
-            return Decision(False, f"{self._to_ask(requests)[1].why}, and nobody can be asked")
-        async with self._one_question:
-            decision = self._without_asking(requests)  # the last answer may have settled this too
-            if decision is not None:
-                return decision
-            return await self._with_asking(requests, ask)
+        verdict, to_ask = judge_all(requests, self.verdict)
+        if to_ask and self._can_ask:
+            has_waited = self._one_question.locked()
+            async with self._one_question:
+                if has_waited:  # the answer to another question may have decided this one too
+                    verdict, to_ask = judge_all(requests, self.verdict)
+                if to_ask:
+                    options = offer_options(to_ask)
+                    selection = choose(options, await ask(options))
+                    rule = rule_to_remember(selection.option)
+                    if rule is not None:
+                        await self._rules.remember(self._roots[0], *rule)
+                    return decide_by_answer(to_ask[0], verdict, selection)
+        if to_ask:
+            return decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER))
+        return decide_by_rules(requests[0] if requests else None, verdict)
 
     def verdict(self, request: Request) -> Verdict:
-        """What rules and mode say about something a tool finds while it works. The user is not asked."""
-        return self._verdict(request, self._mode())
-
-    def _without_asking(self, requests: Sequence[Request]) -> Decision | None:
-        """The decision, if rules and mode alone make it."""
+        """What rules and mode state about one request. The user is not asked."""
         mode = self._mode()
-        verdicts = [self._verdict(request, mode) for request in requests]
-        for verdict in verdicts:
-            if verdict.action == "deny":
-                return Decision(False, verdict.why)
-        if all(verdict.action == "allow" for verdict in verdicts):
-            return Decision(True, "; ".join(verdict.why for verdict in verdicts) or "it needs no permission")
-        return None
-
-    def _verdict(self, request: Request, mode: Mode) -> Verdict:
         refusal = mode.refusal(request)
         if refusal is not None:
             return Verdict("deny", None, refusal)
-        return judge((*self._rules(), *mode.rules(self._roots)), request)
-
-    def _to_ask(self, requests: Sequence[Request]) -> tuple[list[Request], Verdict]:
-        mode = self._mode()
-        asked = [
-            (request, verdict) for request in requests if (verdict := self._verdict(request, mode)).action == "ask"
-        ]
-        return [request for request, _ in asked], asked[0][1]
-
-    async def _with_asking(self, requests: Sequence[Request], ask: AskUser) -> Decision:
-        asked, verdict = self._to_ask(requests)
-        options = options_for(asked)
-        chosen_id = await ask(options)
-        chosen = next((option for option in options if option.id == chosen_id), None)
-        if chosen is None:
-            return Decision(False, "the user did not answer", was_asked=True)
-        is_yes = chosen.kind.startswith("allow")
-        if chosen.rule is not None and chosen.scope is not None:
-            await self._remember(chosen.rule, "allow" if is_yes else "deny", chosen.scope)
-        return Decision(is_yes, f"{'allowed' if is_yes else 'refused'} by the user ({verdict.why})", was_asked=True)
-
-
-def options_for(requests: Sequence[Request]) -> tuple[Option, ...]:
-    """What a person can answer: once, or always where one rule can say what that would mean."""
-    texts = proposals(requests[0]) if len(requests) == 1 else ()
-    options = [Option("allow-once", "Allow once", "allow_once")]
-    for number, text in enumerate(texts[:2]):
-        options.append(
-            Option(f"allow-always-{number + 1}", f"Always allow {describe_rule(text)}", "allow_always", text, "project")
-        )
-    options.append(Option("reject-once", "Reject", "reject_once"))
-    if texts:
-        label = f"Always reject {describe_rule(texts[0])} in this session"
-        options.append(Option("reject-always", label, "reject_always", texts[0], "session"))
-    return tuple(options)
-
-
-def describe_rule(text: str) -> str:
-    """What a rule covers, in words for a button."""
-    kind, _, pattern = text.partition(":")
-    if kind == "execute":
-        if pattern.endswith(" *"):
-            return f"`{pattern[:-2]}` with any arguments"
-        return f"`{pattern}`"
-    if kind == "mcp":
-        server, _, tool = pattern.partition(":")
-        return f"`{tool}` of {server}" if tool else f"every tool of {server}"
-    if kind == "fetch":
-        return f"fetching from {pattern}"
-    verb = {"edit": "edits of", "read": "reading", "delete": "deleting", "move": "moving", "search": "searching"}
-    return f"{verb.get(kind, kind)} {pattern}" if pattern else verb.get(kind, kind)
-
-
-def session_rules(kept: Sequence[tuple[str, str]]) -> tuple[Rule, ...]:
-    """Remembered answers of a session, as the store has them, as rules."""
-    return tuple(parse_rule(text, action, "session", "an answer in this session") for text, action in kept)
+        return judge((*self._rules.of(self._roots[0]), *mode.rules(self._roots)), request)

@@ -12,7 +12,7 @@ from dragoman.conformance.agent import not_covered as agent_rules
 from dragoman.conformance.case import Binds, Case, load_cases
 from dragoman.conformance.client import not_covered as client_rules
 from dragoman.conformance.passive import SEEN
-from dragoman.trace.checks.rules import RULES, Rule
+from dragoman.trace.checks.rules import RULES, SpecRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ UNSEEN: Final[Mapping[Binds, Mapping[int, str]]] = {"agent": agent_rules.UNSEEN,
 class Coverage(NamedTuple):
     """How one rule is seen on one side that it binds."""
 
-    rule: Rule
+    rule: SpecRule
     side: Binds
     cases: tuple[Case, ...]
     is_watched: bool
@@ -87,7 +87,7 @@ def _numbers(entries: list[Coverage]) -> str:
     return "\n".join(lines)
 
 
-def is_strict(rule: Rule) -> bool:
+def is_strict(rule: SpecRule) -> bool:
     """Whether breaking it is a failure and not a warning."""
     return rule.level in ("MUST", "MUST NOT", "SCHEMA")
 

@@ -48,12 +48,10 @@ def shown(path: str, cwd: str) -> str:
     return ("." if path == cwd else short).encode("utf-8", "replace").decode()
 
 
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
 def real_path(path: str, roots: Sequence[str]) -> str:
     """Where a path leads through links, told by the names of the roots, which may be links themselves."""
+    from dragoman.policy.paths import is_below
+
     real = os.path.realpath(path)
     for root in roots:
         real_root = os.path.realpath(root)
@@ -67,6 +65,8 @@ def real_path(path: str, roots: Sequence[str]) -> str:
 
 def look(kind: str, title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
     """Leave to look at a file or below a folder. What this agent itself laid aside as too long needs none."""
+    from dragoman.policy.paths import is_below
+
     kept = os.path.realpath(context.overflow_dir)
     if is_below(os.path.realpath(path), kept) and not any(is_below(os.path.realpath(r), kept) for r in context.roots):
         return ()
@@ -139,6 +139,8 @@ def one_line(text: str, letters: int = _TITLE_LETTERS) -> str:
 
 def no_such_file(path: str, context: ToolContext, advice: str) -> ToolError:
     """That there is no such file, with the names that may have been meant."""
+    from dragoman.policy.paths import is_below
+
     meant = ""
     folder = os.path.dirname(path)
     if any(is_below(os.path.realpath(folder), os.path.realpath(root)) for root in context.roots):

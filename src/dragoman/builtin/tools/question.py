@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import Choice, Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -64,11 +64,11 @@ class Question:
         return ToolOutput(f"The user answered: {chosen}" if chosen.strip() else "The user chose none of them.")
 
 
-def _choices(given: list[QuestionChoice | str]) -> list[Choice]:
+def _choices(given: list[QuestionChoice | str]) -> list[AnswerChoice]:
     """Each label once: two buttons with the same words cannot be told apart."""
-    choices: dict[str, Choice] = {}
+    choices: dict[str, AnswerChoice] = {}
     for choice in given:
         label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
         if label.strip():
-            choices.setdefault(label.strip(), Choice(label.strip(), description or ""))
+            choices.setdefault(label.strip(), AnswerChoice(label.strip(), description or ""))
     return list(choices.values())

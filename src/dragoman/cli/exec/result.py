@@ -16,9 +16,8 @@ from dragoman.state.tools import FINISHED, ToolCallState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dragoman.client.permission import Decision
-    from dragoman.state import SessionState
-    from dragoman.state.messages import Message
+    from dragoman.policy.decide import Decision
+    from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
 
