@@ -116,7 +116,7 @@ def test_naive_extraction_would_have_escaped(tmp_path: Path) -> None:
         (b"Z", "neither a file nor a folder"),
     ],
 )
-def test_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes, why: str) -> None:
+def test_member_that_is_neither_file_nor_folder_is_refused(tmp_path: Path, kind: bytes, why: str) -> None:
     refused(tmp_path, tar(("good", b"1"), special("bad", kind, "/etc/passwd")), why)
 
 
@@ -342,7 +342,7 @@ def test_encrypted_and_oddly_packed_zips_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x7fELF" + bytes(600), bytes(2000), b"\x1f\x8bnot gzip"])
-def test_what_is_no_archive_is_not_taken_for_one(tmp_path: Path, content: bytes) -> None:
+def test_other_content_is_not_taken_for_an_archive(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     assert not is_archive(path)

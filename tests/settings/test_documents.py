@@ -100,7 +100,7 @@ def test_place_of_a_value_that_json_accepts() -> None:
     assert document.place() == "settings.json:1:1"
 
 
-def test_missing_file_is_none_and_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+def test_missing_file_is_none_and_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert read_document(tmp_path / "none.json") is None
     (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf{}")
     document = read_document(tmp_path / "marked.json")

@@ -29,7 +29,7 @@ def texts(file: RuleFile, project: Path | None = None) -> list[str]:
     return [f"{rule.action} {rule.text}" for rule in file.rules(project)]
 
 
-def test_no_file_is_no_rules_and_asking_makes_none(file: RuleFile, tmp_path: Path) -> None:
+def test_missing_file_has_no_rules_and_reading_creates_none(file: RuleFile, tmp_path: Path) -> None:
     assert file.rules(tmp_path) == []
     assert not file.path.parent.exists()
 
