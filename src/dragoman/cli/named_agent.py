@@ -43,14 +43,15 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
         ConfigError: there is no such agent, it cannot run yet, or a settings file is broken.
     """
     from dragoman.registry.agents import load_agents, resolve_command
-    from dragoman.registry.settings import find_project
-    from dragoman.store.places import cache_dir, config_dir, data_dir
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import cache_dir, config_dir, data_dir
 
     if command is not None and name is not None:
         raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
     if command == ():
         raise CliError("no command after --", hint=f"dragoman {verb} -- gemini --acp")
-    agents = load_agents(config_dir(), data_dir(), cache_dir(), find_project(Path(cwd)))
+    settings = load_settings(config_dir(), find_project(Path(cwd)))
+    agents = load_agents(settings, data_dir(), cache_dir())
     if command is not None:
         return NamedAgent(resolve_command(command), agents)
     return NamedAgent(_default(agents) if name is None else agents.find(name), agents)

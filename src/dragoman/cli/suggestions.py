@@ -10,11 +10,11 @@ import re
 
 def agent_names() -> tuple[str, ...]:
     """Return the names of agents that need no quoting in a shell; none if the settings cannot be read."""
-    from dragoman.cli.agents.paths import here
+    from dragoman.cli.agents.context import load_agents_here
     from dragoman.errors import ConfigError
 
     try:
-        names = here().names()
+        names = load_agents_here().names()
     except (ConfigError, OSError):
         return ()
     return tuple(name for name in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))

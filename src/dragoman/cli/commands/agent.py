@@ -25,7 +25,7 @@ def run(call: Invocation) -> int:
 
     load_msgspec()
     from dragoman.builtin.settings import AgentSettings
-    from dragoman.store.places import config_dir, data_dir, state_dir
+    from dragoman.settings.places import config_dir, data_dir, state_dir
 
     given = call.given
     if given.json and given.action != "doctor":
@@ -76,11 +76,11 @@ def _written(folder: Path) -> dict[str, str]:
         return {}
     from dragoman.builtin.modes import MODES
     from dragoman.errors import ConfigError
-    from dragoman.registry import load_settings
+    from dragoman.settings import load_settings
 
-    settings = load_settings(folder / "settings.json", "user")
+    settings = load_settings(folder)
     if settings.mode and settings.mode not in MODES:
-        raise ConfigError(f"{settings.path}: there is no mode {settings.mode!r}; there are {', '.join(MODES)}")
+        raise ConfigError(f"{settings.user.path}: there is no mode {settings.mode!r}; there are {', '.join(MODES)}")
     found = {"model": settings.model, "title_model": settings.title_model, "mode": settings.mode}
     return {name: value for name, value in found.items() if value}
 

@@ -51,9 +51,10 @@ def read_request(call: Invocation, output: Output) -> RunRequest:
         output.show_progress(is_verbose=options.is_verbose, root=options.cwd)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd)
     entry = _with_model(entry, options.model)
-    project = options.cwd if agents.root is None else str(agents.root)
-    rules = typed_rules(options) + remembered_rules(project) + agents.rules()
-    servers = _servers(options, agents.mcp_servers())
+    settings = agents.settings
+    project = options.cwd if settings.root is None else str(settings.root)
+    rules = typed_rules(options) + remembered_rules(project) + settings.rules()
+    servers = _servers(options, settings.mcp_servers())
     prompt = read_prompt(options)
     for note in agents.notes:
         output.note(note)
