@@ -180,7 +180,7 @@ def _is_same_folder(one: str, other: str) -> bool:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    conn.permissions = consent = ClientPermissions(
+    conn.permissions = permissions = ClientPermissions(
         request.rules,
         agent=entry.name,
         asker=user,
@@ -188,15 +188,15 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
         on_decision=output.decided,
         root=request.project,
     )
-    files = WorkspaceFiles(consent=consent, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace)
+    files = WorkspaceFiles(consent=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace)
     if "terminal" not in entry.quirks.withhold:
         conn.terminals = LocalTerminals(
-            consent=consent, on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data)
+            consent=permissions, on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data)
         )
         if output.progress is not None:
             output.progress.look = conn.terminals.look
     return {
-        "permission": consent.permission,
+        "permission": permissions.permission,
         "files": _withhold(files, entry.quirks.withhold),
         "terminals": conn.terminals,
         "elicitation": user,
