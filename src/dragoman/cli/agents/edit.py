@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import AgentEntry, Agents
 
 
-def add_agent(call: Invocation) -> int:
+def add_agent(call: CliCall) -> int:
     """Writes an entry into the user's settings, or only makes an agent the default."""
     name = needed(call.given.name, "add", "dragoman agents add mine -- my-agent --acp")
     agents = here()
@@ -51,7 +51,7 @@ def make_default(agents: Agents, name: str) -> None:
     say(f"{name} is the default from now on ({shown_path(str(agents.user.path))})")
 
 
-def remove_agent(call: Invocation) -> int:
+def remove_agent(call: CliCall) -> int:
     """Takes an agent away where it is the user's to take: settings, then what was installed, then what was accepted."""
     name = needed(call.given.name, "remove", "dragoman agents remove mine")
     agents = here()
@@ -78,7 +78,7 @@ def remove_agent(call: Invocation) -> int:
     raise exits.CliError(f"{name} is not dragoman's to remove", hint=f"it comes from {shown_path(entry.where)}")
 
 
-def accept_proposal(call: Invocation) -> int:
+def accept_proposal(call: CliCall) -> int:
     """Shows what the project wants to run, exactly, and remembers a yes to that."""
     name = needed(call.given.name, "accept", "dragoman agents accept NAME")
     agents = here()

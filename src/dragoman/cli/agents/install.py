@@ -14,12 +14,12 @@ from dragoman.cli.console import write_json
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import Agents
     from dragoman.registry.catalogue import Catalogue, Listed
 
 
-def update_registry(call: Invocation) -> int:
+def update_registry(call: CliCall) -> int:
     from dragoman.registry.catalogue import ADDRESS, refresh_catalogue
 
     agents = here()
@@ -42,7 +42,7 @@ def update_registry(call: Invocation) -> int:
     return exits.OK
 
 
-def install_agent(call: Invocation) -> int:
+def install_agent(call: CliCall) -> int:
     from dragoman.registry.install import install, make_plan
 
     wanted = needed(call.given.name, "install", "dragoman agents install gemini")

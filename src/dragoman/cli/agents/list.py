@@ -11,7 +11,7 @@ from dragoman.cli.console import write_json, write_table
 from dragoman.text.terminal import clip, one_line
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import AgentEntry, Agents
     from dragoman.registry.catalogue import Catalogue, Listed
 
@@ -19,7 +19,7 @@ _DESCRIPTION_COLUMNS = 60
 _COMMAND_COLUMNS = 70
 
 
-def list_agents(call: Invocation) -> int:
+def list_agents(call: CliCall) -> int:
     if call.given.registry:
         return _list_registry(as_json=call.given.json)
     agents = here()
@@ -38,7 +38,7 @@ def list_agents(call: Invocation) -> int:
     return exits.OK
 
 
-def show_agent(call: Invocation) -> int:
+def show_agent(call: CliCall) -> int:
     name = needed(call.given.name, "show", "dragoman agents show gemini")
     agents = here()
     entry = agents.look_up(name)

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ ACTIONS: Final = {
 }
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     if given.action is None:
         raise exits.CliError("agents does what?", hint=f"one of {', '.join(ACTIONS)}; see dragoman agents --help")
@@ -38,7 +38,7 @@ def run(call: Invocation) -> int:
         raise exits.CliError(f"agents {given.action} takes no command after --", hint="see dragoman agents --help")
     if given.action == "list" and given.name is not None:
         raise exits.CliError("agents list takes no name", hint=f"dragoman agents show {given.name}")
-    action: Callable[[Invocation], int] = getattr(import_module(f"dragoman.cli.agents.{module}"), function)
+    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.agents.{module}"), function)
     return action(call)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import paint, write_json, write_note, write_table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SEE_HELP: Final = "see dragoman check --help"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
@@ -46,7 +46,7 @@ def run(call: Invocation) -> int:
 # The three that can be judged
 
 
-def _check_agent(call: Invocation, cases: list[Case]) -> Report:
+def _check_agent(call: CliCall, cases: list[Case]) -> Report:
     from dragoman.conformance.agent.probe import Settings
     from dragoman.conformance.agent.run import JOBS, AgentRun
     from dragoman.conformance.agent.target import Program
@@ -63,7 +63,7 @@ def _check_agent(call: Invocation, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_client(call: Invocation, cases: list[Case]) -> Report:
+def _check_client(call: CliCall, cases: list[Case]) -> Report:
     from dragoman.conformance.client.probe import ClientSettings
     from dragoman.conformance.client.run import JOBS, ClientRun
     from dragoman.conformance.client.target import ClientProgram
@@ -80,7 +80,7 @@ def _check_client(call: Invocation, cases: list[Case]) -> Report:
         return _until_done(judging.run, cases)
 
 
-def _check_trace(call: Invocation) -> Report:
+def _check_trace(call: CliCall) -> Report:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 
