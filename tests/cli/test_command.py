@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation, help_text, parse, split_program
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption, help_text, parse, split_program
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     return exits.OK
 
 

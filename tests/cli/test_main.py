@@ -11,7 +11,7 @@ import pytest
 
 from dragoman import AgentExited, CapabilityError, ConfigError, ConnectionClosed, RequestError, __version__
 from dragoman.cli import exits, table
-from dragoman.cli.command import CliCommand, Invocation
+from dragoman.cli.command import CliCall, CliCommand
 from dragoman.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -90,7 +90,7 @@ def test_wrong_words_are_a_usage_error_with_a_hint(words: list[str], capsys: Cap
 
 
 def run_raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    def run(call: Invocation) -> int:
+    def run(call: CliCall) -> int:
         raise error
 
     monkeypatch.setattr(table, "load", lambda verb: CliCommand(run, "fails"))

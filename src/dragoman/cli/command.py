@@ -64,7 +64,7 @@ class Argument(NamedTuple):
         return f"[{self.name}]" if self.is_optional else self.name
 
 
-class Invocation(NamedTuple):
+class CliCall(NamedTuple):
     """One use of a verb: its parsed arguments, and the words after `--` unchanged (None without `--`)."""
 
     given: argparse.Namespace
@@ -74,7 +74,7 @@ class Invocation(NamedTuple):
 class CliCommand(NamedTuple):
     """A verb: its arguments and options, and the function that runs it and returns an exit code."""
 
-    run: Callable[[Invocation], int]
+    run: Callable[[CliCall], int]
     description: str
     arguments: tuple[Argument, ...] = ()
     options: tuple[CliOption, ...] = ()
@@ -96,7 +96,7 @@ class _Parser(argparse.ArgumentParser):
         raise CliError(message, hint=f"see {self.prog} --help")
 
 
-def parse(verb: str, command: CliCommand, words: Sequence[str]) -> Invocation:
+def parse(verb: str, command: CliCommand, words: Sequence[str]) -> CliCall:
     """Parse the words after the verb.
 
     Raises:
@@ -119,7 +119,7 @@ def parse(verb: str, command: CliCommand, words: Sequence[str]) -> Invocation:
             argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
         )
     # Options may stand between the words: `rules remove --everywhere RULE`.
-    return Invocation(parser.parse_intermixed_args(own), program)
+    return CliCall(parser.parse_intermixed_args(own), program)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:

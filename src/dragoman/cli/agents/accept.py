@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import AgentEntry
     from dragoman.settings import EffectiveSettings
 
 
-def accept_proposal(call: Invocation) -> int:
+def accept_proposal(call: CliCall) -> int:
     name = required_name(call.given.name, "accept", "dragoman agents accept NAME")
     agents = load_agents_here()
     settings = agents.settings

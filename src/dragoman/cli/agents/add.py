@@ -11,11 +11,11 @@ from dragoman.cli.console import write_note
 from dragoman.settings.edit import edit_settings
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import Agents
 
 
-def add_agent(call: Invocation) -> int:
+def add_agent(call: CliCall) -> int:
     name = required_name(call.given.name, "add", "dragoman agents add mine -- my-agent --acp")
     agents = load_agents_here()
     if call.program is None and call.given.default:

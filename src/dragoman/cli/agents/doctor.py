@@ -18,14 +18,14 @@ from dragoman.text.terminal import duration, one_line, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import AgentEntry
     from dragoman.registry.doctor import DoctorFinding, ProbeResult
 
 _SECONDS = 60.0  # the slowest known agent needs eleven seconds on two busy cores
 
 
-def examine_agent(call: Invocation) -> int:
+def examine_agent(call: CliCall) -> int:
     from dragoman.registry import resolve_command
     from dragoman.registry.doctor import examine
 

@@ -13,12 +13,12 @@ from dragoman.cli.console import write_json, write_note
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import Agents
     from dragoman.registry.catalogue import Catalogue, Listed
 
 
-def install_agent(call: Invocation) -> int:
+def install_agent(call: CliCall) -> int:
     from dragoman.registry.install import install, make_plan
 
     wanted = required_name(call.given.name, "install", "dragoman agents install gemini")

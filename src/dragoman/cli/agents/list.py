@@ -12,13 +12,13 @@ from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.text.terminal import clip, one_line
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
 
 _DESCRIPTION_COLUMNS = 60
 _COMMAND_COLUMNS = 70
 
 
-def list_agents(call: Invocation) -> int:
+def list_agents(call: CliCall) -> int:
     if call.given.registry:
         return _list_registry(as_json=call.given.json)
     agents = load_agents_here()

@@ -10,11 +10,11 @@ from dragoman.cli.agents.display import shown_path
 from dragoman.cli.console import write_note
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import Agents
 
 
-def remove_agent(call: Invocation) -> int:
+def remove_agent(call: CliCall) -> int:
     name = required_name(call.given.name, "remove", "dragoman agents remove mine")
     agents = load_agents_here()
     write_note(_remove(agents, name))

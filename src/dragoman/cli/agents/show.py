@@ -12,12 +12,12 @@ from dragoman.cli.console import write_json
 from dragoman.text.terminal import one_line
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.registry.agents import AgentEntry, Agents
     from dragoman.registry.catalogue import Listed
 
 
-def show_agent(call: Invocation) -> int:
+def show_agent(call: CliCall) -> int:
     name = required_name(call.given.name, "show", "dragoman agents show gemini")
     agents = load_agents_here()
     entry = agents.look_up(name)

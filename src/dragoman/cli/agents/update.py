@@ -10,10 +10,10 @@ from dragoman.cli.agents.context import load_agents_here
 from dragoman.cli.console import write_json, write_note
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
 
 
-def update_registry(call: Invocation) -> int:
+def update_registry(call: CliCall) -> int:
     from dragoman.registry.catalogue import ADDRESS, refresh_catalogue
     from dragoman.settings.places import cache_dir
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 
 if TYPE_CHECKING:
     from dragoman.builtin.limits import Limits
@@ -20,7 +20,7 @@ MODEL_VARIABLE = "DRAGOMAN_MODEL"
 TITLE_MODEL_VARIABLE = "DRAGOMAN_TITLE_MODEL"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ACTIONS: Final = {
 _SEE_HELP: Final = "see dragoman agents --help"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     if given.action is None:
         raise exits.CliError("agents: missing action", hint=f"use one of {', '.join(ACTIONS)}; {_SEE_HELP}")
@@ -39,7 +39,7 @@ def run(call: Invocation) -> int:
         raise exits.CliError(f"agents {given.action} does not take a command after --", hint=_SEE_HELP)
     if given.action == "list" and given.name is not None:
         raise exits.CliError("agents list does not take a name", hint=f"dragoman agents show {given.name}")
-    action: Callable[[Invocation], int] = getattr(import_module(f"dragoman.cli.agents.{given.action}"), function)
+    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.agents.{given.action}"), function)
     return action(call)
 
 

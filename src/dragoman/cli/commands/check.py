@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import paint, write_json, write_note, write_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SEE_HELP: Final = "see dragoman check --help"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
@@ -48,7 +48,7 @@ def run(call: Invocation) -> int:
 # What can be judged
 
 
-def _check_program(call: Invocation, cases: list[Case]) -> ConformanceReport:
+def _check_program(call: CliCall, cases: list[Case]) -> ConformanceReport:
     from dragoman.conformance.runner import JOBS
 
     given = call.given
@@ -58,7 +58,7 @@ def _check_program(call: Invocation, cases: list[Case]) -> ConformanceReport:
         return _until_done(prepare(call, jobs, progress.show), cases)
 
 
-def _agent_run(call: Invocation, jobs: int, on_result: Progress) -> AgentRun:
+def _agent_run(call: CliCall, jobs: int, on_result: Progress) -> AgentRun:
     from dragoman.conformance.agent.probe import AgentCheckSettings
     from dragoman.conformance.agent.program import AgentProgram
     from dragoman.conformance.agent.run import AgentRun
@@ -68,7 +68,7 @@ def _agent_run(call: Invocation, jobs: int, on_result: Progress) -> AgentRun:
     return AgentRun(AgentProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _client_run(call: Invocation, jobs: int, on_result: Progress) -> ClientRun:
+def _client_run(call: CliCall, jobs: int, on_result: Progress) -> ClientRun:
     from dragoman.conformance.client.probe import ClientCheckSettings
     from dragoman.conformance.client.program import ClientProgram
     from dragoman.conformance.client.run import ClientRun
@@ -78,7 +78,7 @@ def _client_run(call: Invocation, jobs: int, on_result: Progress) -> ClientRun:
     return ClientRun(ClientProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _check_trace(call: Invocation) -> ConformanceReport:
+def _check_trace(call: CliCall) -> ConformanceReport:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 

@@ -3,10 +3,10 @@
 import sys
 
 from dragoman.cli import exits, shells, table
-from dragoman.cli.command import Argument, CliCommand, Invocation
+from dragoman.cli.command import Argument, CliCall, CliCommand
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     write = shells.WRITERS[call.given.shell]
     sys.stdout.write(write({verb: table.load(verb) for verb in table.COMMANDS}))
     return exits.OK

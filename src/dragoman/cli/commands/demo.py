@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from dragoman.cli.command import CliCommand, CliOption, Invocation
+from dragoman.cli.command import CliCall, CliCommand, CliOption
 
 RULES = ("edit:greeting.txt", "execute:cat greeting.txt")
 SCRIPT = r"""
@@ -21,7 +21,7 @@ say The new greeting: {result}
 """
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     from tempfile import TemporaryDirectory
 
     from dragoman.cli.command import parse

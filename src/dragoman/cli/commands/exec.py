@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dragoman.cli import exits
-from dragoman.cli.command import Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     if call.given.schema:
         return _print_schema(call.given.output)
     import gc

@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import json_text, uses_colour, write_note
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _SEE_HELP: Final = "see dragoman inspect --help"
 _VIEWS: Final = ("message", "state", "stats", "findings", "html")
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     chosen = [f"--{view}" for view in _VIEWS if getattr(given, view)]
     if len(chosen) > 1:
@@ -189,7 +189,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _run_live(call: Invocation, chosen: list[str]) -> int:
+def _run_live(call: CliCall, chosen: list[str]) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import CliCommand, Invocation
+from dragoman.cli.command import CliCall, CliCommand
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     import asyncio
 
     cwd = folder("the current folder", ".")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, CliCall, CliCommand, CliOption
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SIDES = ("agent", "client", "protocol")
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     methods = [method for method in _all_methods() if call.given.side in (None, method.side)]
     if call.given.json:
         write_json([_document(method) for method in methods])

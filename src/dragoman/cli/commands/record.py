@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dragoman.cli import exits
-from dragoman.cli.command import CliCommand, CliOption, Invocation
+from dragoman.cli.command import CliCall, CliCommand, CliOption
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import write_json, write_note
 from dragoman.text.terminal import plain
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.trace import Difference, Replay
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     import asyncio
 
     from dragoman.trace import Replay

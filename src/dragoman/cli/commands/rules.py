@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _VERBS: Final = ("list", "explain", "add", "remove")
 _SEE_HELP: Final = "see dragoman rules --help"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     given = call.given
     if given.verb != "explain":
         if call.program is not None:
@@ -106,7 +106,7 @@ def _settings_rules(project: str) -> list[Rule]:
     return settings.rules()
 
 
-def _explain(call: Invocation, project: str, folder: str) -> int:
+def _explain(call: CliCall, project: str, folder: str) -> int:
     from dragoman.policy import judge, proposals
     from dragoman.settings.rule_file import open_rules
 
@@ -125,7 +125,7 @@ def _explain(call: Invocation, project: str, folder: str) -> int:
     return exits.OK
 
 
-def _request(call: Invocation, project: str, folder: str) -> Request:
+def _request(call: CliCall, project: str, folder: str) -> Request:
     from dragoman.policy import KINDS, Request
     from dragoman.policy.rule import PATH_KINDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _SEE_HELP = "see dragoman sessions --help"
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     import asyncio
 
     given = call.given

@@ -8,11 +8,11 @@ import msgspec
 from dragoman import schema
 from dragoman._version import __version__
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, CliCommand, Invocation
+from dragoman.cli.command import JSON, CliCall, CliCommand
 from dragoman.cli.console import write_json
 
 
-def run(call: Invocation) -> int:
+def run(call: CliCall) -> int:
     versions = {
         "dragoman": __version__,
         "python": platform.python_version(),

@@ -12,7 +12,7 @@ from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import folder
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
 
 SEE_HELP = "see dragoman exec --help"
 Form = Literal["text", "json", "events", "raw"]
@@ -48,7 +48,7 @@ class Options(Struct, frozen=True, kw_only=True):
         return (self.cwd, *self.directories)
 
 
-def read_options(call: Invocation) -> Options:
+def read_options(call: CliCall) -> Options:
     """Read the options of one run.
 
     Raises:
@@ -81,7 +81,7 @@ def read_options(call: Invocation) -> Options:
     )
 
 
-def _agent(call: Invocation) -> str | None:
+def _agent(call: CliCall) -> str | None:
     name: str | None = call.given.agent
     if call.program is not None:
         if name is not None:

@@ -17,7 +17,7 @@ from dragoman.cli.named_agent import find_agent, is_built_in
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.cli.exec.output import Output
     from dragoman.policy import Rule
     from dragoman.process.launch import Launched
@@ -40,7 +40,7 @@ class RunRequest(NamedTuple):
     recorder: Observer | None
 
 
-def read_request(call: Invocation, output: Output) -> RunRequest:
+def read_request(call: CliCall, output: Output) -> RunRequest:
     """Read and check the options, settings, rules and prompt.
 
     Raises:

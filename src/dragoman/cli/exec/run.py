@@ -20,7 +20,7 @@ from dragoman.cli.exec.signals import Signals, Terminated, terminable
 if TYPE_CHECKING:
     import asyncio
 
-    from dragoman.cli.command import Invocation
+    from dragoman.cli.command import CliCall
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.result import RunResult
     from dragoman.client import Session
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CANCEL_SECONDS: Final = 5.0
 
 
-def execute(call: Invocation) -> int:
+def execute(call: CliCall) -> int:
     """Do one run and return its exit code.
 
     Raises:
@@ -67,7 +67,7 @@ class Run:
         self._is_stopping = False
         self._result: RunResult | None = None
 
-    def begin(self, call: Invocation) -> None:
+    def begin(self, call: CliCall) -> None:
         """Read the input and start the agent's program.
 
         Raises:
