@@ -101,7 +101,7 @@ async def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path, engine: 
     [
         ({"pattern": " "}, "the pattern is empty"),
         ({"pattern": "a\0"}, "NUL"),
-        ({"pattern": "[a"}, "is no glob"),
+        ({"pattern": "[a"}, "is not a glob"),
         ({"pattern": "*", "path": "none"}, "there is no folder none"),
         ({"pattern": "none/*"}, "there is no folder none"),
     ],

@@ -12,7 +12,7 @@ from dragoman.builtin.tools import walk
 from dragoman.builtin.tools.files import Scope
 from dragoman.builtin.tools.search import Query, search
 from dragoman.builtin.tools.tool import Location
-from dragoman.builtin.tools.wildcards import Glob
+from dragoman.builtin.tools.wildcards import GlobPattern
 from dragoman.policy import Rule
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.searching import both, lay_out, needs_ripgrep
@@ -127,7 +127,7 @@ async def test_a_pattern_that_is_none_is_refused(tmp_path: Path, engine: str) ->
     assert "is no regular expression" in await shop.refusal("grep", pattern="(", path="a")
     assert "is no regular expression" in await shop.refusal("grep", pattern="x{99999999999999999999}")
     assert "the pattern is empty" in await shop.refusal("grep", pattern="")
-    assert "is no glob" in await shop.refusal("grep", pattern="x", include="[")
+    assert "is not a glob" in await shop.refusal("grep", pattern="x", include="[")
     assert "there is no file none" in await shop.refusal("grep", pattern="x", path="none")
     assert "line by line" in await shop.text("grep", pattern=r"x\ny")
     assert "No match" in await shop.text("grep", pattern="x\0y")
@@ -256,7 +256,7 @@ async def test_both_searches_find_the_same_in_the_same_order(
         (True, True, None),
         (False, False, "*.py"),
     ):
-        scope = Scope(str(tmp_path), None if glob is None else Glob(glob), hidden, ignored)
+        scope = Scope(str(tmp_path), None if glob is None else GlobPattern(glob), hidden, ignored)
         for query in (Query("x+y?", context=1), Query("X$", ignores_case=True, most=7), Query("é", only_files=True)):
             theirs = await search(query, scope)
             with monkeypatch.context() as without:

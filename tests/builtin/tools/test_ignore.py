@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.ignore import Rules, parse_line
+from dragoman.builtin.tools.ignore import IgnoreFile, parse_line
 from dragoman.builtin.tools.walk import Stop, walk
-from dragoman.builtin.tools.wildcards import Glob, expand
+from dragoman.builtin.tools.wildcards import GlobPattern, expand
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH: nobody to compare with")
 
-NAMES = ("a", "b", "foo", "foo.o", "bar.txt", "build", "a b", "x!y", "#n", "[z]", ".hid", "A", "foo.o.txt", "\\q")
+NAMES = ("a", "b", "foo", "foo.o", "bar.txt", "build", "a b", "x!y", "#n", "[z]", ".hid", "A", "foo.o.txt", "\\q", "z")
 LINES = (
     "*.o", "!foo.o", "/foo", "foo/", "build/", "!build/", "a/b", "/a/", "a/*", "!a/b", "**/foo", "a/**", "a/**/b",
     "**/a/**", "*", "!*/", "!*.txt", "/*", "!/a", "foo*", "?", "[ab]", "[!a]", "[^a]", "[a-c]*", "*.[ot]*", "\\#n",
     "#n", "\\!x", "x!y", "a b", "a\\ ", "b   ", "foo.o\\", "[z]", "\\[z\\]", "[", "a[", "**", "***", "a**", "**b",
-    "foo**/", "/", "//", "!", "", "  ", "[[:lower:]]", "[[:alpha:]-]*", "[[:nope:]]", "[]a]", "[a-]", "[z-a]",
+    "foo**/", "/", "//", "!", "", "  ", "[[:lower:]]", "[[:alpha:]-]*", "[[:nope:]]", "[]a]", "[a-]", "[z-a]", "[[:]z]",
     "foo.?", "*/foo", "*/*", "!*/*/", "a/b/", "/a/b/c", ".*", "!.hid", "\\\\q", "foo\r", "\tfoo", "b/../a", "a//b",
     "**/", "/**", "/**/b", "foo/**/", "[!]a]", "[\\]a]", "*\\*", "{a,b}", "a/b/**", "!a/b/c", "!a/b/**", "A",
 )  # fmt: skip
@@ -131,7 +131,7 @@ def test_rules_files_that_cannot_be_read_are_no_rules(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_rule() -> None:
-    assert Rules("\ufefffoo\n").decide("foo", "foo", False) is True
+    assert IgnoreFile("\ufefffoo\n").decide("foo", "foo", False) is True
     assert parse_line("# foo") is None
 
 
@@ -151,14 +151,14 @@ def test_a_byte_order_mark_is_no_part_of_the_first_rule() -> None:
     ],
 )
 def test_globs_mean_what_people_mean_by_them(glob: str, yes: tuple[str, ...], no: tuple[str, ...]) -> None:
-    compiled = Glob(glob)
+    compiled = GlobPattern(glob)
     assert [path for path in (*yes, *no) if compiled.matches(path)] == list(yes)
 
 
 @pytest.mark.parametrize("glob", ["", "[a", "a\\", "{a,b}" * 9])
 def test_what_is_no_glob_is_refused(glob: str) -> None:
     with pytest.raises(ValueError, match="glob"):
-        Glob(glob)
+        GlobPattern(glob)
 
 
 def test_braces_are_expanded_in_order() -> None:

@@ -13,14 +13,14 @@ from dragoman.builtin.tools.walk import in_thread, walk
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.walk import Stop
-    from dragoman.builtin.tools.wildcards import Glob
+    from dragoman.builtin.tools.wildcards import GlobPattern
 
 
 class Scope(Struct, frozen=True):
     """Where to look, and at what."""
 
     start: str
-    glob: Glob | None = None
+    glob: GlobPattern | None = None
     hidden: bool = False
     ignored: bool = False
 

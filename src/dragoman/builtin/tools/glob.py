@@ -12,8 +12,7 @@ from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import Scope, find_files
 from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import SEARCH_SECONDS
-from dragoman.builtin.tools.wildcards import Glob as Pattern
-from dragoman.builtin.tools.wildcards import has_wildcards
+from dragoman.builtin.tools.wildcards import GlobPattern, has_wildcards
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -64,7 +63,7 @@ class Glob:
     async def run(self, arguments: GlobArguments, context: ToolContext) -> ToolOutput:
         start, pattern = _start(arguments, context.cwd)
         try:
-            glob = Pattern(pattern, is_anchored="/" in arguments.pattern)
+            glob = GlobPattern(pattern, is_anchored="/" in arguments.pattern)
         except ValueError as error:
             raise ToolError(str(error)) from error
         if not await asyncio.to_thread(os.path.isdir, start):

@@ -15,7 +15,7 @@ from dragoman.builtin.tools.long_output import LIMIT_BYTES
 from dragoman.builtin.tools.search import Findings, Found, Line, Query, find_lines, search
 from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import SEARCH_SECONDS, in_thread
-from dragoman.builtin.tools.wildcards import Glob
+from dragoman.builtin.tools.wildcards import GlobPattern
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -109,7 +109,7 @@ def _scope(arguments: GrepArguments, start: str) -> Scope:
     if not arguments.include:
         return Scope(start, None, bool(arguments.hidden), bool(arguments.ignored))
     try:
-        glob = Glob(arguments.include)
+        glob = GlobPattern(arguments.include)
     except ValueError as error:
         raise ToolError(str(error)) from error
     return Scope(start, glob, bool(arguments.hidden) or glob.names_hidden, bool(arguments.ignored))

@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dragoman.builtin.tools.ignore import RULES_FILE, Ignores
+from dragoman.builtin.tools.ignore import RULES_FILE, IgnoreStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,9 +50,9 @@ async def in_thread(work: Callable[[Stop], T]) -> tuple[T, bool]:
 
 def walk(start: str, stop: Stop, *, hidden: bool = False, ignored: bool = False) -> Iterator[str]:
     """The paths of regular files, relative to `start`. `hidden` and `ignored` take those in as well; never `.git`."""
-    rules = None if ignored else Ignores.above(start)
+    rules = None if ignored else IgnoreStack.above(start)
     # Folders and files of one folder in reverse, so that the next to look at is at the end.
-    waiting: list[tuple[str, Ignores | None]] = []
+    waiting: list[tuple[str, IgnoreStack | None]] = []
     _look(start, "", rules, waiting, stop, hidden=hidden)
     while waiting and not stop:
         path, below = waiting.pop()
@@ -65,8 +65,8 @@ def walk(start: str, stop: Stop, *, hidden: bool = False, ignored: bool = False)
 def _look(
     start: str,
     folder: str,
-    rules: Ignores | None,
-    waiting: list[tuple[str, Ignores | None]],
+    rules: IgnoreStack | None,
+    waiting: list[tuple[str, IgnoreStack | None]],
     stop: Stop,
     *,
     hidden: bool,
