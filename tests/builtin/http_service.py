@@ -1,7 +1,7 @@
 """The built-in agent with a client beside it: what an editor would see of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec import structs
 from dragoman.agent import Agent
 from dragoman.builtin.agent import build_agent
 from dragoman.builtin.limits import Limits
-from dragoman.builtin.models.model import ModelRequest, StepEnd
+from dragoman.builtin.models.model import Model, ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.settings import Settings
 from dragoman.client import RemoteAgent, Session, connect
@@ -82,7 +82,7 @@ class Service:
             yield await remote.new_session(self.project)
 
 
-class Heard:
+class Heard(Model):
     """A model that writes down what it is asked, and then plays the prompt as the scripted one does."""
 
     name = "scripted"
@@ -93,7 +93,7 @@ class Heard:
         self.requests: list[ModelRequest] = []
         self._model = ScriptedModel()
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk | StepEnd]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
         messages = tuple(structs.replace(message, parts=list(message.parts)) for message in request.messages)
         self.requests.append(structs.replace(request, messages=messages))
         return self._model.stream(request)

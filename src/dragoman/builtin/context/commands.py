@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import UNSET, Struct
 
 from dragoman.builtin.context.history import CLEAR, COMMAND
-from dragoman.builtin.models.model import StepEnd
+from dragoman.builtin.models.model import Model, StepEnd
 from dragoman.builtin.modes import MODES
 from dragoman.errors import ConfigError
 from dragoman.registry.settings import PROJECT_FOLDER, find_project
@@ -27,7 +27,7 @@ from dragoman.uistream.messages import TextPart
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 
     from dragoman.builtin.desk import Desk
     from dragoman.builtin.models.model import ModelRequest
@@ -197,7 +197,7 @@ async def _set_model(wanted: str, desk: Desk, choose: Callable[..., Awaitable[No
     return f"The model is {wanted} now."
 
 
-class Spoken:
+class Spoken(Model):
     """The agent's own words, in the place of a model: says one text and calls nobody."""
 
     name = "dragoman"
@@ -207,7 +207,7 @@ class Spoken:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[c.Chunk | StepEnd]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
         yield c.TextStart("words")
         yield c.TextDelta("words", self._text)
         yield c.TextEnd("words")
