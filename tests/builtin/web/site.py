@@ -13,7 +13,7 @@ from tests.builtin.tools.workshop import Workshop
 
 PUBLIC = "93.184.216.34"
 Writing = Callable[[asyncio.StreamWriter], Awaitable[None]]
-Answer = bytes | Writing
+HttpResponse = bytes | Writing
 
 
 def reply(
@@ -37,7 +37,7 @@ class Site:
     """Answers by host and path, or by path alone; keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, HttpResponse] = {}
         self.asked: list[str] = []
         self.heads: list[dict[str, str]] = []
         self.bodies: list[bytes] = []

@@ -157,7 +157,7 @@ def test_both_tools_are_in_the_table_and_say_what_they_take() -> None:
 
 
 def test_what_is_no_url_never_gets_as_far_as_leave(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="only http and https"):
+    with pytest.raises(ToolError, match="give an http or https URL"):
         WebFetch().requests(WebFetch.arguments("file:///etc/passwd"), Surfer(tmp_path))
 
 

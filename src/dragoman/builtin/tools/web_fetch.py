@@ -13,9 +13,9 @@ from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
-    from dragoman.builtin.web.content import Kind as ContentKind
+    from dragoman.builtin.web.content import ContentKind
     from dragoman.builtin.web.fetch import Web
-    from dragoman.builtin.web.http_client import Answer
+    from dragoman.builtin.web.http_client import HttpResponse
     from dragoman.policy import Request
 
 SECONDS: Final = 20.0
@@ -111,7 +111,7 @@ class WebFetch:
         )
 
 
-def _read(answer: Answer, kind: ContentKind, url: str, *, is_raw: bool) -> tuple[str, str, bool]:
+def _read(answer: HttpResponse, kind: ContentKind, url: str, *, is_raw: bool) -> tuple[str, str, bool]:
     """Title, text, and whether there would be more. Takes seconds for the worst of pages."""
     from dragoman.builtin.web.content import decode
     from dragoman.builtin.web.readable import read_page

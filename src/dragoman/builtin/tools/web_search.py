@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.tools.tool import ToolContext
     from dragoman.builtin.web.fetch import Web
-    from dragoman.builtin.web.http_client import Answer
-    from dragoman.builtin.web.search import Found, Service
+    from dragoman.builtin.web.http_client import HttpResponse
+    from dragoman.builtin.web.search import SearchService, WebResult
     from dragoman.policy import Request
 
 SECONDS: Final = 15.0
@@ -87,7 +87,7 @@ class WebSearch:
         context.memory[_KEY] = calls + 1
         self._web = self._web or Web()
         count = min(max(arguments.count or DEFAULT_RESULTS, 1), MOST_RESULTS)
-        target, method, headers, body = service.question(query, count)
+        target, method, headers, body = service.request(query, count)
         # A redirect would carry the key along.
         _, answer = await self._web.send(
             target,
@@ -103,13 +103,13 @@ class WebSearch:
         fitted = await fit(_told(service.results(answer.body)[:count], query), context)
         return ToolOutput(fitted.text, is_truncated=fitted.is_truncated, output_path=fitted.path)
 
-    def _service(self) -> Service | None:
+    def _service(self) -> SearchService | None:
         from dragoman.builtin.web.search import find_service
 
         return find_service(os.environ if self._env is None else self._env)
 
 
-def _check(answer: Answer, service: Service) -> None:
+def _check(answer: HttpResponse, service: SearchService) -> None:
     """Raises: ToolError when there are no results in the answer."""
     if answer.status < 300:
         return
@@ -122,7 +122,7 @@ def _check(answer: Answer, service: Service) -> None:
     raise ToolError(f"{status}; try it again later, or go on without")
 
 
-def _told(results: list[Found], query: str) -> str:
+def _told(results: list[WebResult], query: str) -> str:
     if not results:
         return f"Nothing was found for {query!r}; try other words."
     entries = []
