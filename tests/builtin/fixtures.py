@@ -13,10 +13,11 @@ from dragoman.builtin.loop import TurnWork
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import Option, ToolPermissions
+from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.session import Host, Turn, TurnEnd
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
 from dragoman.policy import Request, Rule
+from dragoman.policy.decide import Option
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import SessionRow, Store
 from dragoman.uistream import chunks as c

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import Option, describe_rule, options_for, session_rules
+from dragoman.builtin.permission import session_rules
 from dragoman.policy import Request, judge, parse_rule
+from dragoman.policy.decide import Option, describe_rule, offer_options
 from dragoman.uistream import chunks as c
 from tests.builtin.fixtures import Prop, staged
 
@@ -80,7 +81,7 @@ def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
 
 
 def test_the_buttons_name_what_always_would_cover() -> None:
-    options = options_for([request("execute", shell="npm test --watch")])
+    options = offer_options([request("execute", shell="npm test --watch")])
     assert [option.kind for option in options] == [
         "allow_once",
         "allow_always",
@@ -95,14 +96,14 @@ def test_the_buttons_name_what_always_would_cover() -> None:
 
 @pytest.mark.parametrize("line", ["npm test; id", "npm test $(id)", "npm test > ~/.bashrc", "sudo npm test"])
 def test_a_line_that_cannot_be_held_to_its_words_is_never_offered_for_always(line: str) -> None:
-    options = options_for([request("execute", shell=line)])
+    options = offer_options([request("execute", shell=line)])
     assert all("with any arguments" not in option.label for option in options)
     rules = [parse_rule(option.rule, "allow", "project") for option in options if option.rule and "allow" in option.id]
     assert judge(rules, request("execute", shell="npm test && id")).action == "ask"
 
 
 def test_several_things_at_once_can_only_be_allowed_once() -> None:
-    options = options_for([REQUESTS["run"], REQUESTS["fetch"]])
+    options = offer_options([REQUESTS["run"], REQUESTS["fetch"]])
     assert [option.kind for option in options] == ["allow_once", "reject_once"]
 
 
@@ -180,7 +181,7 @@ async def test_headless_to_ask_is_to_deny(tmp_path: Path) -> None:
         stage.add(Prop("make", request=REQUESTS["run"]))
         await stage.prompt("call make", "say {result}")
         assert stage.tools["make"].called == []
-        assert "nobody can be asked" in stage.texts()[0]
+        assert "no user can be asked" in stage.texts()[0]
 
 
 async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from dragoman.cli.prompt.progress import Progress
-from dragoman.client.permission import Decision
 from dragoman.client.terminals import LocalTerminals, Look
+from dragoman.policy.decide import Decision
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.testing import linked, scripted_agent
@@ -120,7 +120,7 @@ async def test_a_commands_output_is_shown_live_and_a_bad_exit_is_no_success() ->
         shown.progress.terminal_output(name, data)
         came.set()
 
-    terminals = LocalTerminals(consent=None, on_output=show)
+    terminals = LocalTerminals(permissions=None, on_output=show)
     shown.progress.look = terminals.look
     async with linked(scripted_agent(), terminals=terminals) as agent:
         session = await agent.new_session(cwd="/tmp")
@@ -253,7 +253,7 @@ def test_the_answer_can_be_left_to_stdout() -> None:
 )
 def test_who_decided_is_told_unless_it_was_the_reader(action: Any, decided_by: str, line: str | None) -> None:
     shown = Shown()
-    shown.progress.decision(Decision("s", "1", "Edit app.py", "edit", action, decided_by))
+    shown.progress.decision(Decision(action=action, decided_by=decided_by, title="Edit app.py", kind="edit"))
     assert shown.lines == ([] if line is None else [line])
 
 
@@ -322,7 +322,7 @@ def test_nothing_an_agent_sends_acts_on_the_terminal(attack: str, verbose: bool)
     )
     shown.progress.terminal_output(attack, attack.encode(errors="replace"))
     shown.progress.terminal_exit(attack, 1, attack)
-    shown.progress.decision(Decision("s", "1", attack, attack, "deny", attack))
+    shown.progress.decision(Decision(action="deny", decided_by=attack, title=attack, kind=attack))
     shown.progress.note(attack)
     shown.progress.end(attack, shown.state)
     unsafe = acts(shown.text) - {"\t"}

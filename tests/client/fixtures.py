@@ -11,7 +11,7 @@ from dragoman.transports.memory import memory_pair
 from tests.rpc.fixtures import RawEnd
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
     from dragoman.client import Session
 
@@ -50,14 +50,18 @@ class AgentLine(RawEnd):
 
 @asynccontextmanager
 async def client_and_agent(
-    capabilities: dict[str, Any] | None = None, **options: Any
+    capabilities: dict[str, Any] | None = None, *, auth_methods: Sequence[object] = (), **options: Any
 ) -> AsyncIterator[tuple[RemoteAgent, AgentLine]]:
     """A connected client and the line on which it believes to meet an agent."""
     ours, theirs = memory_pair()
     line = AgentLine(theirs)
     context = connect(ours, **options)
     entering = asyncio.ensure_future(context.__aenter__())
-    initialized = {"protocolVersion": 1, "agentCapabilities": EVERYTHING if capabilities is None else capabilities}
+    initialized = {
+        "protocolVersion": 1,
+        "agentCapabilities": EVERYTHING if capabilities is None else capabilities,
+        "authMethods": list(auth_methods),
+    }
     await line.answer("initialize", initialized)
     agent = await entering
     try:

@@ -56,7 +56,7 @@ Ask = Callable[..., Awaitable[v1.RequestPermissionOutcome]]
 
 
 @asynccontextmanager
-async def turn_of(consent: ClientPermissions, cwd: str = "/p") -> AsyncIterator[tuple[Ask, Session]]:
+async def turn_of(permissions: ClientPermissions, cwd: str = "/p") -> AsyncIterator[tuple[Ask, Session]]:
     """A turn that lasts as long as the body, whose agent asks what the body tells it to."""
     agent = Agent("asking")
     started: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
@@ -68,7 +68,7 @@ async def turn_of(consent: ClientPermissions, cwd: str = "/p") -> AsyncIterator[
             started.set_result(turn)
         await over.wait()
 
-    async with linked(agent, permission=consent.permission) as remote:
+    async with linked(agent, permission=permissions.permission) as remote:
         session = await remote.new_session(cwd=cwd)
         async with session.prompt("go") as prompting:
             turn = await started

@@ -99,7 +99,7 @@ class Words:
 @asynccontextmanager
 async def using(cwd: Path, **options: Any) -> AsyncIterator[Desk]:
     """A session with real terminals. When it is left, nothing of them may be left, and no descriptor."""
-    terminals = LocalTerminals(**{"consent": None, **options})
+    terminals = LocalTerminals(**{"permissions": None, **options})
     async with client_and_agent(terminals=terminals) as (agent, line):
         desk = Desk(agent, line, terminals, cwd)
         await desk.open("s1")

@@ -27,13 +27,15 @@ LINES = "one\ntwo\nthree\n"
 
 
 class Witness:
-    """A consent that notes what it was asked, and says what it was told to say."""
+    """A permissions that notes what it was asked, and says what it was told to say."""
 
     def __init__(self, refuse: str = "") -> None:
         self.asked: list[tuple[Request, Change | None]] = []
         self._refuse = refuse
 
-    async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
+    async def check(
+        self, request: Request, session: Session, *, change: Change | None = None, env: object = None
+    ) -> None:
         self.asked.append((request, change))
         if self._refuse == request.kind:
             raise RequestError.internal_error("Not permitted")
@@ -80,7 +82,7 @@ def project(tmp_path: Path) -> Path:
     return project
 
 
-def consent(*rules: Rule, asker: Any = None) -> ClientPermissions:
+def permissions(*rules: Rule, asker: Any = None) -> ClientPermissions:
     return ClientPermissions(rules, agent="tester", asker=asker)
 
 
@@ -93,7 +95,7 @@ ALLOW_ALL = rule("allow", "*")
 
 @pytest.mark.rule(274, 277)
 async def test_a_file_is_read_whole_or_by_lines_counted_from_one(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=None), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=None), project) as talk:
         path = project / "lines.txt"
         assert await talk.read(path) == LINES
         assert await talk.read(path, line=None, limit=None) == LINES
@@ -104,7 +106,7 @@ async def test_a_file_is_read_whole_or_by_lines_counted_from_one(project: Path) 
 
 @pytest.mark.rule(278, 279)
 async def test_a_file_is_written_and_the_answer_is_an_empty_object(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=None), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=None), project) as talk:
         assert await talk.write(project / "new" / "file.txt", "größe\n") == {}
         assert (project / "new" / "file.txt").read_text() == "größe\n"
         assert await talk.read(project / "new" / "file.txt") == "größe\n"
@@ -112,14 +114,14 @@ async def test_a_file_is_written_and_the_answer_is_an_empty_object(project: Path
 
 @pytest.mark.rule(280)
 async def test_a_missing_file_is_not_found(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=None), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=None), project) as talk:
         answer = await talk.read(project / "missing.txt")
         assert answer["code"] == -32002
         assert answer["data"] == {"path": str(project / "missing.txt"), "kind": "missing"}
 
 
 async def test_an_agent_that_cannot_live_with_that_gets_an_empty_text(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=None, missing="empty"), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=None, missing="empty"), project) as talk:
         assert await talk.read(project / "missing.txt") == ""
         assert (await talk.read(project.parent / "secret.txt"))["code"] == -32602
 
@@ -128,7 +130,7 @@ async def test_an_agent_that_cannot_live_with_that_gets_an_empty_text(project: P
 async def test_the_sessions_folders_decide_what_can_be_reached(project: Path, tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "code.py").write_text("pass\n")
-    files = WorkspaceFiles(consent=None)
+    files = WorkspaceFiles(permissions=None)
     async with conversation(files, project, tmp_path / "library") as talk:
         assert await talk.read(tmp_path / "library" / "code.py") == "pass\n"
         for path in (tmp_path / "secret.txt", f"{project}/../secret.txt"):
@@ -145,9 +147,9 @@ async def test_what_is_no_text_file_is_answered_with_a_reason(project: Path) -> 
     os.mkfifo(project / "pipe")
     (project / "image.png").write_bytes(b"\x89PNG\0")
     (project / "large.txt").write_bytes(b"x" * 2000)
-    (project / "link").symlink_to("lines.txt")
+    (project / "link").symlink_to(project.parent)
     limits = FileLimits(file_bytes=1000)
-    files = WorkspaceFiles(consent=None, open_workspace=lambda session: Workspace([session.cwd], limits=limits))
+    files = WorkspaceFiles(permissions=None, open_workspace=lambda session: Workspace([session.cwd], limits=limits))
     async with conversation(files, project) as talk:
         for name, kind, word in (
             ("pipe", "not_a_file", "FIFO"),
@@ -158,27 +160,27 @@ async def test_what_is_no_text_file_is_answered_with_a_reason(project: Path) -> 
             answer = await talk.read(project / name)
             assert (answer["code"], answer["data"]["kind"]) == (-32602, kind)
             assert word in answer["message"]
-        answer = await talk.write(project / "link", "x")
-        assert (answer["code"], answer["data"]["kind"]) == (-32602, "link")
-        assert "name the file it leads to" in answer["message"]
+        answer = await talk.write(project / "link" / "x", "x")
+        assert (answer["code"], answer["data"]["kind"]) == (-32602, "outside")
+        assert "name a file inside" in answer["message"]
 
 
 async def test_a_session_in_a_folder_that_is_gone_gets_an_answer(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=None), project / "gone") as talk:
+    async with conversation(WorkspaceFiles(permissions=None), project / "gone") as talk:
         assert (await talk.read(project / "gone" / "x"))["code"] == -32002
 
 
 async def test_a_large_file_is_read_without_holding_up_the_loop(project: Path) -> None:
     text = "0123456789abcde\n" * 65536
     (project / "large.txt").write_text(text)
-    async with conversation(WorkspaceFiles(consent=None), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=None), project) as talk:
         assert await talk.read(project / "large.txt") == text
         assert await talk.read(project / "large.txt", line=65536) == "0123456789abcde\n"
 
 
 @pytest.mark.rule(276)
 async def test_unsaved_text_is_what_an_agent_reads(project: Path) -> None:
-    files = WorkspaceFiles(consent=None)
+    files = WorkspaceFiles(permissions=None)
     async with conversation(files, project) as talk:
         files.workspace_of(talk.session).open_buffer(project / "lines.txt", "unsaved\n")
         assert await talk.read(project / "lines.txt") == "unsaved\n"
@@ -187,7 +189,7 @@ async def test_unsaved_text_is_what_an_agent_reads(project: Path) -> None:
 
 
 async def test_what_a_turn_wrote_is_kept_under_its_label_and_can_be_rewound(project: Path) -> None:
-    files = WorkspaceFiles(consent=None)
+    files = WorkspaceFiles(permissions=None)
     async with client_and_agent(files=files) as (agent, line):
         opening = asyncio.ensure_future(agent.new_session(project))
         await line.answer("session/new", {"sessionId": "s1"})
@@ -210,7 +212,7 @@ async def test_what_a_turn_wrote_is_kept_under_its_label_and_can_be_rewound(proj
 
 
 async def test_writes_to_one_file_happen_in_the_order_they_came(project: Path) -> None:
-    async with client_and_agent(files=WorkspaceFiles(consent=Witness())) as (agent, line):
+    async with client_and_agent(files=WorkspaceFiles(permissions=Witness())) as (agent, line):
         opening = asyncio.ensure_future(agent.new_session(project))
         await line.answer("session/new", {"sessionId": "s1"})
         await opening
@@ -227,7 +229,7 @@ async def test_writes_to_one_file_happen_in_the_order_they_came(project: Path) -
 
 async def test_consent_is_asked_with_the_path_and_the_change(project: Path) -> None:
     witness = Witness()
-    async with conversation(WorkspaceFiles(consent=witness), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=witness), project) as talk:
         await talk.write(f"{project}/x/../lines.txt", "one\n2\nthree\n")
         ((request, change),) = witness.asked
         assert (request.kind, request.paths, request.root) == ("edit", (str(project / "lines.txt"),), str(project))
@@ -236,18 +238,18 @@ async def test_consent_is_asked_with_the_path_and_the_change(project: Path) -> N
 
 
 async def test_what_consent_refuses_is_not_done(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=Witness("edit")), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=Witness("edit")), project) as talk:
         assert (await talk.write(project / "lines.txt", "x"))["message"] == "Not permitted"
         assert (await talk.write(project / "new" / "file.txt", "x"))["message"] == "Not permitted"
         assert await talk.read(project / "lines.txt") == LINES
         assert os.listdir(project) == ["lines.txt"]
-    async with conversation(WorkspaceFiles(consent=Witness("read")), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=Witness("read")), project) as talk:
         assert (await talk.read(project / "lines.txt"))["message"] == "Not permitted"
 
 
 async def test_nobody_is_asked_about_what_cannot_be_done(project: Path) -> None:
     witness = Witness()
-    async with conversation(WorkspaceFiles(consent=witness), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=witness), project) as talk:
         assert "code" in await talk.write(project.parent / "secret.txt", "x")
         assert "code" in await talk.read(project / "missing.txt")
         assert witness.asked == []
@@ -255,10 +257,12 @@ async def test_nobody_is_asked_about_what_cannot_be_done(project: Path) -> None:
 
 async def test_a_file_that_changes_while_a_person_decides_is_not_overwritten(project: Path) -> None:
     class Slow(Witness):
-        async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
+        async def check(
+            self, request: Request, session: Session, *, change: Change | None = None, env: object = None
+        ) -> None:
             (project / "lines.txt").write_text("saved meanwhile\n")
 
-    async with conversation(WorkspaceFiles(consent=Slow()), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=Slow()), project) as talk:
         answer = await talk.write(project / "lines.txt", "by the agent\n")
         assert answer["data"]["kind"] == "changed"
         assert (project / "lines.txt").read_text() == "saved meanwhile\n"
@@ -268,7 +272,7 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_read(project
     (project / "private").mkdir()
     (project / "private" / "key.txt").write_text("key\n")
     (project / "public.txt").symlink_to("private/key.txt")
-    files = WorkspaceFiles(consent=consent(ALLOW_ALL, rule("deny", "read:private/**")))
+    files = WorkspaceFiles(permissions=permissions(ALLOW_ALL, rule("deny", "read:private/**")))
     async with conversation(files, project) as talk:
         assert await talk.read(project / "lines.txt") == LINES
         for path in ("private/key.txt", "public.txt", "x/../private/key.txt"):
@@ -276,11 +280,40 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_read(project
             assert "read:private/**" in answer["message"]
 
 
+async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_written(project: Path) -> None:
+    (project / "private").mkdir()
+    (project / "private" / "key.txt").write_text("key\n")
+    (project / "public.txt").symlink_to("private/key.txt")
+    (project / "alias.txt").symlink_to("lines.txt")
+    files = WorkspaceFiles(consent=consent(ALLOW_ALL, rule("deny", "edit:private/**")))
+    async with conversation(files, project) as talk:
+        assert "edit:private/**" in (await talk.write(project / "public.txt", "x\n"))["message"]
+        assert (project / "private" / "key.txt").read_text() == "key\n"
+        assert await talk.write(project / "alias.txt", "x\n") == {}
+        assert (project / "alias.txt").is_symlink()
+        assert (project / "lines.txt").read_text() == "x\n"
+        assert [change.path for change in files.workspace_of(talk.session).journal.changes()] == [
+            str(project / "lines.txt")
+        ]
+
+
+async def test_a_link_that_appears_while_a_person_decides_is_not_followed(project: Path) -> None:
+    class Slow(Witness):
+        async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
+            (project / "other.txt").write_text(LINES)
+            (project / "lines.txt").unlink()
+            (project / "lines.txt").symlink_to("other.txt")
+
+    async with conversation(WorkspaceFiles(consent=Slow()), project) as talk:
+        assert (await talk.write(project / "lines.txt", "by the agent\n"))["data"]["kind"] == "link"
+        assert (project / "other.txt").read_text() == LINES
+
+
 async def test_reading_below_the_roots_needs_no_rule_and_writing_does(project: Path) -> None:
-    async with conversation(WorkspaceFiles(consent=consent()), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=permissions()), project) as talk:
         assert await talk.read(project / "lines.txt") == LINES
-        assert "nobody could be asked" in (await talk.write(project / "lines.txt", "x"))["message"]
-    async with conversation(WorkspaceFiles(consent=consent(rule("allow", "edit:src/**"))), project) as talk:
+        assert "no user can be asked" in (await talk.write(project / "lines.txt", "x"))["message"]
+    async with conversation(WorkspaceFiles(permissions=permissions(rule("allow", "edit:src/**"))), project) as talk:
         assert await talk.write(project / "src" / "new.py", "pass\n") == {}
         assert "code" in await talk.write(project / "src" / ".." / "new.py", "pass\n")
         assert not (project / "new.py").exists()
@@ -313,12 +346,12 @@ PROTECTED = [
 
 @pytest.mark.parametrize("path", PROTECTED)
 async def test_threat_5_a_protected_path_is_asked_for_even_if_everything_is_allowed(project: Path, path: str) -> None:
-    async with conversation(WorkspaceFiles(consent=consent(ALLOW_ALL)), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL)), project) as talk:
         assert await talk.write(project / "plain.txt", "x\n") == {}
         assert "code" in await talk.write(f"{project}/{path}", "x\n")
         assert sorted(os.listdir(project)) == ["lines.txt", "plain.txt"]
     person = Person()
-    async with conversation(WorkspaceFiles(consent=consent(ALLOW_ALL, asker=person)), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=person)), project) as talk:
         assert await talk.write(f"{project}/{path}", "x\n") == {}
         (question,) = person.questions
         assert "protected" in question.why
@@ -329,13 +362,13 @@ async def test_threat_5_a_protected_path_is_asked_for_even_if_everything_is_allo
 
 async def test_threat_4_a_hard_link_is_asked_for_even_if_everything_is_allowed(project: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "secret.txt", project / "linked.txt")
-    async with conversation(WorkspaceFiles(consent=consent(ALLOW_ALL)), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL)), project) as talk:
         assert await talk.read(project / "linked.txt") == "secret\n"
         assert "hard link" not in (await talk.write(project / "lines.txt", "x\n")).get("message", "")
         assert "code" in await talk.write(project / "linked.txt", "x\n")
         assert (project / "linked.txt").read_text() == "secret\n"
     person = Person()
-    async with conversation(WorkspaceFiles(consent=consent(ALLOW_ALL, asker=person)), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=person)), project) as talk:
         assert await talk.write(project / "linked.txt", "x\n") == {}
         assert "hard link" in person.questions[0].why
         assert (tmp_path / "secret.txt").read_text() == "secret\n"
@@ -343,9 +376,9 @@ async def test_threat_4_a_hard_link_is_asked_for_even_if_everything_is_allowed(p
 
 async def test_threat_4_a_permission_given_by_a_rule_does_not_cover_a_hard_link(project: Path, tmp_path: Path) -> None:
     os.link(tmp_path / "secret.txt", project / "linked.txt")
-    judge = consent(rule("allow", "edit"))
+    judge = permissions(rule("allow", "edit"))
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-    async with client_and_agent(files=WorkspaceFiles(consent=judge), permission=judge.permission) as (agent, line):
+    async with client_and_agent(files=WorkspaceFiles(permissions=judge), permission=judge.permission) as (agent, line):
         opening = asyncio.ensure_future(agent.new_session(project))
         await line.answer("session/new", {"sessionId": "s1"})
         talk = Conversation(line, await opening)

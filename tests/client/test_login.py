@@ -134,8 +134,7 @@ async def _load(agent: RemoteAgent, session: Session) -> object:
 )
 async def test_a_refusal_for_want_of_a_login_has_the_ways_to_log_in_whenever_it_comes(method: str, call: Any) -> None:
     modes = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}]}
-    async with client_and_agent() as (agent, line):
-        agent._connection.auth_methods = read(PLAIN, CODEX)
+    async with client_and_agent(auth_methods=(PLAIN, CODEX)) as (agent, line):
         session = await open_session(agent, line, modes=modes)
         calling = asyncio.ensure_future(call(agent, session))
         await line.refuse(method, -32000, "Your token died")

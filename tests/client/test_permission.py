@@ -51,10 +51,10 @@ class Broken:
 async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
     rules: list[Rule], options: tuple[v1.PermissionOption, ...], expected: str | None, action: str
 ) -> None:
-    consent = ClientPermissions(rules, agent="a", asker=Broken())
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions(rules, agent="a", asker=Broken())
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit(), options)) == expected
-    [decision] = consent.decisions
+    [decision] = permissions.decisions
     deciding = rules[-1]
     assert (decision.action, decision.option_id, decision.rule) == (action, expected, deciding.text)
     assert decision.decided_by == f"rule {deciding.text} ({deciding.source})"
@@ -62,26 +62,26 @@ async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
 
 
 async def test_no_rule_says_always_to_an_agent() -> None:
-    consent = ClientPermissions([allow("edit")], agent="a")
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("edit")], agent="a")
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), FOUR[:1] + FOUR[2:])) is None
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "nobody")]
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")]
 
 
 @pytest.mark.rule(261)
 @pytest.mark.parametrize("person", [None, Person("maybe"), Person("always")])
 async def test_an_option_of_an_unknown_kind_never_means_yes(person: Person | None) -> None:
-    consent = ClientPermissions([allow("edit")], agent="a", asker=person)
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=person)
     options = [v1.PermissionOption("maybe", "Maybe", "allow_for_a_while"), v1.PermissionOption("x", "X", "yes")]
-    async with turn_of(consent) as (ask, _):
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), options)) is None
-    assert consent.decisions[0].action == "cancelled"
+    assert permissions.decisions[0].action == "cancelled"
 
 
 async def test_options_that_share_an_id_are_not_chosen() -> None:
     twins = [v1.PermissionOption("x", "Once", "allow_once"), v1.PermissionOption("x", "Always", "allow_always")]
-    consent = ClientPermissions([allow("edit")], agent="a", asker=Person("x"))
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=Person("x"))
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), twins)) is None
 
 
@@ -100,10 +100,10 @@ async def test_without_a_rule_a_person_decides(
     answer: Answer, expected: str | None, action: str, decided_by: str
 ) -> None:
     person = Person(answer)
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(content=[v1.Diff("/p/src/a.py", "new", old_text="old")]))) == expected
-    [question], [decision] = person.asked, consent.decisions
+    [question], [decision] = person.asked, permissions.decisions
     assert (decision.action, decision.decided_by, decision.option_id) == (action, decided_by, expected)
     assert question.request.paths == ("/p/src/a.py",)
     assert [shown.new_text for shown in question.diffs] == ["new"]
@@ -124,50 +124,50 @@ async def test_a_person_sees_the_exact_words_and_the_folder_of_a_command() -> No
 
 
 async def test_nobody_to_ask_is_no() -> None:
-    consent = ClientPermissions([allow("read")], agent="a")
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([allow("read")], agent="a")
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
-        with pytest.raises(RequestError, match="nobody could be asked"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "nobody")] * 2
+        with pytest.raises(RequestError, match="no user can be asked"):
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")] * 2
 
 
 async def test_silence_is_no_after_a_time_and_the_question_is_taken_away() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
         assert silent.left == 1
         with pytest.raises(RequestError, match="in time"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
-    assert [made.decided_by for made in consent.decisions] == ["timeout", "timeout"]
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+    assert [made.decided_by for made in permissions.decisions] == ["timeout", "timeout"]
 
 
 async def test_a_question_that_fails_is_no(caplog: pytest.LogCaptureFixture) -> None:
-    consent = ClientPermissions([], agent="a", asker=Broken())
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=Broken())
+    async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
         with pytest.raises(RequestError, match="error while asking"):
-            await consent.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
+            await permissions.check(Request("", "edit", "Write x", paths=("/p/x",)), session)
     assert "the screen is gone" in caplog.text
-    assert all(made.is_unasked for made in consent.decisions)
+    assert all(made.is_unasked for made in permissions.decisions)
 
 
 async def test_a_refusal_is_said_in_one_sentence_however_long_the_command() -> None:
-    consent = ClientPermissions([], agent="a")
-    async with turn_of(consent) as (_, session):
+    permissions = ClientPermissions([], agent="a")
+    async with turn_of(permissions) as (_, session):
         with pytest.raises(RequestError) as refused:
-            await consent.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
+            await permissions.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
     assert len(refused.value.message) < 300
 
 
 @pytest.mark.rule(194, 258)
 async def test_a_cancel_answers_every_pending_request_and_asks_no_more() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=silent)
+    async with turn_of(permissions) as (ask, session):
         asking = [asyncio.ensure_future(ask(edit())) for _ in range(2)]
-        checking = asyncio.ensure_future(consent.check(Request("", "edit", "Write", paths=("/p/x",)), session))
+        checking = asyncio.ensure_future(permissions.check(Request("", "edit", "Write", paths=("/p/x",)), session))
         for _ in range(3):
             await silent.asked.acquire()
         await session.cancel()
@@ -176,28 +176,27 @@ async def test_a_cancel_answers_every_pending_request_and_asks_no_more() -> None
             await checking
         assert silent.left == 3
         with pytest.raises(RequestError):
-            await consent.check(Request("", "edit", "Write", paths=("/p/x",)), session)
+            await permissions.check(Request("", "edit", "Write", paths=("/p/x",)), session)
         assert silent.left == 3
-        assert session._on_cancel == set()
-    assert [(made.action, made.decided_by) for made in consent.decisions] == [("cancelled", "cancelled")] * 4
+    assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "cancelled")] * 4
 
 
 async def test_a_connection_that_ends_takes_the_question_away() -> None:
     silent = Silent()
-    consent = ClientPermissions([], agent="a", asker=silent)
+    permissions = ClientPermissions([], agent="a", asker=silent)
     agent = Agent("asking")
 
     @agent.prompt
     async def reply(turn: Turn) -> None:
         await turn.ask("May I?")
 
-    async with linked(agent, permission=consent.permission) as remote:
+    async with linked(agent, permission=permissions.permission) as remote:
         session = await remote.new_session(cwd="/p")
         prompting = asyncio.ensure_future(session.prompt("go"))
         await silent.asked.acquire()
     await asyncio.wait([prompting])
     assert silent.left == 1
-    assert [made.action for made in consent.decisions] == ["cancelled"]
+    assert [made.action for made in permissions.decisions] == ["cancelled"]
     prompting.cancelled() or prompting.exception()
 
 
@@ -205,8 +204,8 @@ async def test_a_connection_that_ends_takes_the_question_away() -> None:
 async def test_always_is_remembered_as_the_narrowest_rule_and_holds_at_once(answer: str, action: str) -> None:
     kept: list[tuple[str, str, str]] = []
     person = Person(answer)
-    consent = ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(run("npm test"))) == answer
         assert chosen(await ask(run("npm test"))) == {"always": "yes", "never": "no"}[answer]
         await ask(run("make; id"))
@@ -230,8 +229,8 @@ async def test_once_is_not_remembered() -> None:
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
     person = Person("always")
-    consent = ClientPermissions([allow("*")], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("*")], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (ask, _):
         for _ in range(2):
             await ask(edit("/p/.git/hooks/pre-commit"))
             await ask(run("make && id"))
@@ -257,17 +256,17 @@ async def test_observers_see_every_decision_and_cannot_change_it(caplog: pytest.
         seen.append(decision)
         raise RuntimeError("a broken observer")
 
-    consent = ClientPermissions([allow("edit")], agent="a", on_decision=watch)
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions([allow("edit")], agent="a", on_decision=watch)
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit())) == "yes"
-    assert seen == consent.decisions
+    assert seen == permissions.decisions
     assert "a broken observer" in caplog.text
 
 
 async def test_rules_are_looked_at_anew_for_each_request() -> None:
     rules: list[Rule] = []
-    consent = ClientPermissions(lambda: rules, agent="a")
-    async with turn_of(consent) as (ask, _):
+    permissions = ClientPermissions(lambda: rules, agent="a")
+    async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit())) is None
         rules.append(allow("edit"))
         assert chosen(await ask(edit())) == "yes"
@@ -275,7 +274,7 @@ async def test_rules_are_looked_at_anew_for_each_request() -> None:
 
 async def test_a_person_is_shown_the_variables_that_are_set_for_a_command() -> None:
     person = Person("allow")
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (_, session):
-        await consent.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
     assert [question.env for question in person.asked] == [{"TZ": "UTC"}]

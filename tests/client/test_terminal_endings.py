@@ -96,7 +96,7 @@ async def test_a_session_that_could_not_be_loaded_leaves_nothing_either(tmp_path
 async def test_a_cancelled_turn_leaves_terminals_to_the_agent(tmp_path: Path) -> None:
     async with using(tmp_path) as desk:
         terminal_id = await desk.create("sh", SLEEP)
-        session = desk.agent._connection.sessions["s1"]
+        session = desk.agent._connection.links["s1"].session
         turn = asyncio.ensure_future(session.prompt("go"))
         prompt = await desk.line.expect("session/prompt")
         waiting = desk.send("wait_for_exit", terminal_id)

@@ -28,7 +28,9 @@ class Judge:
         self.gate.set()
         self._refusal = refusal
 
-    async def check(self, request: Request, session: Session, *, env: Mapping[str, str]) -> None:
+    async def check(
+        self, request: Request, session: Session, *, change: object = None, env: Mapping[str, str] | None = None
+    ) -> None:
         self.asked.append(request)
         await self.gate.wait()
         if self._refusal is not None:
@@ -38,7 +40,7 @@ class Judge:
 async def test_nothing_runs_before_it_was_allowed(tmp_path: Path) -> None:
     judge = Judge()
     judge.gate.clear()
-    async with using(tmp_path, consent=judge) as desk:
+    async with using(tmp_path, permissions=judge) as desk:
         creating = desk.send("create", command="touch", args=["x"])
         assert (await desk.refused("output", "none"))["code"] == -32002  # so the create was seen before
         assert [request.command for request in judge.asked] == [("touch", "x")]
@@ -50,7 +52,7 @@ async def test_nothing_runs_before_it_was_allowed(tmp_path: Path) -> None:
 
 
 async def test_what_was_refused_does_not_run(tmp_path: Path) -> None:
-    async with using(tmp_path, consent=Judge(RequestError(-32603, "Denied by rule execute:touch *"))) as desk:
+    async with using(tmp_path, permissions=Judge(RequestError(-32603, "Denied by rule execute:touch *"))) as desk:
         error = await desk.refused("create", command="touch", args=["x"])
         assert error == {"code": -32603, "message": "Denied by rule execute:touch *"}
         assert os.listdir(tmp_path) == []
@@ -80,7 +82,7 @@ async def test_consent_is_asked_about_what_would_really_run(
 ) -> None:
     judge = Judge(RequestError(-32603, "No"))
     params = {**params, "env": [{"name": name, "value": value} for name, value in params.get("env", {}).items()]}
-    async with using(tmp_path, consent=judge) as desk:
+    async with using(tmp_path, permissions=judge) as desk:
         await desk.refused("create", **params)
     assert [(request.kind, request.command, request.shell) for request in judge.asked] == [("execute", command, shell)]
     assert (judge.asked[0].root, judge.asked[0].home) == (str(tmp_path), HOME)
@@ -89,7 +91,7 @@ async def test_consent_is_asked_about_what_would_really_run(
 async def test_a_program_of_another_folder_is_asked_about_by_its_full_path(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     judge = Judge(RequestError(-32603, "No"))
-    async with using(tmp_path, consent=judge) as desk:
+    async with using(tmp_path, permissions=judge) as desk:
         await desk.refused("create", command="./run", args=["x"], cwd=str(tmp_path / "sub"))
     assert judge.asked[0].command == (f"{tmp_path}/sub/run", "x")
 
@@ -97,7 +99,7 @@ async def test_a_program_of_another_folder_is_asked_about_by_its_full_path(tmp_p
 async def test_a_link_out_of_the_project_is_outside(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/usr")
     judge = Judge(RequestError(-32603, "No"))
-    async with using(tmp_path, consent=judge) as desk:
+    async with using(tmp_path, permissions=judge) as desk:
         await desk.refused("create", command="make", cwd=str(tmp_path / "out"))
     assert judge.asked[0].shell == f"cd {tmp_path}/out && make"
 
@@ -105,7 +107,7 @@ async def test_a_link_out_of_the_project_is_outside(tmp_path: Path) -> None:
 async def test_a_session_that_ended_while_somebody_was_asked_starts_nothing(tmp_path: Path) -> None:
     judge = Judge()
     judge.gate.clear()
-    async with using(tmp_path, consent=judge) as desk:
+    async with using(tmp_path, permissions=judge) as desk:
         creating = desk.send("create", command="touch", args=["x"])
         closing = asyncio.ensure_future(desk.agent.close_session("s1"))
         await desk.line.answer("session/close", {})
@@ -117,7 +119,7 @@ async def test_a_session_that_ended_while_somebody_was_asked_starts_nothing(tmp_
 
 async def test_the_rules_of_the_user_decide_what_runs(tmp_path: Path) -> None:
     rules = [parse_rule("execute:echo *", "allow", "flag"), parse_rule("execute:touch *", "deny", "pinned")]
-    async with using(tmp_path, consent=ClientPermissions(rules, agent="test")) as desk:
+    async with using(tmp_path, permissions=ClientPermissions(rules, agent="test")) as desk:
         assert await desk.printed("echo", ["one"]) == "one\n"
         assert await desk.printed("echo two") == "two\n"
         for params in (

@@ -247,5 +247,5 @@ async def test_a_wait_can_be_given_up(tmp_path: Path) -> None:
 
 
 async def test_offering_terminals_is_advertising_them() -> None:
-    async with client_and_agent(terminals=LocalTerminals(consent=None)) as (agent, _):
+    async with client_and_agent(terminals=LocalTerminals(permissions=None)) as (agent, _):
         assert agent._connection.client_capabilities.terminal is True

@@ -18,18 +18,18 @@ from tests.client.permission_kit import FOUR, Person, allow, deny, edit, refused
 
 async def test_a_permission_covers_the_writes_of_that_file_that_follow_it() -> None:
     person = Person("yes")
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/src/a.py"))
         person.answer = "reject"
-        await consent.check(write("/p/src/a.py"), session)
-        await consent.check(write("/p/src/../src/a.py"), session)
-        assert await refused(consent.check(write("/p/src/b.py"), session))
-    assert [made.decided_by for made in consent.decisions] == ["person", "grant", "grant", "person"]
+        await permissions.check(write("/p/src/a.py"), session)
+        await permissions.check(write("/p/src/../src/a.py"), session)
+        assert await refused(permissions.check(write("/p/src/b.py"), session))
+    assert [made.decided_by for made in permissions.decisions] == ["person", "grant", "grant", "person"]
 
 
 async def test_a_grant_ends_with_its_turn() -> None:
-    consent = ClientPermissions([], agent="a", asker=Person("yes"))
+    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
     agent = Agent("asking")
 
     @agent.prompt
@@ -39,34 +39,34 @@ async def test_a_grant_ends_with_its_turn() -> None:
         else:
             await turn.wait()
 
-    async with linked(agent, permission=consent.permission) as remote:
+    async with linked(agent, permission=permissions.permission) as remote:
         session = await remote.new_session(cwd="/p")
         await session.prompt("ask")
-        consent._asker = None
-        assert await refused(consent.check(write("/p/a"), session))
+        permissions._asker = None
+        assert await refused(permissions.check(write("/p/a"), session))
         async with session.prompt("wait") as prompting:
-            assert await refused(consent.check(write("/p/a"), session))
+            assert await refused(permissions.check(write("/p/a"), session))
             await prompting.cancel()
-    assert [made.action for made in consent.decisions] == ["allow", "cancelled", "cancelled"]
+    assert [made.action for made in permissions.decisions] == ["allow", "cancelled", "cancelled"]
 
 
 @pytest.mark.parametrize("answer", ["no", "never", None])
 async def test_a_refusal_grants_nothing(answer: Answer) -> None:
     person = Person(answer)
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/a"))
         await ask(run("make"))
-        assert await refused(consent.check(write("/p/a"), session))
-        assert await refused(consent.check(terminal("make"), session))
+        assert await refused(permissions.check(write("/p/a"), session))
+        assert await refused(permissions.check(terminal("make"), session))
 
 
 async def test_leave_to_read_is_no_leave_to_write() -> None:
-    consent = ClientPermissions([], agent="a", asker=Person("yes"))
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
+    async with turn_of(permissions) as (ask, session):
         await ask(v1.ToolCallPatch("c", kind="read", locations=[v1.ToolCallLocation("/p/a")]))
-        consent._asker = None
-        assert await refused(consent.check(write("/p/a"), session))
+        permissions._asker = None
+        assert await refused(permissions.check(write("/p/a"), session))
 
 
 @pytest.mark.parametrize(
@@ -80,38 +80,38 @@ async def test_leave_to_read_is_no_leave_to_write() -> None:
     ],
 )
 async def test_a_permission_covers_the_command_that_follows_it_once(asked: object, started: Request) -> None:
-    consent = ClientPermissions([], agent="a", asker=Person("yes"))
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
+    async with turn_of(permissions) as (ask, session):
         await ask(run(asked))
-        consent._asker = None
+        permissions._asker = None
         if asked is not None:
-            assert await refused(consent.check(terminal("id"), session))
-        await consent.check(started, session)
-        assert await refused(consent.check(started, session))
+            assert await refused(permissions.check(terminal("id"), session))
+        await permissions.check(started, session)
+        assert await refused(permissions.check(started, session))
 
 
 async def test_a_deny_beats_a_grant() -> None:
     rules: list[Rule] = []
-    consent = ClientPermissions(lambda: rules, agent="a", asker=Person("yes"))
-    async with turn_of(consent) as (ask, session):
+    permissions = ClientPermissions(lambda: rules, agent="a", asker=Person("yes"))
+    async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/a"))
         await ask(run(None))
         rules += [deny("edit:a"), deny("execute:rm *")]
-        assert await refused(consent.check(write("/p/a"), session))
-        assert await refused(consent.check(terminal(shell="ls; rm x"), session))
-    assert [made.action for made in consent.decisions] == ["allow", "allow", "deny", "deny"]
+        assert await refused(permissions.check(write("/p/a"), session))
+        assert await refused(permissions.check(terminal(shell="ls; rm x"), session))
+    assert [made.action for made in permissions.decisions] == ["allow", "allow", "deny", "deny"]
 
 
 async def test_a_write_or_command_nobody_asked_about_is_judged_by_the_rules() -> None:
-    consent = ClientPermissions([allow("edit:src/**"), allow("a@execute:make *")], agent="a")
-    async with turn_of(consent) as (_, session):
-        await consent.check(write("/p/src/a"), session)
-        await consent.check(terminal("make", "test"), session)
+    permissions = ClientPermissions([allow("edit:src/**"), allow("a@execute:make *")], agent="a")
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(write("/p/src/a"), session)
+        await permissions.check(terminal("make", "test"), session)
         with pytest.raises(RequestError, match="Not permitted"):
-            await consent.check(write("/p/a"), session)
+            await permissions.check(write("/p/a"), session)
         with pytest.raises(RequestError, match="Not permitted"):
-            await consent.check(terminal(shell="make test; id"), session)
-    assert [(made.action, made.rule) for made in consent.decisions] == [
+            await permissions.check(terminal(shell="make test; id"), session)
+    assert [(made.action, made.rule) for made in permissions.decisions] == [
         ("allow", "edit:src/**"),
         ("allow", "a@execute:make *"),
         ("cancelled", None),
@@ -121,37 +121,37 @@ async def test_a_write_or_command_nobody_asked_about_is_judged_by_the_rules() ->
 
 async def test_a_person_is_asked_about_it_with_the_change_in_sight() -> None:
     person = Person("always")
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (_, session):
-        await consent.check(write("/p/src/a"), session, change=Change("/p/src/a", b"old\n", b"new\n"))
-        await consent.check(write("/p/src/a"), session)
-        await consent.check(write("/p/new"), session, change=Change("/p/new", None, b"new\n"))
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(write("/p/src/a"), session, change=Change("/p/src/a", b"old\n", b"new\n"))
+        await permissions.check(write("/p/src/a"), session)
+        await permissions.check(write("/p/new"), session, change=Change("/p/new", None, b"new\n"))
     first, second = person.asked
     assert [(shown.old_text, shown.new_text) for shown in first.diffs] == [("old\n", "new\n")]
     assert not second.diffs[0].old_text
     assert [option.kind for option in first.permission.options] == ["allow_once", "allow_always", "reject_once"]
-    assert consent.decisions[1].rule == "edit:src/a"
-    assert {made.tool_call_id for made in consent.decisions} == {None}
+    assert permissions.decisions[1].rule == "edit:src/a"
+    assert {made.tool_call_id for made in permissions.decisions} == {None}
 
 
 async def test_always_is_offered_only_where_it_can_be_kept() -> None:
     person = Person("allow")
-    consent = ClientPermissions([], agent="a", asker=person)
-    async with turn_of(consent) as (_, session):
-        await consent.check(write("/p/.git/hooks/x"), session)
-        await consent.check(terminal(shell="make; id"), session)
+    permissions = ClientPermissions([], agent="a", asker=person)
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(write("/p/.git/hooks/x"), session)
+        await permissions.check(terminal(shell="make; id"), session)
     for asked in person.asked:
         assert [option.kind for option in asked.permission.options] == ["allow_once", "reject_once"]
 
 
 async def test_reading_below_the_roots_needs_no_rule_unless_one_is_about_it() -> None:
     ask_rule = parse_rule("read:private/**", "ask", "repository")
-    consent = ClientPermissions([deny("read:secrets/**"), ask_rule], agent="a")
-    async with turn_of(consent) as (_, session):
-        await consent.check(Request("", "read", "Read", paths=("/p/a",)), session)
-        assert consent.decisions == []
-        assert await refused(consent.check(Request("", "read", "Read", paths=("/p/secrets/a",)), session))
-        assert await refused(consent.check(Request("", "read", "Read", paths=("/p/private/a",)), session))
+    permissions = ClientPermissions([deny("read:secrets/**"), ask_rule], agent="a")
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(Request("", "read", "Read", paths=("/p/a",)), session)
+        assert permissions.decisions == []
+        assert await refused(permissions.check(Request("", "read", "Read", paths=("/p/secrets/a",)), session))
+        assert await refused(permissions.check(Request("", "read", "Read", paths=("/p/private/a",)), session))
 
 
 async def test_a_link_does_not_lead_around_a_rule(tmp_path: Path) -> None:
@@ -162,10 +162,12 @@ async def test_a_link_does_not_lead_around_a_rule(tmp_path: Path) -> None:
     (project / "src" / "out").symlink_to(tmp_path)
     (project / "vendor").symlink_to(project / "vendor-real")
     (tmp_path / "door").symlink_to(project)
-    consent = ClientPermissions([allow("edit:src/**"), allow("edit:vendor-real/**"), deny("edit:vendor/**")], agent="a")
-    async with turn_of(consent, str(tmp_path / "door")) as (_, session):
-        await consent.check(write(str(tmp_path / "door" / "src" / "a")), session)
-        await consent.check(write(str(project / "src" / "a")), session)
+    permissions = ClientPermissions(
+        [allow("edit:src/**"), allow("edit:vendor-real/**"), deny("edit:vendor/**")], agent="a"
+    )
+    async with turn_of(permissions, str(tmp_path / "door")) as (_, session):
+        await permissions.check(write(str(tmp_path / "door" / "src" / "a")), session)
+        await permissions.check(write(str(project / "src" / "a")), session)
         for path in ("src/hooks/pre-commit", "src/out/x", "vendor/a"):
-            assert await refused(consent.check(write(str(tmp_path / "door" / path)), session)), path
-            assert await refused(consent.check(write(str(project / path)), session)), path
+            assert await refused(permissions.check(write(str(tmp_path / "door" / path)), session)), path
+            assert await refused(permissions.check(write(str(project / path)), session)), path

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import dragoman.client.session
+import dragoman.client.session_link
 from dragoman import LocalProtocolError, spawn
 from dragoman.client import Received
 from dragoman.schema import v1
@@ -213,7 +213,7 @@ async def test_row_37_the_next_prompt_waits_for_the_end_of_the_cancelled_one(way
 async def test_row_37_an_agent_that_never_ends_the_cancelled_turn_gets_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dragoman.client.session, "CANCEL_GRACE_SECONDS", 0.2)
+    monkeypatch.setattr(dragoman.client.session_link, "CANCEL_GRACE_SECONDS", 0.2)
     async with spawn(*rough_agent("until('session/prompt'); say('hm'); until('nothing')")) as agent:
         session = await agent.new_session("/")
         first = session.prompt("one")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.registry.installed import Installed, InstalledAgents, is_below
+from dragoman.registry.installed import Installed, InstalledAgents, stays_in_folder
 from tests.registry.kit import write
 
 
@@ -163,7 +163,7 @@ def test_two_at_once_exclude_each_other(agents: InstalledAgents) -> None:
     [("a", True), ("./a/b", True), ("a/../b", False), ("../a", False), ("/a", False), ("", False), (".", False)],
 )
 def test_path_stays_below(word: str, answer: bool) -> None:
-    assert is_below((word,)) is answer
+    assert stays_in_folder((word,)) is answer
 
 
 def test_root_is_private(agents: InstalledAgents) -> None:

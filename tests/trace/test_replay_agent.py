@@ -69,9 +69,9 @@ async def test_a_prompt_left_out_is_the_one_difference(recorded: Trace) -> None:
 async def test_a_prompt_too_many_is_refused_and_the_one_difference(recorded: Trace) -> None:
     async def conversation(agent: RemoteAgent) -> None:
         await prompts("say one", "permission", "fs", "say two")(agent)
-        [session] = agent._connection.sessions.values()
+        [link] = agent._connection.links.values()
         with pytest.raises(RequestError, match="the recording has no further session/prompt"):
-            await session.prompt("and another")
+            await link.session.prompt("and another")
 
     differences = await replay_agent(recorded, conversation)
     assert told(differences) == [("unexpected", "session/prompt", "")]
@@ -86,7 +86,7 @@ async def test_another_answer_to_the_agent_is_the_one_difference(recorded: Trace
         return await Replay(recorded).serve(transport)
 
     async def conversation(agent: RemoteAgent) -> None:
-        agent._connection._desk._services.permission = refuse
+        agent._connection._requests._services.permission = refuse
         await prompts("say one", "permission", "fs", "say two")(agent)
 
     [difference] = await perform(serve, conversation)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -60,20 +59,9 @@ def _read(path: str, line: int | None, limit: int | None) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    """A reader sees the old text or the new one, never half of it; links and permissions stay what they were."""
-    path = os.path.realpath(path)
-    content = text.encode()
-    beside = os.path.join(os.path.dirname(path), f".{os.path.basename(path)[:200]}.{os.urandom(6).hex()}")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-    try:
-        with open(fd, "wb") as file:
-            file.write(content)
-            if os.path.exists(path):
-                os.fchmod(file.fileno(), stat.S_IMODE(os.stat(path).st_mode))
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    from dragoman.workspace.atomic import replace_file  # most agents write through the client and never need it
+
+    replace_file(path, text.encode())
 
 
 def _refusal(path: str, error: OSError | ValueError) -> ClientError:

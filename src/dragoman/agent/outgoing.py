@@ -6,6 +6,7 @@ to nothing (send it), or is missing (no update at all). A lookup is all the comm
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -59,10 +60,10 @@ def make_gates(client: RemoteClient, *, takes_unstable: bool) -> Gates:
 def _check_paths(offers: Offers, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
     """Paths of diffs and locations are absolute (rules 246, 248)."""
     for item in update.content or ():
-        if type(item) is v1.Diff and not item.path.startswith("/"):
+        if type(item) is v1.Diff and not os.path.isabs(item.path):
             raise LocalProtocolError(f"the path of a diff must be absolute, not {item.path!r}")
     for location in update.locations or ():
-        if not location.path.startswith("/"):
+        if not os.path.isabs(location.path):
             raise LocalProtocolError(f"the path of a location must be absolute, not {location.path!r}")
     return update
 

@@ -10,8 +10,6 @@ import asyncio
 import codecs
 import os
 import stat
-import tempfile
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
@@ -22,6 +20,7 @@ from dragoman.builtin.tools.tool import CommandResult, ToolError
 from dragoman.errors import DragomanError
 from dragoman.schema import v1
 from dragoman.workspace import Workspace, WorkspaceError
+from dragoman.workspace.atomic import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -300,16 +299,6 @@ def _read_outside(path: str) -> str:
 
 
 def _write_outside(path: str, text: str) -> None:
-    folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    fd, temporary = tempfile.mkstemp(dir=folder)
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
-        with suppress(FileNotFoundError):
-            os.chmod(temporary, stat.S_IMODE(os.stat(path).st_mode))
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    """A file that a user or a rule has let the agent write; a link is followed, and its target changes."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    replace_file(path, text.encode())

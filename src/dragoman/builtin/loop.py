@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.permission import Option, ToolPermissions
+    from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
+    from dragoman.policy.decide import Option
 
 _log = logging.getLogger("dragoman.builtin")
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dragoman.builtin import session
     from dragoman.builtin.desk import Desk
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.permission import Option
     from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import Option
     from dragoman.uistream.chunks import Chunk
     from dragoman.uistream.messages import Message
 

@@ -1,7 +1,8 @@
 """Drives an agent: the client role of the protocol.
 
-Knows sessions, turns and services; does not know how bytes move, how anything is shown or what the user allows.
-Read `remote.py` first, then `session.py` and `turn.py`. What not every client needs is loaded when first used.
+Owns sessions, turns and the services for an agent's requests; does not depend on how bytes move or how anything is
+shown. Read `remote.py` first, then `session.py`, `turn.py` and `session_link.py`. Names that not every client needs are
+loaded when first used.
 """
 
 from typing import TYPE_CHECKING
@@ -15,16 +16,18 @@ from dragoman.client.services import (
     Terminals,
     WritesFiles,
 )
-from dragoman.client.session import Received, Session, Updates
+from dragoman.client.session import Session, Updates
+from dragoman.client.session_link import Received
 from dragoman.client.turn import PromptTurn
 from dragoman.errors import AuthRequired, CrashLoop, LoginFailed
 
 if TYPE_CHECKING:
     from dragoman.client.files import WorkspaceFiles
     from dragoman.client.login import LoginMethod, login_methods, terminal_login, with_login
-    from dragoman.client.permission import Asker, ClientPermissions, Decision, Question
+    from dragoman.client.permission import Asker, ClientPermissions, Question
     from dragoman.client.supervisor import RestartNote, RestartPolicy, Supervised, supervise
     from dragoman.client.terminals import LocalTerminals
+    from dragoman.policy.decide import Decision
 
 __all__ = [
     "AnswersForms",
@@ -68,7 +71,8 @@ if not TYPE_CHECKING:
         {
             ".files": ("WorkspaceFiles",),
             ".login": ("LoginMethod", "login_methods", "terminal_login", "with_login"),
-            ".permission": ("Asker", "ClientPermissions", "Decision", "Question"),
+            ".permission": ("Asker", "ClientPermissions", "Question"),
+            "dragoman.policy.decide": ("Decision",),
             ".supervisor": ("RestartNote", "RestartPolicy", "Supervised", "supervise"),
             ".terminals": ("LocalTerminals",),
         },

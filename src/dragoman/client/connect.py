@@ -1,6 +1,7 @@
-"""Reaches an agent: connects, agrees on a version, hands out the agent, and leaves nothing behind.
+"""Connects to an agent: over any transport, or by starting its program.
 
-Owns the handshake and the life of the connection; everything said afterwards belongs to `remote.py`.
+Owns the `initialize` request and the life of the connection, which ends, with the agent's process, at the end of the
+`async with` block. The calls in between belong to `remote.py`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
 
-from dragoman.client.connection import Connection
+from dragoman.client.connection import ClientConnection
 from dragoman.client.remote import RemoteAgent
-from dragoman.client.services import Services
+from dragoman.client.services import ClientServices
 from dragoman.errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError
 from dragoman.rpc import DEFAULT_LIMITS, Limits
 from dragoman.schema import PROTOCOL_VERSION, v1
@@ -38,7 +39,20 @@ INITIALIZE_SECONDS = 60.0
 
 
 class ClientOptions(TypedDict, total=False):
-    """What `connect` and `spawn` take besides the agent itself."""
+    """The options of `connect` and `spawn`, apart from the agent itself.
+
+    The services given are exactly the capabilities that are advertised.
+
+    name, version, title: how this program introduces itself to the agent.
+    permission: answers `session/request_permission`; without it every request is answered `cancelled`.
+    files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
+    extensions: handlers for extension methods and notifications, by method.
+    terminal_login: this program can start the agent again on the user's terminal to log in there.
+    unstable: allow the unstable methods and members of the protocol.
+    limits: how much the connection may hold in memory.
+    observers: see every line sent and received.
+    initialize_seconds: how long the agent may take to answer `initialize`.
+    """
 
     name: str
     version: str
@@ -57,35 +71,18 @@ class ClientOptions(TypedDict, total=False):
 
 @asynccontextmanager
 async def connect(transport: Transport, **options: Unpack[ClientOptions]) -> AsyncIterator[RemoteAgent]:
-    """Connects to an agent over any transport and initializes it.
+    """Connect to an agent over any transport and initialize it. At exit the connection is closed.
 
-    The services given (`permission`, `files`, `terminals`, `elicitation`) are exactly the capabilities advertised;
-    without `permission` every request for one is answered `cancelled`. `terminal_login` says that this program can
-    start the agent again on the user's terminal to log in there.
+    Args:
+        transport: leads to the agent; it is closed with the connection.
+        options: services, name, limits, observers; see `ClientOptions`.
 
-    Raises: RemoteProtocolError when the agent speaks another version of the protocol; ConnectionClosed when it
-    ends before it answers; TimeoutError when it does not answer at all.
+    Raises:
+        RemoteProtocolError: the agent speaks another version of the protocol.
+        ConnectionClosed: the agent ended before it answered, or did not answer in time.
     """
-    services = Services(
-        permission=options.get("permission"),
-        files=options.get("files"),
-        terminals=options.get("terminals"),
-        elicitation=options.get("elicitation"),
-        extensions=options.get("extensions"),
-        terminal_login=options.get("terminal_login", False),
-    )
-    connection = Connection(
-        transport,
-        services,
-        is_unstable=options.get("unstable", False),
-        limits=options.get("limits", DEFAULT_LIMITS),
-        observers=options.get("observers", ()),
-    )
-    connection.peer.start()
-    try:
-        yield await _initialize(connection, options, transport)
-    finally:
-        await asyncio.shield(connection.close("the client closed the connection"))
+    async with open_connection(transport, options) as connection:
+        yield RemoteAgent(connection)
 
 
 @asynccontextmanager
@@ -97,24 +94,81 @@ async def spawn(
     on_stderr: Callable[[bytes], None] | None = None,
     **options: Unpack[ClientOptions],
 ) -> AsyncIterator[RemoteAgent]:
-    """Starts an agent program, connects to it over its stdin and stdout, and ends it, with all it started, at exit.
+    """Start an agent program and connect to it. At exit the program is ended, with every process it started.
 
-    `env` is added to this program's environment; `spare` names daemons of the agent that are left running, by words
-    of their command line; `on_stderr` sees what the agent logs. Raises what `connect` does, ConfigError when the
-    program cannot be started, AgentExited (a ConnectionClosed) when it dies.
+    Args:
+        command: the program and its arguments.
+        cwd: the folder it is started in; this program's folder if None.
+        env: variables that are added to this program's environment.
+        spare: daemons of the agent that are left running, by words of their command line.
+        on_stderr: called with what the agent writes to stderr.
+        options: services, name, limits, observers; see `ClientOptions`.
+
+    Raises:
+        ConfigError: the program cannot be started.
+        AgentExited: the program ended; a ConnectionClosed.
+        RemoteProtocolError, ConnectionClosed: as for `connect`.
     """
+    transport = await spawn_transport(command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr)
+    async with open_connection(transport, options) as connection:
+        yield RemoteAgent(connection)
+
+
+async def spawn_transport(
+    command: Sequence[str | os.PathLike[str]],
+    *,
+    cwd: str | os.PathLike[str] | None,
+    env: Mapping[str, str] | None,
+    spare: Spare,
+    on_stderr: Callable[[bytes], None] | None,
+) -> Transport:
+    """Start an agent program; the transport is its stdin and stdout."""
     if not command:
         raise LocalProtocolError("spawn needs the agent's command, such as spawn('gemini', '--acp')")
     from dragoman.transports.process import ProcessTransport
 
-    transport = await ProcessTransport.spawn(
+    return await ProcessTransport.spawn(
         [os.fspath(part) for part in command], cwd=cwd, env=env, spare=spare, on_stderr=on_stderr
     )
-    async with connect(transport, **options) as agent:
-        yield agent
 
 
-async def _initialize(connection: Connection, options: ClientOptions, transport: Transport) -> RemoteAgent:
+@asynccontextmanager
+async def open_connection(transport: Transport, options: ClientOptions) -> AsyncIterator[ClientConnection]:
+    """An initialized connection, closed at exit."""
+    services = ClientServices(
+        permission=options.get("permission"),
+        files=options.get("files"),
+        terminals=options.get("terminals"),
+        elicitation=options.get("elicitation"),
+        extensions=options.get("extensions"),
+        terminal_login=options.get("terminal_login", False),
+    )
+    connection = ClientConnection(
+        transport,
+        services,
+        is_unstable=options.get("unstable", False),
+        limits=options.get("limits", DEFAULT_LIMITS),
+        observers=options.get("observers", ()),
+    )
+    connection.peer.start()
+    try:
+        connection.initialized = await _initialize(connection, options, transport)
+        yield connection
+    finally:
+        await asyncio.shield(connection.close("the client closed the connection"))
+
+
+@runtime_checkable
+class _HasStderr(Protocol):
+    """A transport to a program whose last lines on stderr are kept."""
+
+    @property
+    def stderr_tail(self) -> str: ...
+
+
+async def _initialize(
+    connection: ClientConnection, options: ClientOptions, transport: Transport
+) -> v1.InitializeResponse:
     from dragoman._version import __version__
 
     request = v1.InitializeRequest(
@@ -127,19 +181,17 @@ async def _initialize(connection: Connection, options: ClientOptions, transport:
     seconds = options.get("initialize_seconds", INITIALIZE_SECONDS)
     try:
         async with asyncio.timeout(seconds):
-            answer = await connection.peer.request("initialize", request, v1.InitializeResponse)
+            response = await connection.peer.request("initialize", request, v1.InitializeResponse)
     except TimeoutError:
-        last_line = getattr(transport, "stderr_tail", "").rstrip().rpartition("\n")[2]
+        tail = transport.stderr_tail if isinstance(transport, _HasStderr) else ""
+        last_line = tail.rstrip().rpartition("\n")[2]
         raise ConnectionClosed(
             f"the agent did not answer initialize within {seconds:g} seconds"
             + (f"; its last words on stderr: {last_line}" if last_line else "")
         ) from None
-    if answer.protocol_version != PROTOCOL_VERSION:
+    if response.protocol_version != PROTOCOL_VERSION:
         raise RemoteProtocolError(
-            f"the agent speaks version {answer.protocol_version} of the protocol, this client version "
+            f"the agent speaks version {response.protocol_version} of the protocol, this client version "
             f"{PROTOCOL_VERSION}; use a release of either that speaks the other's version"
         )
-    if answer.agent_capabilities:
-        connection.capabilities = answer.agent_capabilities
-    connection.auth_methods = answer.auth_methods or ()
-    return RemoteAgent(connection, answer)
+    return response

@@ -1,7 +1,7 @@
-"""The client's end of a connection: routes what the agent sends, refuses what was not agreed.
+"""The client's end of a connection: routes what the agent sends, and refuses what was not advertised.
 
-Owns the sessions of a connection, the dispatch of the agent's requests to the services, and the gates in both
-directions. Does not know what a service does or how a face shows it.
+Owns the open sessions of a connection and the check of every outgoing call against the agent's capabilities. The
+agent's requests go to `requests.py`, the updates of a session to its `SessionLink`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dragoman.client.early_updates import EarlyArrivals
+from dragoman.client.early_updates import EarlyUpdates
 from dragoman.client.requests import RequestHandler
 from dragoman.errors import (
     AUTH_REQUIRED,
@@ -22,7 +22,16 @@ from dragoman.errors import (
     RequestError,
 )
 from dragoman.rpc import DEFAULT_LIMITS, Call, Limits, Observer, Peer
-from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, UNSET, UNSTABLE_MEMBERS, decode, decoder, v1
+from dragoman.schema import (
+    AGENT_METHODS,
+    CLIENT_METHODS,
+    PROTOCOL_VERSION,
+    UNSET,
+    UNSTABLE_MEMBERS,
+    decode,
+    decoder,
+    v1,
+)
 from dragoman.schema.gates import is_advertised
 
 if TYPE_CHECKING:
@@ -31,8 +40,8 @@ if TYPE_CHECKING:
     from msgspec import Raw
     from msgspec.json import Decoder
 
-    from dragoman.client.services import Services
-    from dragoman.client.session import Session
+    from dragoman.client.services import ClientServices
+    from dragoman.client.session_link import SessionLink
     from dragoman.rpc import Transport
     from dragoman.schema import Loss, Method
 
@@ -40,15 +49,15 @@ _log = logging.getLogger("dragoman.client")
 E = TypeVar("E", bound=Exception | None)
 
 
-class Connection:
-    """Speaks the client role over one transport."""
+class ClientConnection:
+    """The client role of the protocol over one transport."""
 
     hot_mark = b'"method":"session/update"'
 
     def __init__(
         self,
         transport: Transport,
-        services: Services,
+        services: ClientServices,
         *,
         is_unstable: bool = False,
         limits: Limits = DEFAULT_LIMITS,
@@ -56,24 +65,28 @@ class Connection:
     ) -> None:
         self.hot_decoder: Decoder[Any] | None = decoder(v1.UpdateFrame)
         self.is_unstable = is_unstable
-        self.sessions: dict[str, Session] = {}
-        self.capabilities = v1.AgentCapabilities()
-        self.auth_methods: Sequence[v1.AuthMethod] = ()
-        # Told when the connection is over, with the sessions that were open.
-        self.when_lost: Callable[[ConnectionClosed, list[Session]], None] | None = None
-        self.early = EarlyArrivals(limits)
-        self._desk = RequestHandler(services, self.sessions, self.early, is_unstable=is_unstable)
+        self.links: dict[str, SessionLink] = {}  # the open sessions by id
+        self.initialized = v1.InitializeResponse(PROTOCOL_VERSION)  # until the agent has answered
+        # Called when the connection has ended, with the sessions that were open.
+        self.when_lost: Callable[[ConnectionClosed, list[SessionLink]], None] | None = None
+        self.early = EarlyUpdates(limits)
+        self._requests = RequestHandler(services, self.links, self.early, is_unstable=is_unstable)
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: set[asyncio.Task[None]] = set()
         self.peer = Peer(transport, self, limits=limits, observers=observers, noise_limit=limits.noise_lines)
 
     @property
+    def capabilities(self) -> v1.AgentCapabilities:
+        """What the agent advertised; nothing before it has answered `initialize`."""
+        return self.initialized.agent_capabilities or v1.AgentCapabilities()
+
+    @property
     def client_capabilities(self) -> v1.ClientCapabilities:
         """What `initialize` advertises: exactly what the services can do."""
-        return self._desk.capabilities
+        return self._requests.capabilities
 
     async def call(self, method: str, params: object, *, on_result: Callable[[Any], None] | None = None) -> Any:
-        """Calls an agent method; `on_result` sees the answer before any later frame is handled.
+        """Call an agent method; `on_result` is called with the result before any later frame is handled.
 
         Raises: LocalProtocolError for an unknown or unstable method, CapabilityError for one the agent did not
         advertise, RequestError when the agent answers with an error, AuthRequired if that says to log in.
@@ -87,25 +100,25 @@ class Connection:
     def ask(
         self, method: str, params: object, settle: Callable[[Any, Exception | None], None], *, lane: object
     ) -> None:
-        """Like `call`, but tells `settle` in arrival order instead of a waiting task."""
+        """Like `call`, but `settle` gets the result or the error in arrival order; no task waits for it."""
         known = self._check(method, params)
         self.peer.ask(
             method, params, known.result, lambda result, error: settle(result, self.explain(error)), lane=lane
         )
 
     def explain(self, error: E) -> E | AuthRequired:
-        """The same error; one that asks for a login comes with the ways to log in."""
+        """The same error; one that asks for a login gets the agent's login methods."""
         if isinstance(error, RequestError) and error.code == AUTH_REQUIRED and not isinstance(error, AuthRequired):
-            return AuthRequired(error.message, error.data, self.auth_methods)
+            return AuthRequired(error.message, error.data, self.initialized.auth_methods or ())
         return error
 
     async def close_session(self, session_id: str) -> None:
-        """Ends a session at the agent; one it does not know any more counts as closed (rule 121)."""
+        """End a session at the agent; one that the agent does not know any more counts as closed (rule 121)."""
 
         def forget(_: object) -> None:
-            session = self.sessions.pop(session_id, None)
-            if session is not None:
-                self.end(session, None)
+            link = self.links.pop(session_id, None)
+            if link is not None:
+                self.end(link, None)
 
         try:
             await self.call("session/close", v1.CloseSessionRequest(session_id), on_result=forget)
@@ -115,22 +128,22 @@ class Connection:
             forget(None)
 
     async def close(self, reason: str) -> None:
-        """Ends the connection; returns when the services have let go of its sessions."""
+        """End the connection; return when the services have released everything of its sessions."""
         await self.peer.close(reason)
         if self._endings:
             await asyncio.wait(self._endings)
 
-    def adopt(self, session: Session) -> None:
-        """From now on updates of this session are its own; those that came too early are delivered first."""
-        self.sessions[session.id] = session
-        for updates, share_bytes in self.early.take(session.id):
-            session._deliver(updates, share_bytes)
-        self.early.tell(session.id)
+    def adopt(self, link: SessionLink) -> None:
+        """Register an open session. Updates that arrived too early are delivered first."""
+        self.links[link.id] = link
+        for updates, share_bytes in self.early.take(link.id):
+            link.deliver(updates, share_bytes)
+        self.early.release(link.id)
 
-    def end(self, session: Session, reason: ConnectionClosed | None) -> None:
-        """This session is over, for its readers and for the services."""
-        session._end(reason)
-        for work in self._desk.end(session):
+    def end(self, link: SessionLink, reason: ConnectionClosed | None) -> None:
+        """End a session for its readers and for the services."""
+        link.end(reason)
+        for work in self._requests.end(link.session):
             task = asyncio.get_running_loop().create_task(self._run("the end of a session", work))
             self._endings.add(task)
             task.add_done_callback(self._endings.discard)
@@ -138,7 +151,7 @@ class Connection:
     def _check(self, method: str, params: Any) -> Method:
         known = AGENT_METHODS.get(method)
         if known is None:
-            raise LocalProtocolError(f"{method} is not a method of ACP; extension methods start with '_'")
+            raise LocalProtocolError(f"{method} is not a method of ACP; use request() for extension methods")
         if not known.is_stable and not self.is_unstable:
             raise LocalProtocolError(f"{method} is not stable; connect with unstable=True to use it")
         if known.gate is not None and not is_advertised(self.capabilities, known.gate):
@@ -149,7 +162,7 @@ class Connection:
                     raise LocalProtocolError(f"{member!r} of {method} is not stable; connect with unstable=True")
         return known
 
-    # Role: called by the peer, in arrival order
+    # Called by the peer, in arrival order
 
     def on_hot(self, frames: list[v1.UpdateFrame], size_bytes: int) -> None:
         share_bytes = size_bytes // len(frames)
@@ -158,7 +171,7 @@ class Connection:
         if len(updates) == len(frames):
             self._route(session_id, updates, share_bytes)
             return
-        # Sessions do not see each other's updates, so within a run only the order inside each one counts.
+        # Only the order within each session matters: no session sees the updates of another.
         runs: dict[str, list[v1.SessionUpdate]] = {}
         for frame in frames:
             runs.setdefault(frame.params.session_id, []).append(frame.params.update)
@@ -166,13 +179,13 @@ class Connection:
             self._route(session_id, updates, share_bytes)
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
-        return self._desk.serve(call, self._reporter(call.method))
+        return self._requests.serve(call, self._reporter(call.method))
 
     def on_notification(self, method: str, params: Raw | None) -> None:
         if method == "session/update" and params is not None:
             self._read_forgiving(params)
         elif method in CLIENT_METHODS or method.startswith("_"):
-            work = self._desk.notice(method, params)
+            work = self._requests.notice(method, params)
             if work is not None:
                 task = asyncio.get_running_loop().create_task(self._run(method, work))
                 self._tasks.add(task)
@@ -181,22 +194,22 @@ class Connection:
     def on_close(self, reason: ConnectionClosed) -> None:
         for task in self._tasks:
             task.cancel()
-        sessions = list(self.sessions.values())
-        for session in sessions:
-            self.end(session, reason)
-        self.sessions.clear()
+        links = list(self.links.values())
+        for link in links:
+            self.end(link, reason)
+        self.links.clear()
         if self.when_lost is not None:
-            self.when_lost(reason, sessions)
+            self.when_lost(reason, links)
 
     def _read_forgiving(self, params: Raw) -> None:
-        """An update the strict pass refused: an unknown variant or a bad optional member is no reason to lose it."""
+        """Decode an update that strict decoding refused: unknown variants are kept, bad optional members dropped."""
         notification = decode(v1.SessionNotification, params, self._reporter("session/update"))
         self._route(notification.session_id, [notification.update], len(memoryview(params)))
 
     def _route(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
-        session = self.sessions.get(session_id)
-        if session is not None:
-            session._deliver(updates, share_bytes)
+        link = self.links.get(session_id)
+        if link is not None:
+            link.deliver(updates, share_bytes)
         else:
             self.early.keep(session_id, updates, share_bytes)
 

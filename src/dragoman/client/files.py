@@ -1,14 +1,14 @@
-"""`fs/*` answered from the workspace of each session: its folder and its additional directories.
+"""Answers `fs/*` from the workspace of each session: its folder and its additional directories.
 
-Owns what is asked before a file is touched, and which error an agent gets. What a file is and how it is kept below the
-roots is the workspace's business; who may do what is decided by the consent it is given.
+Owns which permission is checked before a file is touched, and which error an agent gets. Reading, writing and staying
+below the roots belong to `dragoman.workspace`; the decision belongs to the `permissions` that are passed in.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND, RequestError
@@ -17,26 +17,16 @@ from dragoman.workspace import Workspace, WorkspaceError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.client.services import ChecksPermission
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.schema import v1
     from dragoman.workspace import Change
 
-# Reading this much from the page cache takes 50 µs, no more than handing it to a thread and back does.
+# Reading this much from the page cache takes 50 µs, no longer than passing it to a thread and back.
 _INLINE_BYTES: Final = 256 * 1024
-# The caller can do something about these; the rest is this side's trouble.
-_OUR_TROUBLE: Final = frozenset({"busy", "denied", "failed", "forgotten"})
-
-
-class ChecksFirst(Protocol):
-    """Decides whether something may be done, asking a person where the rules say so."""
-
-    async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
-        """Returns if it may be done. `change` is what a person can be shown.
-
-        Raises:
-            RequestError: it may not; the agent gets this answer.
-        """
+# Failures of this side. The others are invalid params: the agent can correct them.
+_INTERNAL_KINDS: Final = frozenset({"busy", "denied", "failed", "forgotten"})
 
 
 def open_workspace(session: Session) -> Workspace:
@@ -45,33 +35,36 @@ def open_workspace(session: Session) -> Workspace:
 
 
 def turn_label(session: Session) -> str:
-    """The name under which the journal keeps what the latest turn of a session changed."""
+    """The label under which the journal keeps the changes of a session's latest turn."""
     return str(len(session.state.turns) - 1) if session.state.turns else ""
 
 
 class WorkspaceFiles:
     """Reads and writes text files for agents, below the roots of the session that asks.
 
-    `consent` is asked before every read and write; None means that the program vouches for whatever the agent does
-    below the roots. `missing="empty"` answers a read of a missing file with an empty text, for agents that cannot
-    create a file otherwise.
+    Args:
+        permissions: checked before every read and write, usually `ClientPermissions`. None permits everything below
+            the roots.
+        missing: "empty" answers a read of a missing file with an empty text, for agents that cannot create a file
+            otherwise.
+        open_workspace: opens the workspace of a session.
     """
 
     def __init__(
         self,
         *,
-        consent: ChecksFirst | None,
+        permissions: ChecksPermission | None,
         missing: Literal["error", "empty"] = "error",
         open_workspace: Callable[[Session], Workspace] = open_workspace,
     ) -> None:
-        self._consent = consent
+        self._permissions = permissions
         self._missing = missing
         self._open_workspace = open_workspace
         self._workspaces: WeakKeyDictionary[Session, Workspace] = WeakKeyDictionary()
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def workspace_of(self, session: Session) -> Workspace:
-        """The files and the journal of a session; the same as long as the session object lives.
+        """The files and the journal of a session, the same object for as long as the session object lives.
 
         Raises:
             WorkspaceError: one of the session's folders does not exist.
@@ -88,11 +81,11 @@ class WorkspaceFiles:
             if error.kind == "missing" and self._missing == "empty":
                 return ""
             raise _answer(error) from None
-        if self._consent is not None:
+        if self._permissions is not None:
             try:
-                # Both names, so that a link cannot lead around a rule. What is read is what was judged.
+                # Both names, so that a link cannot evade a rule. What is read is what was judged.
                 paths = dict.fromkeys((opened.path, opened.real_path))
-                await self._consent.check(self._request("read", tuple(paths), session), session)
+                await self._permissions.check(self._request("read", tuple(paths), session), session)
             except BaseException:
                 opened.close()
                 raise
@@ -109,23 +102,27 @@ class WorkspaceFiles:
         try:
             workspace = self.workspace_of(session)
             path = workspace.locate(request.path)
-            # In the order they came: the last of two writes is the one that stays.
+            # In order of arrival: the last of two writes is the one that stays.
             async with self._queues.setdefault(path, asyncio.Lock()):
                 await self._write(workspace, path, request.content, session)
         except WorkspaceError as error:
             raise _answer(error) from None
 
     async def _write(self, workspace: Workspace, path: str, text: str, session: Session) -> None:
-        """In threads, because the disk is waited for."""
+        """Write in a thread, because writing waits for the disk."""
         label = turn_label(session)
-        if self._consent is None:
+        if self._permissions is None:
             await asyncio.to_thread(workspace.write_text, path, text, label=label)
             return
         change = await asyncio.to_thread(workspace.preview, path, text)
-        request = self._request("edit", (path,), session, caution=_caution(change))
-        await self._consent.check(request, session, change=change)
-        # What was agreed to is this change and no other.
-        await asyncio.to_thread(workspace.write_text, path, text, label=label, expected=change.before)
+        # Both names, so that a link cannot lead around a rule.
+        paths = tuple(dict.fromkeys((path, change.path)))
+        request = self._request("edit", paths, session, caution=_caution(change))
+        await self._permissions.check(request, session, change=change)
+        # The permission is for this change of this file: a link that was put there since is refused.
+        await asyncio.to_thread(
+            workspace.write_text, change.path, text, label=label, expected=change.before, follow_links=False
+        )
 
     def _request(self, kind: str, paths: tuple[str, ...], session: Session, *, caution: str = "") -> Request:
         from dragoman.policy import Request
@@ -144,15 +141,13 @@ class WorkspaceFiles:
 
 def _caution(change: Change) -> str:
     if change.links > 1:
-        return (
-            f"{change.path} is a hard link: the same file has {change.links} names, some maybe outside of the project"
-        )
+        return f"{change.path} is a hard link: the same file has {change.links} names, some maybe outside the project"
     return ""
 
 
 def _answer(error: WorkspaceError) -> RequestError:
-    """The answer an agent gets: a missing file is -32002 (rule 280), what it can mend is invalid, the rest is ours."""
+    """The error for the agent: -32002 for a missing file (rule 280), invalid params or an internal error otherwise."""
     data: dict[str, Any] = {"path": error.path, "kind": error.kind}
     if error.kind == "missing":
         return RequestError(NOT_FOUND, f"Resource not found: {error.path}", data)
-    return RequestError(INTERNAL_ERROR if error.kind in _OUR_TROUBLE else INVALID_PARAMS, str(error), data)
+    return RequestError(INTERNAL_ERROR if error.kind in _INTERNAL_KINDS else INVALID_PARAMS, str(error), data)

@@ -1,22 +1,18 @@
-"""Session models: a dropped draft of the protocol that several real agents still speak.
+"""Session models: a dropped draft of the protocol that several real agents still implement.
 
-Such an agent lists `models` in the answer that opens a session and takes `session/set_model`. The schema knows neither,
-so this watches the lines as an observer. Agents with a config option of category `model` do not need it.
+Such an agent lists `models` in the response that opens a session and implements `session/set_model`, which
+`Session.set_model` sends. The schema has neither, so the list is read from the received lines, as an observer. Agents
+with a config option of category `model` do not need this.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, ValidationError, json
 
 from dragoman.rpc.observer import Observer
 
-if TYPE_CHECKING:
-    from dragoman.client.session import Session
 
-
-class Model(Struct, rename="camel"):
+class LegacyModel(Struct, rename="camel"):
     """A model an agent can be switched to."""
 
     model_id: str
@@ -24,7 +20,7 @@ class Model(Struct, rename="camel"):
 
 
 class _Models(Struct, rename="camel"):
-    available_models: list[Model]
+    available_models: list[LegacyModel]
 
 
 class _Opened(Struct):
@@ -36,24 +32,16 @@ class _Answer(Struct):
 
 
 class LegacyModels(Observer):
-    """The models of the session opened last on the connection it is given to."""
+    """Observer that keeps the models of the session that its connection opened last."""
 
     def __init__(self) -> None:
-        self.offered: tuple[Model, ...] = ()
+        self.offered: tuple[LegacyModel, ...] = ()
 
     def received(self, line: bytes) -> None:
-        """Looks at answers that list models; everything else costs one search."""
+        """Read the responses that list models; every other line costs one search."""
         if b'"availableModels"' not in line or b'"result"' not in line:
             return
         try:
             self.offered = tuple(json.decode(line, type=_Answer).result.models.available_models)
-        except ValidationError:  # the words stand in something else
+        except ValidationError:  # the words are part of something else
             return
-
-    async def choose(self, session: Session, model_id: str) -> None:
-        """Switches the session to another model.
-
-        Raises: RequestError when the agent refuses.
-        """
-        params = {"sessionId": session.id, "modelId": model_id}
-        await session._connection.peer.request("session/set_model", params, Any)

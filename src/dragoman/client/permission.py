@@ -1,8 +1,8 @@
-"""Where the user's rules meet a session: every permission, write and command of an agent is decided here.
+"""Decides about every permission, file and command that an agent asks its client for.
 
-A rule that the user wrote decides; else a person is asked; else nobody can be, and the answer is no. Owns what a
-decision covers (a grant lets the write or command that follows it through, in that turn) and the record of all
-decisions. Does not judge (`dragoman.policy`), does not show anything (an Asker does), keeps nothing on disk.
+A rule of the user decides; otherwise the user is asked; where no user can be asked, the answer is no. Owns the asking,
+what a permission covers in the rest of its turn, and the record of all decisions. Rules, options and their meaning
+are `dragoman.policy`; showing a question is the concern of an `Asker`; nothing is kept on disk here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,8 +19,25 @@ from dragoman.client.permission_request import describe, settle_paths
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Rule, judge, parse_rule, proposals
-from dragoman.policy.verdict import named
+from dragoman.policy.decide import (
+    ASKING_FAILED,
+    CANCELLED,
+    NO_USER,
+    TIMEOUT,
+    TURN_PERMISSION,
+    Decision,
+    Option,
+    Selection,
+    choose,
+    decide_by_answer,
+    decide_by_rules,
+    offer_short_options,
+    option_for,
+    read_option,
+    rule_to_remember,
+)
 from dragoman.schema import UNSET, v1
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,36 +53,14 @@ _log = logging.getLogger("dragoman.client")
 Answer: TypeAlias = str | None
 """The id of the chosen option, None when none was chosen."""
 
-# A long session makes thousands; beyond this the oldest are of no use to anybody.
-_KEPT: Final = 10_000
-_SAID: Final = 120
-_ALLOWING: Final = ("allow_once", "allow_always")
-_REJECTING: Final = ("reject_once", "reject_always")
-ASKING_FAILED: Final = "an error while asking"
-_WORDS: Final = {"person": "a person said no", "nobody": "nobody could be asked", "timeout": "nobody answered in time"}
-
-
-class Decision(Struct, frozen=True):
-    """What was decided about one request, and by whom or what."""
-
-    session_id: str
-    tool_call_id: str | None
-    title: str
-    kind: str
-    action: Literal["allow", "deny", "cancelled"]
-    decided_by: str
-    option_id: str | None = None
-    option_kind: str | None = None
-    rule: str | None = None
-
-    @property
-    def is_unasked(self) -> bool:
-        """Whether it was cancelled because nobody could be asked, or the asking broke down."""
-        return self.decided_by in ("nobody", ASKING_FAILED)
+# A long session makes thousands of decisions; programs show the latest ones.
+_MOST_DECISIONS: Final = 10_000
+# An error is one sentence; a command line may be a page.
+_ERROR_CHARACTERS: Final = 120
 
 
 class Question(Struct, frozen=True):
-    """What a person is asked, with all there is to see. The text in it is the agent's: faces make it harmless."""
+    """A question for the user, with everything there is to show. Its text is the agent's: escape it before showing."""
 
     permission: v1.RequestPermissionRequest
     request: Request
@@ -79,24 +74,29 @@ class Question(Struct, frozen=True):
 
 
 class Asker(Protocol):
-    """A face that can ask a person."""
+    """A user interface that can ask the user."""
 
     async def ask(self, question: Question, session: Session) -> Answer:
-        """What was chosen. May be cancelled at any time: the turn is over, or too much time has passed."""
+        """Return the id of the option the user chose, None for none.
 
-
-class _Outcome(Struct, frozen=True):
-    """How asking ended: an option was chosen, or why there is none."""
-
-    option: v1.PermissionOption | None
-    decided_by: str
+        May be cancelled at any time, because the turn was cancelled or the time to answer has passed.
+        """
 
 
 class ClientPermissions:
-    """Decides for the sessions of one agent; its `permission` is the service for `session/request_permission`.
+    """Permission decisions for the sessions of one agent.
 
-    `rules` are looked at anew for each request when they are a callable. `remember` keeps the rule an "always" means.
-    `ask_seconds` bounds how long a person may take. `root` is the project, if it is not the session's folder.
+    `permission` is the service for `session/request_permission`; `check` is what the file and terminal services call
+    before they act.
+
+    Args:
+        rules: the user's rules; a callable is called for each request, so that changed rules count at once.
+        agent: the agent's name, as rules state it in `AGENT@KIND`.
+        asker: asks the user; None answers every open question with no.
+        remember: stores the rule that an answer of "always" writes.
+        ask_seconds: how long the user may take to answer; None sets no limit.
+        on_decision: called with each decision.
+        root: the project's folder, if that is not the session's folder.
     """
 
     def __init__(
@@ -113,169 +113,152 @@ class ClientPermissions:
         self.agent: Final = agent
         self.decisions: list[Decision] = []
         self._rules = rules
-        self._answered: list[Rule] = []  # what "always" meant since this began
+        self._remembered: list[Rule] = []  # answers of "always" since this object was made
         self._asker = asker
         self._remember = remember
         self._ask_seconds = ask_seconds
         self._on_decision = on_decision
         self._root = root
-        self._grants = TurnPermissions()
+        self._turn_permissions = TurnPermissions()
         self._numbers = itertools.count(1)
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The rules in force: those given and those answered."""
+        """The rules in force: the given ones and those that answers of "always" added."""
         given = self._rules() if callable(self._rules) else self._rules
-        return (*given, *self._answered)
+        return (*given, *self._remembered)
 
     async def permission(
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
-        """Answers `session/request_permission`; None is the outcome `cancelled`."""
+        """Answer `session/request_permission`; None is the outcome `cancelled`."""
         root = self._root if self._root is not None else session.cwd
         asked = settle_paths(
             describe(request, session.state, agent=self.agent, root=root), session, agent=self.agent, root=self._root
         )
         verdict = judge(self.rules, asked)
-        option = _option_for(verdict, request.options)
-        if verdict.action == "deny" or (verdict.action == "allow" and option is not None):
-            self._record(session, request, asked, verdict.action, _deciding(verdict), option, verdict)
+        question = _question(request, asked, verdict)
+        options = [read_option(each.option_id, each.name, each.kind, question.proposals) for each in request.options]
+        option = option_for(verdict, options)
+        tool_call_id = request.tool_call.tool_call_id
+        if verdict.action == "deny" or option is not None:
+            decision = self._record(decide_by_rules(asked, verdict, option), session, tool_call_id)
         else:
-            question = _question(request, asked, verdict)
-            outcome = await self._ask(question, session)
-            option = outcome.option
-            self._record(session, request, asked, _action_of(option), outcome.decided_by, option)
-            self._keep(question, option)
-        if option is not None and option.kind in _ALLOWING:
-            self._grants.add(asked, session)
-        return None if option is None else v1.SelectedPermissionOutcome(option.option_id)
+            decision = await self._ask(question, options, verdict, session, tool_call_id)
+        if decision.is_allowed:
+            self._turn_permissions.add(asked, session)
+        return None if decision.option_id is None else v1.SelectedPermissionOutcome(decision.option_id)
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
     ) -> None:
-        """Returns if the agent may have its client do this: read, write, run a command. A person is shown the change
-        of a file, and the variables `env` that are set for a command.
+        """Return if the client may read, write or run this for the agent.
 
-        Raises: RequestError, the answer the agent gets, if it may not.
+        Args:
+            request: what the agent wants to be done.
+            session: the session it belongs to.
+            change: the change of a file, shown to the user.
+            env: the variables that are set for a command, shown to the user.
+
+        Raises:
+            RequestError: it is not permitted; this is the response for the agent.
         """
         asked = settle_paths(request, session, agent=self.agent, root=self._root)
         verdict = judge(self.rules, asked)
-        if verdict.action == "ask":
-            if asked.kind == "read" and verdict.rule is None:
-                return  # looking below the roots is what an agent is for; a rule may say otherwise
-            # Whoever granted the permission could not know what makes this one worth a question.
-            if not asked.caution and self._grants.cover(asked, session):
-                self._record(session, None, asked, "allow", "grant", None)
-                return
-            verdict = await self._ask_for(asked, verdict, session, change, env or {})
+        if verdict.action != "ask":
+            decision = self._record(decide_by_rules(asked, verdict), session)
+        elif asked.kind == "read" and verdict.rule is None:
+            return  # reading below the roots is what an agent is for; only a rule restricts it
+        # The user who gave the permission could not know of the caution.
+        elif not asked.caution and self._turn_permissions.cover(asked, session):
+            covered = Decision(action="allow", decided_by=TURN_PERMISSION, title=asked.title, kind=asked.kind)
+            decision = self._record(covered, session)
         else:
-            self._record(session, None, asked, verdict.action, _deciding(verdict), None, verdict)
-        if verdict.action != "allow":
-            raise RequestError.internal_error(f"Not permitted: {_short(asked.title)}: {_short(verdict.why)}")
+            options = offer_short_options(asked)
+            permission = self._permission_request(asked, options, change, session)
+            question = replace(_question(permission, asked, verdict), env=env or {})
+            decision = await self._ask(question, options, verdict, session)
+        if not decision.is_allowed:
+            title, reason = (shorten(text, _ERROR_CHARACTERS) for text in (asked.title, decision.reason))
+            raise RequestError.internal_error(f"Not permitted: {title}: {reason}")
 
-    async def _ask_for(
-        self, asked: Request, verdict: Verdict, session: Session, change: Change | None, env: Mapping[str, str]
-    ) -> Verdict:
-        """Asks about something for which the agent asked no permission, with options of our own."""
-        diffs = () if change is None else (_diff(change),)
-        question = replace(_question(self._own_request(asked, session, diffs), asked, verdict), env=env)
-        outcome = await self._ask(question, session)
-        action = _action_of(outcome.option)
-        self._record(session, None, asked, action, outcome.decided_by, outcome.option)
-        self._keep(question, outcome.option)
-        why = _WORDS.get(outcome.decided_by, outcome.decided_by)
-        return type(verdict)("allow" if action == "allow" else "deny", None, why)
-
-    def _own_request(self, asked: Request, session: Session, diffs: tuple[v1.Diff, ...]) -> v1.RequestPermissionRequest:
-        options = [v1.PermissionOption("allow", "Allow", "allow_once")]
-        if proposals(asked):
-            options.append(v1.PermissionOption("always", "Always allow", "allow_always"))
-        options.append(v1.PermissionOption("reject", "Reject", "reject_once"))
+    def _permission_request(
+        self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
+    ) -> v1.RequestPermissionRequest:
+        """The request of the client's own, for something the agent asked no permission for."""
         call = v1.ToolCallPatch(
-            f"dragoman-{next(self._numbers)}", kind=asked.kind, title=asked.title, content=list(diffs) or UNSET
+            f"dragoman-{next(self._numbers)}",
+            kind=asked.kind,
+            title=asked.title,
+            content=UNSET if change is None else [_diff(change)],
         )
-        return v1.RequestPermissionRequest(session.id, call, options)
+        offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
+        return v1.RequestPermissionRequest(session.id, call, offered)
 
-    async def _ask(self, question: Question, session: Session) -> _Outcome:
-        """Whatever goes wrong while asking, the answer is no."""
-        if self._asker is None:
-            return _Outcome(None, "nobody")
-        if _is_cancelled(session):
-            return _Outcome(None, "cancelled")
-        asking = asyncio.ensure_future(self._asker.ask(question, session))
-        session._on_cancel.add(asking.cancel)
+    async def _ask(
+        self,
+        question: Question,
+        options: Sequence[Option],
+        verdict: Verdict,
+        session: Session,
+        tool_call_id: str | None = None,
+    ) -> Decision:
+        """Ask the user, record the decision and keep an "always"."""
         try:
-            async with asyncio.timeout(self._ask_seconds):
-                chosen = await asking
-        except TimeoutError:
-            return _Outcome(None, "timeout")
+            selection = await self._select(question, options, session)
         except asyncio.CancelledError:
-            self_cancelled = asyncio.current_task()
-            if self_cancelled is not None and self_cancelled.cancelling():
-                # The request itself was withdrawn: its answer is made elsewhere, only the record is ours.
-                self._record(session, question.permission, question.request, "cancelled", "cancelled", None)
+            # The request itself was withdrawn. Its response is made elsewhere; the record is made here.
+            self._record(decide_by_answer(question.request, verdict, Selection(None, CANCELLED)), session, tool_call_id)
+            raise
+        decision = self._record(decide_by_answer(question.request, verdict, selection), session, tool_call_id)
+        rule = rule_to_remember(selection.option)
+        if rule is not None:
+            text, action, scope = rule
+            try:
+                self._remembered.append(parse_rule(text, action, "session", "answered: always"))
+                if self._remember is not None:
+                    self._remember(text, action, scope)
+            except ConfigError as error:
+                _log.warning("the answer holds for this session only: %s", error)
+        return decision
+
+    async def _select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
+        """Let the user select an option. Any failure while asking selects none.
+
+        Raises: CancelledError if the calling task is cancelled, and not merely the question.
+        """
+        if self._asker is None:
+            return Selection(None, NO_USER)
+        if session.is_cancelled:
+            return Selection(None, CANCELLED)
+        asking = asyncio.ensure_future(self._asker.ask(question, session))
+        try:
+            with session.on_cancel(asking.cancel):
+                async with asyncio.timeout(self._ask_seconds):
+                    return choose(options, await asking)
+        except TimeoutError:
+            return Selection(None, TIMEOUT)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
                 raise
-            return _Outcome(None, "cancelled")
+            return Selection(None, CANCELLED)
         except Exception:
             _log.exception("asking for permission failed; the request is cancelled")
-            return _Outcome(None, ASKING_FAILED)
+            return Selection(None, ASKING_FAILED)
         finally:
-            session._on_cancel.discard(asking.cancel)
             asking.cancel()
-        return _chosen(chosen, question.permission.options)
 
-    def _keep(self, question: Question, option: v1.PermissionOption | None) -> None:
-        """Turns an "always" into the narrowest rule that says it."""
-        if option is None or option.kind not in ("allow_always", "reject_always") or not question.proposals:
-            return
-        action: Action = "allow" if option.kind == "allow_always" else "deny"
-        text = question.proposals[0]
-        try:
-            self._answered.append(parse_rule(text, action, "session", "answered: always"))
-            if self._remember is not None:
-                self._remember(text, action, "project")
-        except ConfigError as error:
-            _log.warning("the answer holds for this session only: %s", error)
-
-    def _record(
-        self,
-        session: Session,
-        permission: v1.RequestPermissionRequest | None,
-        asked: Request,
-        action: str,
-        decided_by: str,
-        option: v1.PermissionOption | None,
-        verdict: Verdict | None = None,
-    ) -> None:
-        decision = Decision(
-            session.id,
-            permission.tool_call.tool_call_id if permission is not None else None,
-            asked.title,
-            asked.kind,
-            action,  # type: ignore[arg-type]  # allow, deny or cancelled
-            decided_by,
-            option.option_id if option is not None else None,
-            option.kind if option is not None else None,
-            verdict.rule.text if verdict is not None and verdict.rule is not None else None,
-        )
+    def _record(self, decision: Decision, session: Session, tool_call_id: str | None = None) -> Decision:
+        decision = replace(decision, session_id=session.id, tool_call_id=tool_call_id)
         self.decisions.append(decision)
-        del self.decisions[:-_KEPT]
+        del self.decisions[:-_MOST_DECISIONS]
         if self._on_decision is not None:
             try:
                 self._on_decision(decision)
             except Exception:
                 _log.exception("an observer of decisions failed")
-
-
-def _short(text: str) -> str:
-    """An error is one sentence; a command line may be a page."""
-    return text if len(text) <= _SAID else text[: _SAID - 1] + "…"
-
-
-def _is_cancelled(session: Session) -> bool:
-    """Whether what an agent asks now belongs to a turn that was cancelled, over or not."""
-    turn = session._turn
-    return turn.is_cancelling if turn is not None else session.state.is_after_cancel
+        return decision
 
 
 def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: Verdict) -> Question:
@@ -292,43 +275,6 @@ def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: 
     )
 
 
-def _deciding(verdict: Verdict) -> str:
-    return named(verdict.rule) if verdict.rule is not None else verdict.why
-
-
 def _diff(change: Change) -> v1.Diff:
     before = UNSET if change.before is None else change.before.decode(errors="replace")
     return v1.Diff(change.path, (change.after or b"").decode(errors="replace"), old_text=before)
-
-
-def _option_for(verdict: Verdict, options: Sequence[v1.PermissionOption]) -> v1.PermissionOption | None:
-    """The narrowest option that says what the rules say. No rule says "always" to an agent by itself."""
-    kinds = {"allow": ("allow_once",), "deny": _REJECTING}.get(verdict.action, ())
-    for kind in kinds:
-        for option in options:
-            if option.kind == kind and _is_clear(option, options):
-                return option
-    return None
-
-
-def _chosen(option_id: Answer, options: Sequence[v1.PermissionOption]) -> _Outcome:
-    if option_id is None:
-        return _Outcome(None, "person")
-    option = next((option for option in options if option.option_id == option_id), None)
-    if option is None:
-        return _Outcome(None, "unknown option")
-    # A kind of a later version might mean yes; it is not taken for one (rule 261).
-    if option.kind not in (*_ALLOWING, *_REJECTING) or not _is_clear(option, options):
-        return _Outcome(None, "unknown kind of option")
-    return _Outcome(option, "person")
-
-
-def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption]) -> bool:
-    """Two options under one id cannot be told apart on the wire."""
-    return all(other.kind == option.kind for other in options if other.option_id == option.option_id)
-
-
-def _action_of(option: v1.PermissionOption | None) -> str:
-    if option is None:
-        return "cancelled"
-    return "allow" if option.kind in _ALLOWING else "deny"

@@ -1,6 +1,7 @@
-"""An agent as its client sees it: everything ACP lets one ask of it, typed.
+"""A connected agent, as a program uses it: one typed method for each agent method of the protocol.
 
-Owns the public calls and their local checks; the connection below owns routing, a session its conversation.
+Owns the public calls and their checks before anything is sent; routing belongs to `connection.py`, the turns and
+updates of a session to `session_link.py`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import os.path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.session import Session
+from dragoman.client.session_link import SessionLink
 from dragoman.errors import CapabilityError, LocalProtocolError, RequestError
-from dragoman.schema import UNSET, v1
+from dragoman.schema import UNSET, Unknown, v1
 from dragoman.schema.gates import is_advertised
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Sequence
 
-    from dragoman.client.connection import Connection
+    from dragoman.client.connection import ClientConnection
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
 
@@ -27,17 +29,22 @@ _Path = str | os.PathLike[str]
 class Loading:
     """A session being loaded: await it for the session, or iterate it for the history as it is replayed.
 
-    It is sent at the first of these. `session` can be looked at all the while; its state is complete when this ends.
+    The request is sent at the first of these. `session` can be read at any time; its state is complete at the end.
     """
 
-    def __init__(self, connection: Connection, method: str, params: Any, session: Session | None = None) -> None:
-        self.session = session or _session(connection, params.session_id, params)
+    def __init__(self, connection: ClientConnection, method: str, params: Any, link: SessionLink | None = None) -> None:
+        self._link = link or _new_link(connection, params.session_id, params)
         self._connection = connection
         self._method = method
         self._params = params
         self._inbox: Inbox[v1.SessionUpdate] | None = None
         self._done: asyncio.Future[None] | None = None
         self._error: Exception | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session that is being loaded."""
+        return self._link.session
 
     def __await__(self) -> Generator[object, None, Session]:
         return self._finish().__await__()
@@ -47,7 +54,7 @@ class Loading:
 
     async def __anext__(self) -> v1.SessionUpdate:
         if self._done is None:
-            self._inbox = self._connection.peer.flow.inbox(self.session.id)
+            self._inbox = self._link.new_inbox()
             self._start()
         if self._inbox is None:
             raise StopAsyncIteration
@@ -58,34 +65,31 @@ class Loading:
             self._inbox.drop()
 
     def _start(self) -> None:
-        session, connection = self.session, self._connection
-        if session.id in connection.sessions:
-            raise LocalProtocolError(f"session {session.id} is already open on this connection")
+        link, connection = self._link, self._connection
+        if link.id in connection.links:
+            raise LocalProtocolError(f"session {link.id} is already open on this connection")
         self._done = done = asyncio.get_running_loop().create_future()
-        is_replay = self._method == "session/load"
-        session._replaying = "yes" if is_replay else "no"
-        session._loading = self._inbox
-        # Known before it is asked for, because its history arrives before the answer (rule 107).
-        connection.adopt(session)
+        link.begin_loading(self._inbox, is_replay=self._method == "session/load")
+        # Registered before the request is sent, because the history arrives before the response (rule 107).
+        connection.adopt(link)
 
         def settle(result: Any, error: Exception | None) -> None:
-            session._loading = None
+            link.end_loading()
             if error is None:
-                session._replaying = "maybe" if is_replay else "no"
-                session.state.open(result.modes, result.config_options)
+                link.state.open(result.modes, result.config_options)
             else:
                 self._error = error
-                connection.sessions.pop(session.id, None)
-                connection.end(session, None)
+                connection.links.pop(link.id, None)
+                connection.end(link, None)
             if self._inbox is not None:
                 self._inbox.end(error)
             if not done.done():
                 done.set_result(None)
 
         try:
-            connection.ask(self._method, self._params, settle, lane=session.id)
+            connection.ask(self._method, self._params, settle, lane=link.id)
         except BaseException:
-            connection.sessions.pop(session.id, None)
+            connection.links.pop(link.id, None)
             raise
 
     async def _finish(self) -> Session:
@@ -101,36 +105,38 @@ class Loading:
 class RemoteAgent:
     """A connected, initialized agent."""
 
-    def __init__(self, connection: Connection, initialized: v1.InitializeResponse) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self.initialized = initialized
+        self.initialized: v1.InitializeResponse = connection.initialized
 
     @property
     def info(self) -> v1.Implementation | None:
-        """Who the agent says it is; some say nothing."""
+        """The agent's name and version; some agents send none."""
         return self.initialized.agent_info or None
 
     @property
     def capabilities(self) -> v1.AgentCapabilities:
+        """What the agent advertised in its response to `initialize`."""
         return self._connection.capabilities
 
     @property
     def auth_methods(self) -> Sequence[v1.AuthMethod]:
-        """Ways to log in, should a call fail with -32000. Having some does not mean that login is needed."""
+        """The ways to log in if a call fails with -32000. Offering some does not mean that a login is needed."""
         return self.initialized.auth_methods or ()
 
     @property
     def is_open(self) -> bool:
+        """Whether the connection is open."""
         return self._connection.peer.is_open
 
     @property
     def closed_by(self) -> ConnectionClosed | None:
-        """Why the connection is over; None while it is open."""
+        """Why the connection has ended; None while it is open."""
         return self._connection.peer.closed_by
 
     @property
     def noise_lines(self) -> int:
-        """How many lines the agent wrote that were no messages; they were skipped."""
+        """How many lines the agent wrote that are not messages; they were skipped."""
         return self._connection.peer.noise_lines
 
     # Sessions
@@ -142,10 +148,17 @@ class RemoteAgent:
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
     ) -> Session:
-        """Starts a session in `cwd`, which is made absolute.
+        """Start a session.
 
-        Raises: CapabilityError for MCP servers or directories the agent did not say it takes; RequestError when it
-        refuses, AuthRequired when the user has to log in first.
+        Args:
+            cwd: the session's folder, made absolute.
+            mcp_servers: MCP servers for the agent to connect to.
+            additional_directories: more folders the agent may work in, made absolute.
+
+        Raises:
+            CapabilityError: the agent did not advertise this kind of MCP server, or additional directories.
+            AuthRequired: the user has to log in first.
+            RequestError: the agent refused.
         """
         params = v1.NewSessionRequest(
             _absolute(cwd),
@@ -162,7 +175,16 @@ class RemoteAgent:
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
     ) -> Loading:
-        """Opens an earlier session; its history is replayed first (needs `loadSession`)."""
+        """Open an earlier session; its history is replayed first (needs `loadSession`).
+
+        Args:
+            session_id: the session's id, for example from `list_sessions`.
+            cwd: the session's folder, made absolute.
+            mcp_servers: MCP servers for the agent to connect to.
+            additional_directories: more folders the agent may work in, made absolute.
+
+        Raises: what `new_session` does; when it is sent, LocalProtocolError if the session is open already.
+        """
         self._require("session/load", "loadSession")
         params = v1.LoadSessionRequest(
             mcp_servers=self._servers(mcp_servers),
@@ -180,7 +202,10 @@ class RemoteAgent:
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
     ) -> Session:
-        """Opens an earlier session without its history (needs `sessionCapabilities.resume`)."""
+        """Open an earlier session without its history (needs `sessionCapabilities.resume`).
+
+        Takes and raises what `load_session` does.
+        """
         params = v1.ResumeSessionRequest(
             session_id,
             _absolute(cwd),
@@ -190,12 +215,23 @@ class RemoteAgent:
         return await Loading(self._connection, "session/resume", params)
 
     async def fork_session(self, session_id: str, cwd: _Path, *, mcp_servers: Sequence[v1.McpServer] = ()) -> Session:
-        """A new session with the history of another (unstable; needs `sessionCapabilities.fork`)."""
+        """Start a session with the history of another (unstable; needs `sessionCapabilities.fork`).
+
+        Args:
+            session_id: the session whose history is copied.
+            cwd: the folder of the new session, made absolute.
+            mcp_servers: MCP servers for the agent to connect to.
+        """
         params = v1.ForkSessionRequest(session_id, _absolute(cwd), mcp_servers=self._servers(mcp_servers))
         return await self._open("session/fork", params)
 
     async def list_sessions(self, *, cwd: _Path | None = None, cursor: str | None = None) -> v1.ListSessionsResponse:
-        """One page of the sessions the agent knows (needs `sessionCapabilities.list`)."""
+        """One page of the sessions the agent knows (needs `sessionCapabilities.list`).
+
+        Args:
+            cwd: only sessions of this folder.
+            cursor: the `next_cursor` of the page before; None for the first page.
+        """
         params = v1.ListSessionsRequest(
             cwd=UNSET if cwd is None else _absolute(cwd), cursor=UNSET if cursor is None else cursor
         )
@@ -203,7 +239,7 @@ class RemoteAgent:
         return page
 
     async def sessions(self, *, cwd: _Path | None = None) -> AsyncIterator[v1.SessionInfo]:
-        """Every session the agent knows, page after page."""
+        """Every session the agent knows, page after page; `cwd` limits it to one folder."""
         cursor: str | None = None
         while True:
             page = await self.list_sessions(cwd=cwd, cursor=cursor)
@@ -212,15 +248,15 @@ class RemoteAgent:
             if not isinstance(page.next_cursor, str):
                 return
             if page.next_cursor == cursor:
-                raise LocalProtocolError("the agent repeats the same page of sessions; stopped listing")
+                raise LocalProtocolError("the agent sent the same page of sessions twice; the listing was stopped")
             cursor = page.next_cursor
 
     async def close_session(self, session_id: str) -> None:
-        """Ends a session, its running turn included (needs `sessionCapabilities.close`)."""
+        """End a session, its running turn included (needs `sessionCapabilities.close`)."""
         await self._connection.close_session(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        """Deletes a session for good; a missing one counts as deleted (needs `sessionCapabilities.delete`)."""
+        """Delete a session permanently; a missing one counts as deleted (needs `sessionCapabilities.delete`)."""
         try:
             await self._connection.call("session/delete", v1.DeleteSessionRequest(session_id))
         except RequestError as error:
@@ -230,62 +266,62 @@ class RemoteAgent:
     # Login
 
     async def authenticate(self, method_id: str) -> None:
-        """Logs in by one of `auth_methods`.
+        """Log in by one of `auth_methods`.
 
-        Raises: LocalProtocolError for a method that was not advertised, or one that runs in a terminal: those are
-        done by starting the agent again with the method's arguments (rule 68).
+        Raises: LocalProtocolError for a method that was not advertised, or one that runs in a terminal: use
+        `terminal_login`, which starts the agent again with the method's arguments (rule 68).
         """
-        method = next((m for m in self.auth_methods if getattr(m, "id", None) == method_id), None)
+        known = {method.id: method for method in self.auth_methods if not isinstance(method, Unknown)}
+        method = known.get(method_id)
         if method is None:
-            known = ", ".join(str(getattr(m, "id", "?")) for m in self.auth_methods) or "none"
-            raise LocalProtocolError(f"the agent has no login method {method_id!r}; it offers: {known}")
+            names = ", ".join(known) or "none"
+            raise LocalProtocolError(f"the agent has no login method {method_id!r}; it offers: {names}")
         if isinstance(method, v1.AuthMethodTerminal):
-            raise LocalProtocolError(f"login method {method_id!r} runs in a terminal, not over the protocol")
+            raise LocalProtocolError(f"login method {method_id!r} runs in a terminal; use terminal_login")
         await self._connection.call("authenticate", v1.AuthenticateRequest(method_id))
 
     async def logout(self) -> None:
-        """Logs out; new sessions may need a login again (needs `auth.logout`)."""
+        """Log out; new sessions may need a login again (needs `auth.logout`)."""
         await self._connection.call("logout", v1.LogoutRequest())
 
     # Anything else
 
     async def call(self, method: str, params: object) -> Any:
-        """Calls any agent method of the protocol with its params type; the answer has the method's result type.
+        """Call any agent method of the protocol. `params` has the method's params type, the return value its result.
 
         Raises: LocalProtocolError for an unknown method, or an unstable one without `unstable=True`.
         """
         return await self._connection.call(method, params)
 
     async def request(self, method: str, params: object = None) -> Any:
-        """Calls an extension method, whose name starts with `_`, with plain JSON values."""
+        """Call an extension method, whose name starts with `_`, with plain JSON values."""
         _require_extension(method)
         return await self._connection.peer.request(method, {} if params is None else params, Any)
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Sends an extension notification, whose name starts with `_`."""
+        """Send an extension notification, whose name starts with `_`."""
         _require_extension(method)
         await self._connection.peer.notify(method, {} if params is None else params)
 
     async def close(self) -> None:
-        """Ends the connection and, for a spawned agent, its process."""
+        """End the connection and, for a spawned agent, its process."""
         await self._connection.peer.close("the client closed the connection")
 
     async def wait_closed(self) -> None:
-        """Returns when the connection has ended, by either side."""
+        """Return when the connection has ended, by either side."""
         await self._connection.peer.wait_closed()
 
     async def _open(self, method: str, params: Any) -> Session:
         connection = self._connection
 
         def adopt(result: Any) -> None:
-            session = _session(connection, result.session_id, params)
-            session.state.open(result.modes, result.config_options)
-            connection.adopt(session)
+            link = _new_link(connection, result.session_id, params)
+            link.state.open(result.modes, result.config_options)
+            connection.adopt(link)
 
         with connection.early.opening():
             result = await connection.call(method, params, on_result=adopt)
-        session: Session = connection.sessions[result.session_id]
-        return session
+        return connection.links[result.session_id].session
 
     def _require(self, method: str, gate: str) -> None:
         if not is_advertised(self.capabilities, gate):
@@ -308,23 +344,24 @@ class RemoteAgent:
         return [_absolute(directory) for directory in directories]
 
 
-def _session(connection: Connection, session_id: str, params: Any) -> Session:
-    return Session(
-        connection,
-        session_id,
+def _new_link(connection: ClientConnection, session_id: str, params: Any) -> SessionLink:
+    link = SessionLink(connection, session_id)
+    Session(
+        link,
         params.cwd,
         additional_directories=params.additional_directories or (),
         mcp_servers=params.mcp_servers or (),
     )
+    return link
 
 
 def _absolute(path: _Path) -> str:
-    """Every path of the protocol is absolute (rule 87); a program may still say `.`."""
+    """Every path of the protocol is absolute (rule 87); a program may still pass `.`."""
     return os.path.abspath(path)
 
 
 def _require_extension(method: str) -> None:
     if not method.startswith("_"):
         raise LocalProtocolError(
-            f"{method} is no extension method: their names start with '_' (use call() for ACP's own)"
+            f"{method} is not an extension method: their names start with '_'; use call() for the protocol's own"
         )

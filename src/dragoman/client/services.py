@@ -1,21 +1,22 @@
-"""What a client can do for an agent. Offering a service *is* advertising its capability.
+"""The services a client can offer to an agent. Offering a service advertises its capability.
 
-Owns the shape of the services, not their insides: a face, a script or `dragoman.testing` brings those. Every method
-takes the request as it arrived and the session it belongs to, and may raise RequestError to answer with an error.
-A service may also have `async def end_session(session)`, run when a session or its connection is over; a connection
-has not ended before that has.
+Owns the protocols (the types) of the services; user interfaces, scripts and `dragoman.testing` implement them. Every
+method takes the request as it arrived and the session it belongs to, and may raise RequestError to answer with an
+error. The optional methods of a service are the protocols `EndsSessions` and `CompletesUrls`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from typing import Any
 
     from dragoman.client.session import Session
+    from dragoman.policy import Request
     from dragoman.schema import v1
+    from dragoman.workspace import Change
 
     PermissionService: TypeAlias = Callable[
         [v1.RequestPermissionRequest, Session], Awaitable[str | v1.RequestPermissionOutcome | None]
@@ -23,14 +24,29 @@ if TYPE_CHECKING:
     ExtensionHandlers: TypeAlias = Mapping[str, Callable[[Any], Awaitable[Any]]]
 
 
+class ChecksPermission(Protocol):
+    """What the file and terminal services call before they act; `ClientPermissions` is one."""
+
+    async def check(
+        self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        """Return if the request is permitted. `change` and `env` are shown to a user who is asked.
+
+        Raises:
+            RequestError: it is not permitted; this is the response for the agent.
+        """
+
+
+@runtime_checkable
 class ReadsFiles(Protocol):
-    """Answers `fs/read_text_file`: the text, unsaved changes included."""
+    """Answers `fs/read_text_file` with the text, unsaved changes included."""
 
     async def read_text_file(
         self, request: v1.ReadTextFileRequest, session: Session
     ) -> str | v1.ReadTextFileResponse: ...
 
 
+@runtime_checkable
 class WritesFiles(Protocol):
     """Answers `fs/write_text_file`; creates the file if it is missing."""
 
@@ -53,27 +69,43 @@ class Terminals(Protocol):
     async def release(self, request: v1.ReleaseTerminalRequest, session: Session) -> None: ...
 
 
+@runtime_checkable
 class AnswersForms(Protocol):
-    """Answers `elicitation/create` in form mode. `session` is None when a request, not a session, is being asked for.
-
-    A service may also have `complete(elicitation_id)`, told when an out-of-band interaction is over.
-    """
+    """Answers `elicitation/create` in form mode. `session` is None if the elicitation belongs to a request instead."""
 
     async def form(
         self, request: v1.ElicitationFormMode, session: Session | None
     ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation: ...
 
 
+@runtime_checkable
 class OpensUrls(Protocol):
-    """Answers `elicitation/create` in url mode, after the user agreed to the URL."""
+    """Answers `elicitation/create` in url mode, after the user has agreed to open the URL."""
 
     async def url(
         self, request: v1.ElicitationUrlMode, session: Session | None
     ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation: ...
 
 
-class Services:
-    """The services of one connection; a missing one is a missing capability."""
+@runtime_checkable
+class CompletesUrls(Protocol):
+    """An elicitation service that is notified when the interaction behind a URL is complete."""
+
+    async def complete(self, elicitation_id: str) -> None: ...
+
+
+@runtime_checkable
+class EndsSessions(Protocol):
+    """A service that releases what it holds for a session when the session or its connection has ended.
+
+    A connection is not closed before the coroutine has finished.
+    """
+
+    def end_session(self, session: Session) -> Coroutine[Any, Any, None]: ...
+
+
+class ClientServices:
+    """The services of one connection. A service that is None is a capability that is not advertised."""
 
     __slots__ = ("elicitation", "extensions", "files", "permission", "terminal_login", "terminals")
 

@@ -1,8 +1,11 @@
-"""Keeps an agent alive: starts it again when it ends, opens its sessions again, and knows when to stop.
+"""Restarts an agent when it ends, opens its sessions again, and stops after too many losses.
 
-Owns when a restart happens and what users are told of it; how an agent is started and reached is `connect.py`. A prompt
-is never sent again by itself: nobody knows what the lost agent had done. A restart does not wait for the old process to
-end well: its tree is taken down beside it, within bounds.
+Owns when a restart happens and what is reported about it; starting an agent belongs to `connect.py`. A prompt is never
+sent again automatically, because it is not known what the lost agent had already done. A restart does not wait for the
+old process: its tree is ended next to the new one, within a limited time.
+
+One task per run of the agent (`_Life`) holds the connection open and ends the process; one more task (`_keep`) waits
+for the end of the current run and starts the next. `agent()` waits until that task has decided: up, or stopped.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from msgspec import Struct
 
-from dragoman.client.connect import spawn
-from dragoman.client.remote import Loading
+from dragoman.client.connect import open_connection, spawn_transport
+from dragoman.client.remote import Loading, RemoteAgent
 from dragoman.errors import AuthRequired, ConfigError, ConnectionClosed, CrashLoop, DragomanError, ProtocolError
 from dragoman.schema import UNSET, v1
 from dragoman.schema.gates import is_advertised
@@ -28,29 +31,30 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from dragoman.client.connect import ClientOptions
-    from dragoman.client.remote import RemoteAgent
+    from dragoman.client.connection import ClientConnection
     from dragoman.client.session import Session
+    from dragoman.client.session_link import SessionLink
     from dragoman.process import Spare
 
 _log = logging.getLogger("dragoman.client")
 
-# A replay of a long history takes its time; an agent that does not answer at all must not keep the others waiting.
+# Replaying a long history takes time; an agent that does not answer at all must not delay the other sessions.
 REOPEN_SECONDS: Final = 60.0
 
 
 class RestartPolicy(Struct, frozen=True, kw_only=True):
-    """When a lost agent is started again; the numbers are those of editors and their language servers."""
+    """When a lost agent is started again. The defaults are those of editors and their language servers."""
 
-    # Doubled with each loss, and the first again once an agent has lived for `within_seconds`.
+    # The wait before a restart: doubled with each loss, the first again once an agent has lived for `within_seconds`.
     first_seconds: float = 1.0
     most_seconds: float = 30.0
-    # So many losses in so much time are a loop, which is left to a person.
+    # This many losses within this time are a crash loop: the agent stays down until `restart()`.
     losses: int = 5
     within_seconds: float = 180.0
 
 
 class Restarts:
-    """An agent's ends so far, and what follows from them for the next start. The caller has the clock."""
+    """The losses of an agent so far, and the wait before its next start. Pure: the caller passes the time."""
 
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
@@ -58,7 +62,7 @@ class Restarts:
         self._next_seconds = policy.first_seconds
 
     def lost(self, now: float, lived_seconds: float) -> float | None:
-        """How long to wait before the next start; None to give up."""
+        """Note a loss; return how long to wait before the next start, None to give up."""
         policy = self._policy
         self._lost_at = [at for at in self._lost_at if now - at < policy.within_seconds]
         self._lost_at.append(now)
@@ -72,7 +76,7 @@ class Restarts:
 
 
 class Clock(Protocol):
-    """What a supervisor knows of time."""
+    """The time, as a supervisor uses it."""
 
     def now(self) -> float: ...
 
@@ -88,7 +92,7 @@ class _RealClock:
 
 
 class RestartNote(Struct, frozen=True):
-    """What users should see: the agent was lost, is back, or stays down; a session is open again, or is not."""
+    """A message for the user: the agent was lost, restarted or stopped; a session was reopened or was not."""
 
     kind: Literal["lost", "restarted", "reopened", "not_reopened", "stopped"]
     text: str
@@ -108,24 +112,33 @@ async def supervise(
     on_note: Callable[[RestartNote], None] | None = None,
     **options: Unpack[ClientOptions],
 ) -> AsyncIterator[Supervised]:
-    """Starts an agent like `spawn` does, and starts it again whenever it ends by itself.
+    """Start an agent as `spawn` does, and start it again whenever it ends by itself.
 
-    Sessions that were open are opened again, by resume where the agent has it, else by load: the same `Session`
-    objects go on, with the state they had; a replayed history is not told twice. Their running turns have failed and
-    stay so. `on_note` hears of every step.
+    Sessions that were open are opened again, by resume if the agent advertises it, otherwise by load: the same
+    `Session` objects continue with the state they had, and a replayed history is not delivered twice. Their running
+    turns have failed and stay failed.
 
-    Raises: what `spawn` does, for the first start; an agent that never ran is not tried again.
+    Args:
+        command, cwd, env, spare, on_stderr, options: as for `spawn`.
+        policy: when and how often the agent is started again.
+        clock: the time; another one is for tests.
+        on_note: called with every step, to show it to the user.
+
+    Raises: what `spawn` raises, for the first start; an agent that never ran is not started again.
     """
 
-    def start() -> AbstractAsyncContextManager[RemoteAgent]:
-        return spawn(*command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr, **options)
+    @asynccontextmanager
+    async def start() -> AsyncIterator[ClientConnection]:
+        transport = await spawn_transport(command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr)
+        async with open_connection(transport, options) as connection:
+            yield connection
 
     supervised = Supervised(start, policy or RestartPolicy(), clock or _RealClock(), on_note)
     try:
         await supervised.restart()
         yield supervised
     finally:
-        await supervised._close()
+        await supervised.close()
 
 
 class Supervised:
@@ -133,7 +146,7 @@ class Supervised:
 
     def __init__(
         self,
-        start: Callable[[], AbstractAsyncContextManager[RemoteAgent]],
+        start: Callable[[], AbstractAsyncContextManager[ClientConnection]],
         policy: RestartPolicy,
         clock: Clock,
         on_note: Callable[[RestartNote], None] | None,
@@ -147,20 +160,20 @@ class Supervised:
         self._life: _Life | None = None
         self._lives: set[_Life] = set()
         self._keeper: asyncio.Task[None] | None = None
-        self._lost: dict[str, Session] = {}
+        self._lost: dict[str, SessionLink] = {}
         self._is_up = False
         self._stopped_by: ConnectionClosed | None = None
         self._decided = asyncio.Event()
 
     @property
     def is_up(self) -> bool:
-        """The agent runs and its sessions are open."""
+        """Whether the agent runs and its sessions are open."""
         return self._is_up
 
     async def agent(self) -> RemoteAgent:
-        """The agent as it runs now, with its sessions open; waits while it is being started again.
+        """The running agent, with its sessions open; waits while it is being started again.
 
-        Raises: CrashLoop when it was given up; ConnectionClosed when this program closed it.
+        Raises: CrashLoop after too many losses; ConnectionClosed if this program closed it.
         """
         while True:
             await self._decided.wait()
@@ -169,12 +182,12 @@ class Supervised:
                 return agent
             if self._stopped_by is not None:
                 raise self._stopped_by
-            await asyncio.sleep(0)  # it ended just now; the keeper is next
+            await asyncio.sleep(0)  # it has just ended; let the keeper task run
 
     async def restart(self) -> RemoteAgent:
-        """Starts the agent at once, after a login or after it was given up; one that runs is ended for it.
+        """Start the agent at once, after a login or a crash loop; a running one is ended first.
 
-        Raises: what `spawn` does. It is then not tried again.
+        Raises: what `spawn` raises. The agent is then not started again.
         """
         await self._dismiss_keeper()
         self._restarts = Restarts(self._policy)
@@ -213,7 +226,7 @@ class Supervised:
                 return
 
     async def _recover(self, error: DragomanError) -> bool:
-        """Starts until one start succeeds; False when there is no use in more of it."""
+        """Start the agent until a start succeeds; False if it stays down."""
         while True:
             now = self._clock.now()
             seconds = self._restarts.lost(now, now - self._started_at)
@@ -242,8 +255,8 @@ class Supervised:
         self._lives.add(life)
         life.task.add_done_callback(lambda _: self._lives.discard(life))
         agent = await life.begin()
-        for session in list(self._lost.values()):
-            await self._reopen(agent, session)
+        for link in list(self._lost.values()):
+            await self._reopen(life.connection, link)
         if agent.closed_by is not None:
             self._take_sessions(await asyncio.shield(life.lost))
             raise agent.closed_by
@@ -253,25 +266,25 @@ class Supervised:
         self._decided.set()
         return agent
 
-    async def _reopen(self, agent: RemoteAgent, session: Session) -> None:
+    async def _reopen(self, connection: ClientConnection, link: SessionLink) -> None:
         error: Exception | None = None
-        for method in _ways_back(agent):
-            error = await _reopen_by(method, agent, session)
+        for method in _reopening_methods(connection):
+            error = await _reopen_by(method, connection, link)
             if error is None or isinstance(error, ConnectionClosed | AuthRequired):
                 break
         else:
             error = error or DragomanError("the agent can neither resume nor load a session")
         if isinstance(error, ConnectionClosed):
-            return  # it comes again with the next agent
+            return  # tried again with the next run of the agent
         if not isinstance(error, AuthRequired):  # after a login it can be tried again
-            del self._lost[session.id]
+            del self._lost[link.id]
         if error is None:
-            self._note("reopened", f"session {session.id} is open again", session=session)
+            self._note("reopened", f"session {link.id} is open again", session=link.session)
         else:
-            self._note("not_reopened", f"session {session.id} is lost: {error}", session=session, error=error)
+            self._note("not_reopened", f"session {link.id} is lost: {error}", session=link.session, error=error)
 
     def _take_sessions(self, loss: _Loss) -> None:
-        self._lost.update({session.id: session for session in loss.sessions})
+        self._lost.update({link.id: link for link in loss.links})
 
     def _stop(self, why: ConnectionClosed) -> None:
         self._stopped_by = why
@@ -290,7 +303,7 @@ class Supervised:
         if self._on_note is not None:
             try:
                 self._on_note(RestartNote(kind, text, session, error))
-            except Exception:  # whoever listens must not be able to stop the supervisor
+            except Exception:  # a failing callback must not stop the supervisor
                 _log.exception("the listener for restarts failed")
 
     async def _dismiss_keeper(self) -> None:
@@ -299,7 +312,8 @@ class Supervised:
             keeper.cancel()
             await asyncio.wait({keeper})
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """End the agent for good, with every process it started."""
         await self._dismiss_keeper()
         for life in self._lives:
             life.end()
@@ -308,17 +322,19 @@ class Supervised:
 
 
 class _Loss(Struct):
-    """The end of a life: why, what was open, and whether this program wanted it."""
+    """The end of a run: the reason, the sessions that were open, and whether this program ended it."""
 
     reason: ConnectionClosed
-    sessions: list[Session]
+    links: list[SessionLink]
     is_ours: bool
 
 
 class _Life:
-    """One run of the agent, from its start until its whole tree is gone; a task of its own, so that nobody waits."""
+    """One run of the agent, from its start until its process tree is gone. Its own task, so that no caller waits."""
 
-    def __init__(self, start: Callable[[], AbstractAsyncContextManager[RemoteAgent]]) -> None:
+    connection: ClientConnection
+
+    def __init__(self, start: Callable[[], AbstractAsyncContextManager[ClientConnection]]) -> None:
         loop = asyncio.get_running_loop()
         self.agent: RemoteAgent | None = None
         self.lost: asyncio.Future[_Loss] = loop.create_future()
@@ -328,7 +344,7 @@ class _Life:
         self.task = asyncio.create_task(self._run(start), name="dragoman-agent-life")
 
     async def begin(self) -> RemoteAgent:
-        """The agent once it is initialized. Raises: why it is not."""
+        """The agent once it is initialized. Raises: what its start failed with."""
         try:
             await asyncio.shield(self._begun)
         except asyncio.CancelledError:
@@ -340,19 +356,19 @@ class _Life:
         return self.agent
 
     def end(self) -> None:
-        """Close the connection and end the process; `lost` is told at once, `task` ends when everything is gone."""
+        """Close the connection and end the process; `lost` is set at once, `task` ends when everything is gone."""
         self._is_ended.set()
         if self.agent is None:
             self.task.cancel()
 
-    async def _run(self, start: Callable[[], AbstractAsyncContextManager[RemoteAgent]]) -> None:
+    async def _run(self, start: Callable[[], AbstractAsyncContextManager[ClientConnection]]) -> None:
         try:
-            async with start() as agent:
-                connection = agent._connection
+            async with start() as connection:
                 connection.when_lost = self._on_lost
                 if connection.peer.closed_by is not None:
                     raise connection.peer.closed_by
-                self.agent = agent
+                self.connection = connection
+                self.agent = RemoteAgent(connection)
                 self._begun.set_result(None)
                 await self._is_ended.wait()
         except Exception as error:
@@ -365,36 +381,35 @@ class _Life:
             if not self.lost.done():
                 self.lost.set_result(_Loss(ConnectionClosed(str(self._error or "it was ended")), [], is_ours=True))
 
-    def _on_lost(self, reason: ConnectionClosed, sessions: list[Session]) -> None:
+    def _on_lost(self, reason: ConnectionClosed, links: list[SessionLink]) -> None:
         if not self.lost.done():
-            is_ours = self.agent is not None and self.agent._connection.peer.is_closed_here
-            self.lost.set_result(_Loss(reason, sessions, is_ours))
+            is_ours = self.agent is not None and self.connection.peer.is_closed_here
+            self.lost.set_result(_Loss(reason, links, is_ours))
         self._is_ended.set()
 
 
-def _ways_back(agent: RemoteAgent) -> list[str]:
-    """Resume first: it repeats nothing. Some agents advertise it and do not have it, so load may follow."""
+def _reopening_methods(connection: ClientConnection) -> list[str]:
+    """Resume first: it repeats no history. Some agents advertise it without implementing it, so load may follow."""
     gates = {"session/resume": "sessionCapabilities.resume", "session/load": "loadSession"}
-    return [method for method, gate in gates.items() if is_advertised(agent.capabilities, gate)]
+    return [method for method, gate in gates.items() if is_advertised(connection.capabilities, gate)]
 
 
-async def _reopen_by(method: str, agent: RemoteAgent, session: Session) -> Exception | None:
+async def _reopen_by(method: str, connection: ClientConnection, link: SessionLink) -> Exception | None:
     kind = v1.ResumeSessionRequest if method == "session/resume" else v1.LoadSessionRequest
     params = kind(
-        session_id=session.id,
-        cwd=session.cwd,
-        mcp_servers=session.mcp_servers,
-        additional_directories=session.additional_directories or UNSET,
+        session_id=link.id,
+        cwd=link.session.cwd,
+        mcp_servers=link.session.mcp_servers,
+        additional_directories=link.session.additional_directories or UNSET,
     )
-    connection = agent._connection
-    session._rejoin(connection, skips_replay=method == "session/load")
+    link.rejoin(connection, skips_replay=method == "session/load")
     try:
         async with asyncio.timeout(REOPEN_SECONDS):
-            await Loading(connection, method, params, session)
+            await Loading(connection, method, params, link)
     except TimeoutError:
-        connection.sessions.pop(session.id, None)
+        connection.links.pop(link.id, None)
         return DragomanError(f"{method} was not answered within {REOPEN_SECONDS:g} seconds")
     except DragomanError as error:
         return error
-    session._reopened()
+    link.reopen()
     return None

@@ -1,7 +1,7 @@
-"""Runs an agent's commands on this machine: the service behind `terminal/*`.
+"""Runs an agent's commands on this machine: the service for `terminal/*`.
 
-Owns who may use which terminal, how many there may be, and that none outlives its session. Whether a command may run
-at all is asked of `consent` before anything else happens; how it runs belongs to `dragoman.process`.
+Owns which session may use which terminal, how many there may be, and that none outlives its session. `permissions` are
+checked before a command is started; how it runs belongs to `dragoman.process`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
     from typing import Any
 
-    from dragoman.client.connection import Connection
+    from dragoman.client.services import ChecksPermission
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.process.sweep import Spare
@@ -31,21 +31,15 @@ if TYPE_CHECKING:
 MOST_TERMINALS: Final = 64  # of one session: a descriptor and a process each, and no agent seen uses more than three
 _REMEMBERED: Final = 256  # released terminals that can still be looked at, each with the last
 _REMEMBERED_BYTES: Final = 64 << 10
-# Variables that say how output looks, never what runs; a command with others is judged with them in front of it.
+# Variables that change how output looks, never what runs. A command with others is judged with them in front of it.
 _HARMLESS: Final = re.compile(
     r"(CI|NO_COLOR|FORCE_COLOR|CLICOLOR|CLICOLOR_FORCE|COLORTERM|TERM|COLUMNS|LINES|TZ|LANG|LANGUAGE|LC_[A-Z]+"
     r"|PYTHONUNBUFFERED|GIT_TERMINAL_PROMPT)=[\w.:+/@-]*|(GIT_|MAN)?PAGER=(cat)?|SHELL=/(usr/)?bin/(ba|da|z)?sh"
 )
 
 
-class AsksConsent(Protocol):
-    """Says whether something may be done: returns, or raises RequestError."""
-
-    async def check(self, request: Request, session: Session, /, *, env: Mapping[str, str]) -> None: ...
-
-
 class Look(Struct, frozen=True):
-    """What a terminal shows at one moment. `command` is the line as a person would have typed it."""
+    """What a terminal shows at one moment. `command` is the line as a user would type it."""
 
     terminal_id: str
     session_id: str
@@ -60,33 +54,35 @@ class Look(Struct, frozen=True):
 
 
 class _Owned:
-    """A terminal and whose it is."""
+    """A terminal and the session that owns it."""
 
-    __slots__ = ("command", "connection", "cwd", "session_id", "terminal")
+    __slots__ = ("command", "cwd", "session", "terminal")
 
     def __init__(self, terminal: Terminal, session: Session, command: str, cwd: str) -> None:
         self.terminal = terminal
-        self.session_id = session.id
-        # A session's id means something on its connection only.
-        self.connection: Connection = session._connection
+        self.session = session  # the object: a session's id is unique on its connection only
         self.command = command
         self.cwd = cwd
 
-    def belongs_to(self, session: Session) -> bool:
-        return self.session_id == session.id and self.connection is session._connection
-
 
 class LocalTerminals:
-    """Terminals on this machine, of any number of sessions.
+    """Terminals on this machine, for any number of sessions.
 
-    `consent` is asked before a command runs; None means that every command an agent names is run. `on_output` sees raw
-    output as it comes. `kept_variables` names variables that commands may see besides the usual ones.
+    Args:
+        permissions: checked before a command runs, usually `ClientPermissions`. None permits every command.
+        pty: give commands a terminal; False gives them pipes.
+        columns, rows: the size of that terminal.
+        on_output: called with the terminal's id, the session and raw output as it arrives.
+        kept_variables: environment variables that commands may see besides the usual ones.
+        most_terminals: how many terminals one session may have at a time.
+        ceiling_bytes: the most output that is kept of a terminal, whatever limit the agent sets.
+        spare: daemons that are left running, by words of their command line.
     """
 
     def __init__(
         self,
         *,
-        consent: AsksConsent | None,
+        permissions: ChecksPermission | None,
         pty: bool = True,
         columns: int = COLUMNS,
         rows: int = ROWS,
@@ -96,7 +92,7 @@ class LocalTerminals:
         ceiling_bytes: int = CEILING_BYTES,
         spare: Spare = (),
     ) -> None:
-        self._consent = consent
+        self._permissions = permissions
         self._pty = pty
         self._columns = columns
         self._rows = rows
@@ -108,7 +104,7 @@ class LocalTerminals:
         self._owned: dict[str, _Owned] = {}
         self._released: dict[str, Look] = {}
 
-    # What agents ask for
+    # Requests of agents
 
     async def create(self, request: v1.CreateTerminalRequest, session: Session) -> str:
         added = {variable.name: variable.value for variable in request.env_or_default}
@@ -116,14 +112,14 @@ class LocalTerminals:
         cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
         argv, is_shell = resolve_command(request.command, request.args_or_default, env, cwd)
         line = request.command if is_shell else shlex.join(argv)
-        if self._consent is not None:
-            await self._consent.check(_described(argv, line, is_shell, added, cwd, session), session, env=added)
-        # The session may have ended while somebody was asked.
-        if session._is_closed:
+        if self._permissions is not None:
+            await self._permissions.check(_described(argv, line, is_shell, added, cwd, session), session, env=added)
+        # The session may have ended while the user was asked.
+        if session.is_closed:
             raise RequestError.not_found("The session has ended", {"sessionId": session.id})
         if len(self._of(session)) >= self._most_terminals:
             raise RequestError.internal_error(
-                f"This session has {self._most_terminals} terminals already; release one before the next"
+                f"This session already has {self._most_terminals} terminals; release one before creating another"
             )
         terminal_id = f"term-{os.urandom(8).hex()}"
         terminal = self._start(terminal_id, argv, cwd, env, request, session)
@@ -152,7 +148,7 @@ class LocalTerminals:
         self._find(request.terminal_id, session)
         await self._release({request.terminal_id: self._owned.pop(request.terminal_id)})
 
-    # What a face and a connection ask for
+    # Called by user interfaces and by the connection
 
     def look(self, terminal_id: str) -> Look | None:
         """What a terminal shows now, or showed when it was released (rule 295); None for one that is not known."""
@@ -160,9 +156,9 @@ class LocalTerminals:
         return self._released.get(terminal_id) if owned is None else _look(terminal_id, owned)
 
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
-        """Ends the session's terminals, whether or not what this returns is awaited; that returns when all are gone.
+        """End the session's terminals at once; the returned coroutine waits until they are gone.
 
-        Agents forget them, on cancel for one, so nothing is left to their `terminal/release`.
+        Agents forget to send `terminal/release`, for example when a turn is cancelled.
         """
         ended = self._of(session)
         for terminal_id, owned in ended.items():
@@ -171,16 +167,16 @@ class LocalTerminals:
         return self._release(ended)
 
     async def close(self) -> None:
-        """Ends every terminal of every session."""
+        """End every terminal of every session."""
         ended, self._owned = self._owned, {}
         await self._release(ended)
 
     def _of(self, session: Session) -> dict[str, _Owned]:
-        return {terminal_id: owned for terminal_id, owned in self._owned.items() if owned.belongs_to(session)}
+        return {terminal_id: owned for terminal_id, owned in self._owned.items() if owned.session is session}
 
     def _find(self, terminal_id: str, session: Session) -> Terminal:
         owned = self._owned.get(terminal_id)
-        if owned is None or not owned.belongs_to(session):
+        if owned is None or owned.session is not session:
             raise RequestError.not_found("No such terminal in this session", {"terminalId": terminal_id})
         return owned.terminal
 
@@ -235,7 +231,7 @@ def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look
         text, is_truncated = text[-_REMEMBERED_BYTES:], True
     return Look(
         terminal_id=terminal_id,
-        session_id=owned.session_id,
+        session_id=owned.session.id,
         command=owned.command,
         cwd=owned.cwd,
         text=text,
@@ -250,11 +246,11 @@ def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look
 def _described(
     argv: Sequence[str], line: str, is_shell: bool, added: Mapping[str, str], cwd: str, session: Session
 ) -> Request:
-    """The command as policy judges it.
+    """The command as a request for the rules.
 
-    `npm test` is another thing in another project or with another PATH. A command that is started elsewhere, or with
-    variables that may change what runs, is described by the shell line that would do the same: a rule for its first
-    words does not cover that, and a person reads what is really done.
+    `npm test` is another program in another folder or with another PATH. A command that is started outside the
+    session's folders, or with variables that may change what runs, is described by the equivalent shell line: a rule
+    for its first words does not cover that line, and the user reads what is really run.
     """
     from dragoman.policy import Request
 
@@ -264,12 +260,12 @@ def _described(
     assignments = [f"{name}={value}" for name, value in added.items() if not _HARMLESS.fullmatch(f"{name}={value}")]
     if assignments:
         line = " ".join([*map(_quoted_assignment, assignments), shlex.join(words)])
-    is_elsewhere = not _is_below(cwd, (session.cwd, *session.additional_directories))
+    is_elsewhere = not _is_inside(cwd, (session.cwd, *session.additional_directories))
     if is_elsewhere:
         line = f"cd {shlex.quote(cwd)} && {line}"
     is_line = is_shell or is_elsewhere or bool(assignments)
     return Request(
-        agent="",  # whoever is asked knows whose requests these are
+        agent="",  # filled in by the permission check
         kind="execute",
         title=line,
         command=None if is_line else tuple(words),
@@ -284,9 +280,11 @@ def _quoted_assignment(assignment: str) -> str:
     return f"{name}={shlex.quote(value)}"
 
 
-def _is_below(path: str, roots: Sequence[str]) -> bool:
+def _is_inside(path: str, roots: Sequence[str]) -> bool:
+    from dragoman.policy.paths import is_below
+
     try:
         real = os.path.realpath(path)
-        return any(os.path.commonpath([real, root]) == root for root in map(os.path.realpath, roots))
-    except ValueError:  # no path at all, with a NUL inside
+        return any(is_below(real, os.path.realpath(root)) for root in roots)
+    except ValueError:  # not a path: it contains a NUL
         return False

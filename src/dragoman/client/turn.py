@@ -1,6 +1,6 @@
-"""One prompt and what comes of it, as the calling program sees it.
+"""One prompt, its updates and its result, as the calling program uses them.
 
-Owns when a prompt is sent, who receives its updates and what leaving early means. Does not know how frames travel.
+Owns when a prompt is sent, where its updates are queued and what leaving early means. Does not know how frames travel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-    from dragoman.client.session import Session
+    from dragoman.client.session_link import SessionLink
     from dragoman.rpc import Inbox
 
 # A cancelled agent is given this long to answer before the caller goes on without it. Real agents need up to a
@@ -25,7 +25,7 @@ CANCEL_GRACE_SECONDS = 10.0
 
 
 class RunningTurn:
-    """The part of a turn that lives until its answer, whether or not anybody still looks at it."""
+    """The part of a turn that lives until its response, even if the program has dropped its `PromptTurn`."""
 
     __slots__ = ("_waiters", "error", "inbox", "is_cancelling", "is_done", "response")
 
@@ -35,11 +35,11 @@ class RunningTurn:
         self.response: v1.PromptResponse | None = None
         self.error: Exception | None = None
         self.is_done = False
-        # A future for each who waits, not one for all behind a shield, which would cost a turn of the loop.
+        # One future per waiter: a shared one behind a shield would cost another iteration of the event loop.
         self._waiters: list[asyncio.Future[None]] = []
 
     def settle(self, response: v1.PromptResponse | None, error: Exception | None) -> None:
-        """The answer is here; every update before it has been delivered."""
+        """Set the response or the error. Every update before it has been delivered."""
         self.response = response
         self.error = error
         if self.inbox is not None:
@@ -50,7 +50,7 @@ class RunningTurn:
                 waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Returns when the answer is here; cancelling the wait leaves the turn as it is."""
+        """Return when the response has arrived; cancelling the wait does not change the turn."""
         if not self.is_done:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -62,18 +62,18 @@ class PromptTurn:
 
     It is sent at the first of these, once a cancelled turn before it is over. The iteration ends exactly after the
     turn's last update and raises what the prompt failed with. Leaving the context manager, or being cancelled while
-    awaiting, before the turn has ended cancels it and waits for the agent's answer, bounded. A turn nobody holds any
-    more goes on and only folds into `session.state`.
+    awaiting, before the turn has ended cancels it and waits, for a limited time, for the agent's response. A turn whose
+    last reference is dropped goes on and only changes `session.state`.
     """
 
-    def __init__(self, session: Session, prompt: Sequence[v1.ContentBlock]) -> None:
-        self._session = session
+    def __init__(self, link: SessionLink, prompt: Sequence[v1.ContentBlock]) -> None:
+        self._link = link
         self._prompt = prompt
         self._running: RunningTurn | None = None
 
     @property
     def result(self) -> v1.PromptResponse:
-        """The agent's answer, once the turn is over.
+        """The agent's response, once the turn is over.
 
         Raises: LocalProtocolError before that; what the prompt failed with, if it did.
         """
@@ -86,15 +86,15 @@ class PromptTurn:
         return running.response
 
     async def cancel(self) -> None:
-        """Asks the agent to stop; the turn then ends with the stop reason `cancelled`.
+        """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
 
-        A prompt that was not sent yet never is, and one whose answer is already here keeps it.
+        A prompt that was not sent yet is never sent; one whose response has already arrived keeps it.
         """
         if self._running is None:
             self._running = RunningTurn()
             self._running.settle(v1.PromptResponse("cancelled"), None)
         elif not self._running.is_done:
-            await self._session.cancel()
+            await self._link.cancel()
 
     def __await__(self) -> Generator[object, None, v1.PromptResponse]:
         return self._finish().__await__()
@@ -105,13 +105,13 @@ class PromptTurn:
     def __anext__(self) -> Coroutine[Any, Any, v1.SessionUpdate]:
         running = self._running
         if running is None:
-            if self._session._turn is not None:
+            if self._link.turn is not None:
                 return self._first()
             running = self._start()
         inbox = running.inbox
         if inbox is None:
-            # It was awaited first and is iterated now: from here on it has a reader, or nothing more to read.
-            inbox = running.inbox = self._session._new_inbox()
+            # It was awaited first and is iterated now: from here on it has a reader, or nothing is left to read.
+            inbox = running.inbox = self._link.new_inbox()
             if running.is_done:
                 inbox.end()
         return inbox.__anext__()
@@ -132,12 +132,12 @@ class PromptTurn:
             running.inbox = None
 
     def _start(self, *, has_reader: bool = True) -> RunningTurn:
-        self._running = running = self._session._start_turn(self._prompt, has_reader=has_reader)
+        self._running = running = self._link.start_turn(self._prompt, has_reader=has_reader)
         return running
 
     async def _begin(self, *, has_reader: bool = True) -> RunningTurn:
         if self._running is None:
-            await self._session._settled()
+            await self._link.wait_settled()
         return self._running or self._start(has_reader=has_reader)
 
     async def _first(self) -> v1.SessionUpdate:
@@ -160,7 +160,7 @@ class PromptTurn:
         if running.inbox is not None:
             running.inbox.drop()
             running.inbox = None
-        await self._session.cancel()
+        await self._link.cancel()
         try:
             async with asyncio.timeout(CANCEL_GRACE_SECONDS):
                 await running.wait()

@@ -1,4 +1,4 @@
-"""What was agreed to in a turn, so that the same thing is not asked about twice.
+"""Turn permissions: a permission also covers the request that follows it, so that the user is not asked twice.
 
 Agents ask for permission first and then have their client write the file or run the command. Owns what such a
 permission covers: the same files while the turn lasts, the same command once. Nothing outlives its turn.
@@ -19,46 +19,48 @@ _WRITING: Final = frozenset({"edit", "delete", "move"})
 
 
 class _Permitted:
+    """What the user permitted in one turn of one session."""
+
     __slots__ = ("commands", "paths", "turn", "unread_commands")
 
     def __init__(self, turn: tuple[int, bool]) -> None:
         self.turn = turn
         self.paths: set[str] = set()
         self.commands: list[object] = []
-        self.unread_commands = 0  # agreed to by somebody who saw what the agent showed, which we could not read
+        self.unread_commands = 0  # permitted by the user, who saw them; their words could not be read here
 
 
 class TurnPermissions:
-    """The grants of all sessions, each for its running turn."""
+    """The turn permissions of all sessions, each for its running turn."""
 
     def __init__(self) -> None:
         self._sessions: WeakKeyDictionary[Session, _Permitted] = WeakKeyDictionary()
 
     def add(self, request: Request, session: Session) -> None:
-        """This request was agreed to."""
-        grants = self._of(session)
+        """Note that this request was permitted."""
+        permitted = self._of(session)
         if request.kind in _WRITING:
-            grants.paths.update(request.paths)
+            permitted.paths.update(request.paths)
         elif request.kind == "execute":
             command = effective(request.command, request.shell)
             if command == (None, None):
-                grants.unread_commands += 1
+                permitted.unread_commands += 1
             else:
-                grants.commands.append(command)
+                permitted.commands.append(command)
 
     def cover(self, request: Request, session: Session) -> bool:
-        """Whether this was agreed to before; a command's grant is used up by it."""
-        grants = self._of(session)
+        """Whether this was permitted before. A permission for a command covers one start and is used up by it."""
+        permitted = self._of(session)
         if request.kind in _WRITING:
-            return bool(request.paths) and grants.paths.issuperset(request.paths)
+            return bool(request.paths) and permitted.paths.issuperset(request.paths)
         if request.kind != "execute":
             return False
         command = effective(request.command, request.shell)
-        if command in grants.commands:
-            grants.commands.remove(command)
+        if command in permitted.commands:
+            permitted.commands.remove(command)
             return True
-        if grants.unread_commands:
-            grants.unread_commands -= 1
+        if permitted.unread_commands:
+            permitted.unread_commands -= 1
             return True
         return False
 

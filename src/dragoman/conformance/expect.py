@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Final
 
 from dragoman.conformance.case import Fail, Warn
+from dragoman.trace.checks import paths
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +20,7 @@ _TURN_UPDATES: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call
 
 def is_absolute(path: object) -> bool:
     """Whether it is an absolute path, of this system or of another."""
-    return isinstance(path, str) and (os.path.isabs(path) or bool(re.match(r"[A-Za-z]:[\\/]|\\\\", path)))
+    return isinstance(path, str) and paths.is_absolute(path)
 
 
 def is_same_path(path: object, other: Path) -> bool:

@@ -1,8 +1,10 @@
-"""Judges what an agent wants to do by the rules of its user: allow, deny or ask.
+"""Decides what an agent may do by the rules of its user: allow, deny or ask.
 
-Pure: no clock, no files, no protocol. It knows what a rule says, what one shell line really runs and which paths are
-never written without asking; it does not know who is asked, nor where rules are kept.
-Read `rule.py` first, then `verdict.py`; `commands.py` and `paths.py` hold what is easy to get wrong.
+Pure: no clock, no files, no protocol types. It holds what a rule states, what a shell line really runs, which paths are
+never written without asking, the options a user is offered and what an answer means. It does not ask the user, and
+does not depend on where rules are kept.
+Read `rule.py` first, then `verdict.py`; `decide.py` (options, answers, decisions) is imported by its own name.
+`commands.py` and `paths.py` hold what is easy to get wrong.
 """
 
 from dragoman.policy.commands import simple_command

@@ -136,7 +136,7 @@ def _is_elsewhere(request: Request) -> bool:
     if not request.cwd:
         return False
     place = paths.normalise(request.cwd, request.root, request.home)
-    return not f"{place}/".startswith(paths.normalise(request.root, "/", request.home).rstrip("/") + "/")
+    return not paths.is_below(place, paths.normalise(request.root, "/", request.home))
 
 
 def _concerns(pattern: Pattern, request: Request) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
+from dragoman.policy.paths import is_below
 from dragoman.registry.needs import RUNTIMES, needs_of
 from dragoman.registry.packages import read_manifest
 from dragoman.registry.quirks import programs
@@ -228,7 +229,7 @@ class _Examination:
         home = self._variables.get("CODEX_HOME")
         if home and "codex-acp" in self._programs:
             temporary = self._variables.get("TMPDIR") or tempfile.gettempdir()
-            if os.path.commonpath([os.path.realpath(home), os.path.realpath(temporary)]) == os.path.realpath(temporary):
+            if is_below(os.path.realpath(home), os.path.realpath(temporary)):
                 detail = f"CODEX_HOME ({home}) is in the folder for temporary files; its sandbox refuses to run there"
                 self._add("environment", "note", detail, "move CODEX_HOME, or set TMPDIR to another folder")
 

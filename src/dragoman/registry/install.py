@@ -26,7 +26,7 @@ from dragoman.registry import packages
 from dragoman.registry.archive import LIMITS, Limits, is_archive, unpack
 from dragoman.registry.catalogue import Listed, Package, Target
 from dragoman.registry.fetch import fetch
-from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, is_below
+from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, stays_in_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +127,7 @@ def _usable(listed: Listed, target: str) -> list[Distribution]:
 def _binary_plan(listed: Listed, target: Target, version: str) -> Plan:
     if version and version != listed.version:
         raise ConfigError(f"the registry has {listed.id} {listed.version} as an archive, not {version}")
-    if not is_below((os.path.normpath(target.cmd),)):
+    if not stays_in_folder((os.path.normpath(target.cmd),)):
         raise ConfigError(f"{listed.id}: the registry names {target.cmd!r} as its program, which is not in the archive")
     return Plan(
         listed=listed,

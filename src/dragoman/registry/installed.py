@@ -165,14 +165,14 @@ class InstalledAgents:
             self.notes.append(f"{self.index}: {id_!r} is not used: {error}; install it again")
             return None
         named = _FOLDER.fullmatch(entry.folder)
-        if entry.id != id_ or named is None or named[1] != id_ or not is_below(entry.command[:1]):
+        if entry.id != id_ or named is None or named[1] != id_ or not stays_in_folder(entry.command[:1]):
             self.notes.append(f"{self.index}: {id_!r} is not used: it points outside its folder; install it again")
             return None
         return entry
 
 
-def is_below(command: tuple[str, ...]) -> bool:
-    """Whether the first word of a command is a path that stays below a folder."""
+def stays_in_folder(command: tuple[str, ...]) -> bool:
+    """Whether the first word of a command is a relative path that stays inside its folder."""
     if not command or not command[0] or "\0" in command[0] or os.path.isabs(command[0]):
         return False
     return ".." not in Path(command[0]).parts and Path(command[0]).parts != ()

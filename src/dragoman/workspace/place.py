@@ -93,7 +93,7 @@ class Roots:
         # NUL first: some versions of normpath() cut the path there.
         if "\0" in spelled:
             raise WorkspaceError("invalid", spelled, "the path holds a NUL, which no file's name can")
-        if not spelled.startswith("/"):
+        if not os.path.isabs(spelled):
             raise WorkspaceError("invalid", spelled, "the path is not absolute; start it with /")
         try:
             size_bytes = len(os.fsencode(spelled))

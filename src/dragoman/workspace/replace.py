@@ -1,8 +1,8 @@
-"""Putting content in the place of a file, whole or not at all.
+"""Reads, replaces and removes the file at a name in an open folder.
 
-Works through the descriptor of the file's folder, so nothing on the way can be exchanged. A link in the place is
-never followed: it is seen and refused, or, if it appears at the last moment, replaced itself. Raises OSError and
-WorkspaceError. Knows no text and no roots.
+Works through the folder's descriptor, so that no part of the path can be exchanged meanwhile. A symbolic link at the
+name is reported (ELOOP), never followed; `workspace.py` finds where it leads. One that appears at the last moment is
+replaced itself. Raises OSError and WorkspaceError. Does not know roots or text.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from dragoman.workspace.atomic import replace_at
 from dragoman.workspace.failure import WorkspaceError
 from dragoman.workspace.resolve import open_child
 
@@ -20,43 +21,29 @@ if TYPE_CHECKING:
     from dragoman.workspace.limits import FileLimits
 
 
-class Standing:
-    """The regular file that stands at a name, held open with its content read."""
+class ExistingFile:
+    """The regular file at a name, held open, with its content."""
 
-    __slots__ = ("_fd", "content", "status")
+    __slots__ = ("content", "fd", "status")
 
     def __init__(self, fd: int, status: os.stat_result, content: bytes) -> None:
-        self._fd = fd
+        self.fd = fd
         self.status = status
         self.content = content
 
-    def __enter__(self) -> Standing:
+    def __enter__(self) -> ExistingFile:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        os.close(self._fd)
-
-    def dress(self, fd: int) -> None:
-        """Gives another file this one's mode, owner and attributes, as far as the system lets us."""
-        status = self.status
-        fresh = os.fstat(fd)
-        if (fresh.st_uid, fresh.st_gid) != (status.st_uid, status.st_gid):
-            with suppress(PermissionError):  # only root may give files away; the writer owns it then
-                os.fchown(fd, status.st_uid, status.st_gid)
-        # Set-user-id goes, as the kernel takes it from any file that is written.
-        os.fchmod(fd, stat.S_IMODE(status.st_mode) & ~(stat.S_ISUID | stat.S_ISGID))
-        if hasattr(os, "listxattr"):
-            for name in _attributes(self._fd):
-                with suppress(OSError):  # some are the system's own to set
-                    os.setxattr(fd, name, os.getxattr(self._fd, name))
+        os.close(self.fd)
 
 
-def stand(folder: int, name: str, path: str, limits: FileLimits) -> Standing | None:
-    """What stands at `name`, None if nothing does.
+def open_existing(folder: int, name: str, path: str, limits: FileLimits) -> ExistingFile | None:
+    """The file at `name`, None if there is none.
 
     Raises:
-        WorkspaceError: what stands there is no regular file, is a link, or is too large.
-        OSError: it may not be read or not be written.
+        WorkspaceError: it is not a regular file, or it is too large.
+        OSError: it may not be read or not be written; ELOOP if it is a symbolic link.
     """
     try:
         status = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -69,7 +56,7 @@ def stand(folder: int, name: str, path: str, limits: FileLimits) -> Standing | N
     try:
         status = os.fstat(fd)
         require_regular(status, path)
-        return Standing(fd, status, read_all(fd, status, path, limits))
+        return ExistingFile(fd, status, read_all(fd, status, path, limits))
     except BaseException:
         os.close(fd)
         raise
@@ -80,7 +67,7 @@ def require_regular(status: os.stat_result, path: str) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISLNK(mode):
-        raise WorkspaceError("link", path, "it is a symbolic link, which is never written; name the file it leads to")
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
     what = "a folder" if stat.S_ISDIR(mode) else "a FIFO" if stat.S_ISFIFO(mode) else "a device or socket"
     raise WorkspaceError("not_a_file", path, f"it is {what}; only regular files are read and written")
 
@@ -111,34 +98,20 @@ def too_large(path: str, size_bytes: int, limits: FileLimits) -> WorkspaceError:
     )
 
 
-def replace(folder: int, name: str, content: bytes, standing: Standing | None, path: str) -> None:
-    """Puts `content` at `name` by way of a temporary file beside it: a reader sees the old file or the new one."""
-    beside = f".dragoman-{os.urandom(8).hex()}"
-    # A new file gets what the process gives new files; the copy of an old one is nobody else's until it is dressed.
-    mode = 0o666 if standing is None else 0o600
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
-    try:
-        try:
-            left = memoryview(content)
-            while left:
-                left = left[os.write(fd, left) :]
-            if standing is not None:
-                standing.dress(fd)
-            # Without this a power cut after the rename can leave an empty file where a full one stood.
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        _require_unchanged(folder, name, standing, path)
-        os.rename(beside, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)
-        raise
+def replace(folder: int, name: str, content: bytes, found: ExistingFile | None, path: str) -> None:
+    """Puts `content` at `name`, if what was seen there has not changed since."""
+    replace_at(
+        folder,
+        name,
+        content,
+        existing=None if found is None else found.fd,
+        before_rename=lambda: _require_unchanged(folder, name, found, path),
+    )
 
 
-def remove(folder: int, name: str, standing: Standing, path: str) -> None:
+def remove(folder: int, name: str, found: ExistingFile, path: str) -> None:
     """Deletes the file that was seen."""
-    _require_unchanged(folder, name, standing, path)
+    _require_unchanged(folder, name, found, path)
     os.unlink(name, dir_fd=folder)
 
 
@@ -163,25 +136,16 @@ def make_folders(root: int, relative: str) -> tuple[int, list[str]]:
     return fd, made
 
 
-def _require_unchanged(folder: int, name: str, standing: Standing | None, path: str) -> None:
-    """Narrows the gap between reading what stands and replacing it to a few microseconds; nothing closes it."""
-    seen = None if standing is None else _identity(standing.status)
+def _require_unchanged(folder: int, name: str, found: ExistingFile | None, path: str) -> None:
+    """Narrows the gap between reading a file and replacing it to a few microseconds; nothing closes it."""
+    seen = None if found is None else _identity(found.status)
     try:
-        found = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        current = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))
     except FileNotFoundError:
-        found = None
-    if found != seen:
-        raise WorkspaceError("changed", path, "somebody else wrote it at the same moment; read it again")
+        current = None
+    if current != seen:
+        raise WorkspaceError("changed", path, "another program wrote it at the same moment; read it again")
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _attributes(fd: int) -> list[str]:
-    try:
-        return os.listxattr(fd)
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.EOPNOTSUPP):
-            return []
-        raise

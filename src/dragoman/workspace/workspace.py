@@ -18,7 +18,15 @@ from dragoman.workspace.failure import WorkspaceError, from_os
 from dragoman.workspace.journal import Change, Journal
 from dragoman.workspace.limits import FILE_LIMITS
 from dragoman.workspace.place import Place, Roots, StrPath
-from dragoman.workspace.replace import make_folders, read_all, remove, replace, require_regular, stand, too_large
+from dragoman.workspace.replace import (
+    make_folders,
+    open_existing,
+    read_all,
+    remove,
+    replace,
+    require_regular,
+    too_large,
+)
 from dragoman.workspace.resolve import READ, Way, find_resolver
 from dragoman.workspace.text import decode, encode, window
 
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dragoman.workspace.limits import FileLimits
-    from dragoman.workspace.replace import Standing
+    from dragoman.workspace.replace import ExistingFile
 
 
 class OpenText:
@@ -142,34 +150,48 @@ class Workspace:
     # Writing
 
     def write_text(
-        self, path: StrPath, text: str, *, label: str = "", expected: bytes | UnsetType | None = UNSET
+        self,
+        path: StrPath,
+        text: str,
+        *,
+        label: str = "",
+        expected: bytes | UnsetType | None = UNSET,
+        follow_links: bool = True,
     ) -> Change:
         """Writes a whole file, which may be new, and records it. The file keeps its mode and its line endings.
 
-        `expected` is what must stand there now (the `before` of a preview), None for no file.
+        Args:
+            path: The file. A symbolic link that leads to a place below a root is followed and stays a link; the
+                path of the change is that of the file it leads to.
+            label: Groups changes in the journal.
+            expected: What the file must hold now (the `before` of a preview), None for no file.
+            follow_links: False refuses every link on the path. A caller that has checked the path of a preview
+                writes in this way, because a link could have been put there since.
 
         Raises:
-            WorkspaceError: as for reading, and `link` for any symbolic link on the way, `changed` if not `expected`.
+            WorkspaceError: As for reading, and `changed` if the file does not hold what was expected.
         """
         place = self._roots.place(path)
         with self._lock:
-            change = self._change(place, lambda existing: self._encoded(place, text, existing), expected, label)
-            if place.path in self._buffers:
-                self._buffers[place.path] = text
+            change = self._change(
+                place, lambda existing: self._encoded(place, text, existing), expected, label, follow_links
+            )
+            for name in {place.path, change.path} & self._buffers.keys():
+                self._buffers[name] = text
             return change
 
     def preview(self, path: StrPath, text: str) -> Change:
-        """What writing would change; writes and records nothing.
+        """What writing would change; writes and records nothing. Links are followed, as in writing.
 
         Raises:
             WorkspaceError: writing would fail in this way.
         """
         place = self._roots.place(path)
-        with self._lock, _explained(place), self._standing(place) as standing:
-            existing = standing.content if standing else None
+        with self._lock, _explained(place), self._existing_at(place, follow_links=True) as (target, found):
+            existing = found.content if found else None
             after = self._encoded(place, text, existing)
-            links = standing.status.st_nlink if standing else 1
-            return Change(place.path, self._visible(place, existing), after, links=links)
+            links = found.status.st_nlink if found else 1
+            return Change(target.path, self._visible(place, target, existing), after, links=links)
 
     def record(self, path: StrPath, before: bytes | None, after: bytes | None, *, label: str = "") -> Change:
         """Keeps in the journal a change that somebody else made, such as an agent that writes by itself."""
@@ -193,14 +215,14 @@ class Workspace:
     def content(self, path: str) -> bytes | None:
         """What a reader would get now, as bytes; None for no file."""
         place = self._roots.place(path)
-        with _explained(place), self._standing(place) as standing:
-            return self._visible(place, standing.content if standing else None)
+        with _explained(place), self._existing_at(place, follow_links=False) as (_, found):
+            return self._visible(place, place, found.content if found else None)
 
     def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
         """Makes `content` of what must be `expected`, and records that."""
         place = self._roots.place(path)
         with self._lock:
-            change = self._change(place, lambda _: content, expected, label)
+            change = self._change(place, lambda _: content, expected, label, follow_links=False)
             if place.path in self._buffers:
                 if content is None:
                     del self._buffers[place.path]
@@ -243,14 +265,11 @@ class Workspace:
             raise from_os(error, place.path) from None
 
     def _open_across(self, place: Place, error: OSError) -> int:
-        """Follows a link that left its root, if it ends in one of the roots.
-
-        `realpath` is only a guess at where that is. What it guesses is opened beneath its root with no link allowed.
-        """
+        """Follows a link that left its root, if it ends in one of the roots."""
         try:
-            target = self._roots.place(os.path.realpath(place.path))
+            target = self._link_target(place)
             folder = self._resolver.open_folder(target.root.fd, target.folder)
-        except (WorkspaceError, OSError):
+        except OSError:
             raise from_os(error, place.path) from None
         try:
             return os.open(target.name, READ | os.O_NOFOLLOW, dir_fd=folder)
@@ -265,45 +284,68 @@ class Workspace:
         make: Callable[[bytes | None], bytes | None],
         expected: bytes | UnsetType | None,
         label: str,
+        follow_links: bool,
     ) -> Change:
-        with _explained(place), self._standing(place) as standing:
-            existing = standing.content if standing else None
-            before, after = self._visible(place, existing), make(existing)
+        with _explained(place), self._existing_at(place, follow_links) as (target, found):
+            existing = found.content if found else None
+            before, after = self._visible(place, target, existing), make(existing)
             if expected is not UNSET and before != expected:
                 raise WorkspaceError(
                     "changed", place.path, "it is no longer what it was when this was decided; read it again"
                 )
             made: list[str] = []
             if after is None:
-                if standing is not None:
-                    with self._folder(place) as folder:
-                        remove(folder, place.name, standing, place.path)
+                if found is not None:
+                    with self._folder(target) as folder:
+                        remove(folder, target.name, found, target.path)
             elif after != existing:
                 try:
-                    with self._folder(place, made) as folder:
-                        replace(folder, place.name, after, standing, place.path)
+                    with self._folder(target, made) as folder:
+                        replace(folder, target.name, after, found, target.path)
                 except BaseException:
                     self.remove_folders(reversed(made))
                     raise
-            links = standing.status.st_nlink if standing else 1
-        change = Change(place.path, before, after, label, tuple(made), links)
+            links = found.status.st_nlink if found else 1
+        change = Change(target.path, before, after, label, tuple(made), links)
         self.journal.add(change)
         return change
 
     @contextmanager
-    def _standing(self, place: Place) -> Iterator[Standing | None]:
+    def _existing_at(self, place: Place, follow_links: bool) -> Iterator[tuple[Place, ExistingFile | None]]:
+        """Where a write changes something, and the file that is there now."""
+        try:
+            found = self._open_existing(place)
+        except OSError as error:
+            if error.errno != errno.ELOOP or not follow_links:
+                raise
+            place = self._link_target(place)
+            found = self._open_existing(place)
+        if found is None:
+            yield place, None
+        else:
+            with found:
+                yield place, found
+
+    def _open_existing(self, place: Place) -> ExistingFile | None:
+        """Raises: OSError, ELOOP if there is a link on the way."""
         if not place.relative:
             raise from_os(IsADirectoryError(errno.EISDIR, ""), place.path)
         try:
             with self._folder(place) as folder:
-                standing = stand(folder, place.name, place.path, self._limits)
+                return open_existing(folder, place.name, place.path, self._limits)
         except FileNotFoundError:
-            standing = None
-        if standing is None:
-            yield None
-        else:
-            with standing:
-                yield standing
+            return None
+
+    def _link_target(self, place: Place) -> Place:
+        """Where the links on a path lead.
+
+        `realpath` is only a guess, because a link can change at any time. The caller opens the guess beneath its root
+        with no link allowed, so the worst result is a refusal.
+        """
+        try:
+            return self._roots.place(os.path.realpath(place.path))
+        except WorkspaceError:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV)) from None
 
     @contextmanager
     def _folder(self, place: Place, made: list[str] | None = None) -> Iterator[int]:
@@ -331,9 +373,9 @@ class Workspace:
             raise too_large(place.path, len(content), self._limits)
         return content
 
-    def _visible(self, place: Place, existing: bytes | None) -> bytes | None:
-        """What its user has before them: the unsaved text, which a change of the file replaces too."""
-        buffer = self._buffers.get(place.path)
+    def _visible(self, place: Place, target: Place, existing: bytes | None) -> bytes | None:
+        """What the user sees: the unsaved text, if there is any, which a change of the file replaces too."""
+        buffer = self._buffers.get(place.path, self._buffers.get(target.path))
         return existing if buffer is None else encode(buffer, existing, place.path)
 
 

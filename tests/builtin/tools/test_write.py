@@ -69,18 +69,31 @@ async def test_writing_what_is_there_changes_nothing(tmp_path: Path) -> None:
     assert os.stat(path) == before
 
 
-async def test_binary_files_folders_and_links_are_not_overwritten(tmp_path: Path) -> None:
+async def test_binary_files_and_folders_are_not_overwritten(tmp_path: Path) -> None:
     shop = Workshop(tmp_path)
     shop.write("binary", b"\0\1")
     shop.write("folder/a")
-    shop.write("target", "x")
-    (tmp_path / "link").symlink_to("target")
     assert "is not overwritten" in await shop.refusal("write", path="binary", text="x")
     assert "folder" in await shop.refusal("write", path="folder", text="x")
     assert "names a folder" in await shop.refusal("write", path="new/", text="x")
-    await shop.call("read", path="link")
-    assert "link" in await shop.refusal("write", path="link", text="y")
-    assert shop.read("target") == "x"
+
+
+@pytest.mark.parametrize("folder", ["project", "elsewhere"])
+async def test_a_change_through_a_link_changes_and_reports_the_file_it_leads_to(tmp_path: Path, folder: str) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / folder / "src").mkdir(parents=True)
+    target, link = tmp_path / folder / "src" / "target.txt", tmp_path / folder / "link.txt"
+    target.write_text("one\n")
+    link.symlink_to("src/target.txt")
+    shop = Workshop(tmp_path / "project")
+    edited = await shop.call("edit", path=str(link), old="one", new="two")
+    await shop.call("read", path=str(link))
+    written = await shop.call("write", path=str(link), text="three\n")
+    for output in (edited, written):
+        assert [place.path for place in output.locations] == [str(target)]
+        assert [diff.path for diff in output.diffs] == [str(target)]
+    assert target.read_text() == "three\n"
+    assert link.is_symlink()
 
 
 async def test_a_file_with_crlf_keeps_it_and_stays_known(tmp_path: Path) -> None:

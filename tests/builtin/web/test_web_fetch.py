@@ -9,11 +9,11 @@ import pytest
 
 from dragoman.builtin.loop import tool_spec
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import Option
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.builtin.tools.web_fetch import LARGEST_BYTES, WebFetch
 from dragoman.policy import parse_rule
+from dragoman.policy.decide import Option
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import Stage, staged

@@ -84,12 +84,13 @@ class Edit:
         changed = replace(text, spots, arguments.new)
         if changed == text:
             raise ToolError(f"old and new differ in their line ends only, which {name} keeps as they are")
+        real = paths.real_path(path, context.roots)  # what changes when the path leads through a link
         await context.access.write_text(path, changed)
         if was_current:  # a model that did not know the rest of the file does not know it now
             read_files.remember(context.memory, path, changed)
         times = "" if len(spots) == 1 else f"{len(spots)} replacements, "
         return ToolOutput(
-            f"Edited {name} ({times}{_named(lines)}).", (diff_of(path, text, changed),), (Location(path, lines[0]),)
+            f"Edited {name} ({times}{_named(lines)}).", (diff_of(real, text, changed),), (Location(real, lines[0]),)
         )
 
     async def _missing(self, text: str, arguments: EditArguments, path: str, context: ToolContext) -> ToolError:

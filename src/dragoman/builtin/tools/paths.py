@@ -11,6 +11,7 @@ import stat
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.tools.tool import ToolError
+from dragoman.policy.paths import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,10 +47,6 @@ def shown(path: str, cwd: str) -> str:
     short = path[len(start) :] if path.startswith(start) else path
     # Names that are no UTF-8 cannot be told; a replacement is at least seen as one.
     return ("." if path == cwd else short).encode("utf-8", "replace").decode()
-
-
-def is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def real_path(path: str, roots: Sequence[str]) -> str:

@@ -56,12 +56,13 @@ class Write:
             return ToolOutput(
                 f"{name} already has exactly this text; nothing was written.", locations=(Location(path),)
             )
+        real = paths.real_path(path, context.roots)  # what changes when the path leads through a link
         await context.access.write_text(path, arguments.text)
         read_files.remember(context.memory, path, arguments.text)
         size = f"{len(arguments.text.splitlines())} lines"
         verb = "Created" if old is None else "Overwrote"
-        place = Location(path, first_line(old, arguments.text))
-        return ToolOutput(f"{verb} {name} ({size}).", (diff_of(path, old, arguments.text),), (place,))
+        place = Location(real, first_line(old, arguments.text))
+        return ToolOutput(f"{verb} {name} ({size}).", (diff_of(real, old, arguments.text),), (place,))
 
     async def _standing(self, path: str, name: str, text: str, context: ToolContext) -> str | None:
         """The text that would be lost, None for no file. Raises: ToolError when the model does not know it."""

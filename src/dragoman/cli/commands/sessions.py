@@ -42,10 +42,10 @@ async def _list(entry: AgentEntry, here: str, cwd: str | None) -> list[v1.Sessio
         except CapabilityError as error:
             raise exits.Failure(str(error), hint="not every agent can list its sessions") from None
     # Some agents list everything, whatever folder they are asked for.
-    return found if cwd is None else [info for info in found if _is_below(info, cwd)]
+    return found if cwd is None else [info for info in found if _is_in_folder(info, cwd)]
 
 
-def _is_below(info: v1.SessionInfo, cwd: str) -> bool:
+def _is_in_folder(info: v1.SessionInfo, cwd: str) -> bool:
     import os.path
 
     return os.path.realpath(info.cwd) == os.path.realpath(cwd)

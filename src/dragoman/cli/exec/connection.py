@@ -188,10 +188,10 @@ def _services(to: Connected, output: Output) -> dict[str, Any]:
         on_decision=output.decided,
         root=plan.project,
     )
-    files = WorkspaceFiles(consent=consent, missing=entry.quirks.missing_file, open_workspace=to.open_workspace)
+    files = WorkspaceFiles(permissions=consent, missing=entry.quirks.missing_file, open_workspace=to.open_workspace)
     if "terminal" not in entry.quirks.withhold:
         to.terminals = LocalTerminals(
-            consent=consent, on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data)
+            permissions=consent, on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data)
         )
         if output.progress is not None:
             output.progress.look = to.terminals.look

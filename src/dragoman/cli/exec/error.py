@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.exec.request import Plan
-    from dragoman.client.permission import Decision
+    from dragoman.policy.decide import Decision
 
 
 def explain(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.options import Form
     from dragoman.cli.exec.result import Error, Result
     from dragoman.cli.prompt.progress import Progress
-    from dragoman.client.permission import Decision
+    from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
     from dragoman.schema import v1
     from dragoman.state import SessionState

@@ -103,6 +103,8 @@ def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...],
 
     Anything else with an @ (a person, a decorator) is just text.
     """
+    from dragoman.policy.paths import is_below
+
     inside: dict[str, Mention] = {}
     outside: list[str] = []
     real_roots = [os.path.realpath(root) for root in roots]
@@ -111,7 +113,7 @@ def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...],
         if name is None:
             continue
         path = os.path.realpath(os.path.join(roots[0], name))
-        if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in real_roots):
+        if not any(is_below(path, root) for root in real_roots):
             outside.append(name)
         elif path not in inside:
             inside[path] = Mention(name, path, _small(path))

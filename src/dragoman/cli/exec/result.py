@@ -16,7 +16,7 @@ from dragoman.state.tools import FINISHED, ToolCallState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dragoman.client.permission import Decision
+    from dragoman.policy.decide import Decision
     from dragoman.state import SessionState
     from dragoman.state.messages import Message
     from dragoman.state.turns import TurnState

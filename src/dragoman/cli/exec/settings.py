@@ -62,7 +62,7 @@ async def _set_model(session: Session, wanted: str, models: LegacyModels | None)
         await session.set_config_option(option.id, _match("--model", wanted, _choices(option)))
     elif models is not None and models.offered:
         choices = [Choice(model.model_id, model.name) for model in models.offered]
-        await models.choose(session, _match("--model", wanted, choices))
+        await session.set_model(_match("--model", wanted, choices))
     else:
         raise Failure(
             f"--model {wanted}: this agent offers no choice of model",

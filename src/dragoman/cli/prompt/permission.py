@@ -13,6 +13,7 @@ import msgspec
 
 from dragoman.cli.prompt.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.cli.prompt.diff import view_diff
+from dragoman.policy.paths import is_below
 from dragoman.schema import UNSET, v1
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
 
@@ -136,7 +137,7 @@ def _head(question: Question, agent: str, ink: Ink, width: int) -> list[str]:
     for name, value in sorted(question.env.items()):
         lines += _rows("sets", f"{quoted(name)}={quoted(value)}", ink, width)
     for path in asked.paths:
-        outside = "" if _is_below(path, asked.root) else ink("  (outside the project)", YELLOW)
+        outside = "" if not asked.root or is_below(path, asked.root) else ink("  (outside the project)", YELLOW)
         lines += _rows("path", quoted(path), ink, width, outside)
     if asked.host:
         lines += _rows("host", quoted(asked.host), ink, width)
@@ -226,7 +227,3 @@ def _remembered(question: Question, kind: str) -> str:
     if not question.proposals:
         return "no rule is made of this; the agent may remember it itself"
     return spelled(f"makes the rule: {action} {question.proposals[0]}")
-
-
-def _is_below(path: str, root: str) -> bool:
-    return not root or path == root or path.startswith(root.rstrip("/") + "/")

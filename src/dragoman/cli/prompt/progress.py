@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TextIO
 
-    from dragoman.client.permission import Decision
     from dragoman.client.terminals import Look
+    from dragoman.policy.decide import Decision
     from dragoman.state import SessionState
 
 _LOG_WIDTH: Final = 160  # columns where there is no screen

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.conformance.case import Fail, Skip, case
 from dragoman.conformance.client.baseline import needs
-from dragoman.conformance.client.cases.session import _is_absolute
+from dragoman.conformance.expect import is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -41,7 +41,7 @@ async def params(probe: ClientProbe) -> None:
         raise Fail(f"session/list has the params {sorted(found)}")
     if "cursor" in found:
         raise Fail(f"the first session/list has the cursor {found['cursor']!r}, which the agent never gave")
-    if "cwd" in found and not _is_absolute(found["cwd"]):
+    if "cwd" in found and not is_absolute(found["cwd"]):
         raise Fail(f"the cwd of session/list is {found['cwd']!r}")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from dragoman.conformance.agent.services import NOT_FOUND, Refusal
 from dragoman.conformance.case import Fail, Skip, case
 from dragoman.conformance.client.probe import FULL, OPENING
+from dragoman.conformance.expect import is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -40,7 +40,7 @@ async def new_members(probe: ClientProbe) -> None:
 async def absolute_cwd(probe: ClientProbe) -> None:
     """Looks at the params of session/new; expects cwd to be absolute, on POSIX or on Windows."""
     for request in [probe.first(*OPENING), *probe.sent(*OPENING)]:
-        if not _is_absolute(request.params.get("cwd")):
+        if not is_absolute(request.params.get("cwd")):
             raise Fail(f"the cwd of {request.method} is {request.params.get('cwd')!r}")
 
 
@@ -60,7 +60,7 @@ async def stdio_servers(probe: ClientProbe) -> None:
             raise Fail(f"a stdio server has a type: {server}")
         _expect_members(server, name=str, command=str, args=list, env=list)
         _expect_pairs(server, "env")
-        if not _is_absolute(server["command"]):
+        if not is_absolute(server["command"]):
             raise Fail(f"the command of an MCP server is not absolute: {server['command']!r}")
 
 
@@ -92,7 +92,7 @@ async def absolute_directories(probe: ClientProbe) -> None:
     if not found:
         raise Skip("the client passes no additional directories")
     for path in found if isinstance(found, list) else [found]:
-        if not _is_absolute(path):
+        if not is_absolute(path):
             raise Fail(f"one of additionalDirectories is {path!r}")
 
 
@@ -192,7 +192,7 @@ async def load_members(probe: ClientProbe) -> None:
     params = (await _continue(probe, FULL, "session/load")).params
     if params.get("sessionId") != _EARLIER:
         raise Fail(f"session/load names the session {params.get('sessionId')!r}")
-    if not _is_absolute(params.get("cwd")) or not isinstance(params.get("mcpServers"), list):
+    if not is_absolute(params.get("cwd")) or not isinstance(params.get("mcpServers"), list):
         raise Fail(f"session/load has cwd {params.get('cwd')!r} and mcpServers {params.get('mcpServers')!r}")
 
 
@@ -236,7 +236,7 @@ async def load_directories(probe: ClientProbe) -> None:
 async def resume_members(probe: ClientProbe) -> None:
     """Lists one earlier session as an agent that cannot load; expects that session/resume, if it comes, has both."""
     params = (await _continue(probe, _RESUME, "session/resume")).params
-    if params.get("sessionId") != _EARLIER or not _is_absolute(params.get("cwd")):
+    if params.get("sessionId") != _EARLIER or not is_absolute(params.get("cwd")):
         raise Fail(f"session/resume has sessionId {params.get('sessionId')!r} and cwd {params.get('cwd')!r}")
 
 
@@ -262,10 +262,6 @@ async def close_unknown(probe: ClientProbe) -> None:
         raise Skip("the client calls neither session/close nor session/delete by itself")
     if code != probe.habits.exit_code:
         raise Fail(f"after -32002 the client exited with {code}; it usually does with {probe.habits.exit_code}")
-
-
-def _is_absolute(path: object) -> bool:
-    return isinstance(path, str) and (PurePosixPath(path).is_absolute() or PureWindowsPath(path).is_absolute())
 
 
 def _servers(probe: ClientProbe) -> list[dict[str, Any]]:

@@ -1,0 +1,257 @@
+"""The permission engine: the options a user is offered, which of them allow, what "always" writes, and the decision.
+
+`verdict.py` says what the rules say about one request. This module turns verdicts and answers into decisions, for the
+client (which decides about an agent's requests) and for the built-in agent (which decides about its own tool calls):
+
+    verdict, to_ask = judge_all(requests, judge_one)     deny, allow, or ask about `to_ask`
+    decide_by_rules(request, verdict)                    when the verdict is not "ask"
+    options = offer_options(to_ask)                      or the options that an agent sent, read with `read_option`
+    selection = choose(options, option_id)               what the user answered
+    rule_to_remember(selection.option)                   what an "always" writes
+    decide_by_answer(request, verdict, selection)        the decision and its reason
+
+Pure: asking the user, keeping rules and the protocol's types belong to the callers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from dragoman.policy.rule import Verdict
+from dragoman.policy.verdict import named, proposals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dragoman.policy.rule import Action, Request
+
+OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
+RememberScope: TypeAlias = Literal["session", "project"]
+
+_ALLOWING: Final = frozenset({"allow_once", "allow_always"})
+_REJECTING: Final = ("reject_once", "reject_always")  # narrowest first
+_ALWAYS: Final = frozenset({"allow_always", "reject_always"})
+
+# Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec`.
+PERSON: Final = "person"
+NO_USER: Final = "nobody"
+TIMEOUT: Final = "timeout"
+CANCELLED: Final = "cancelled"
+ASKING_FAILED: Final = "an error while asking"
+TURN_PERMISSION: Final = "grant"
+_UNKNOWN_OPTION: Final = "unknown option"
+_UNKNOWN_KIND: Final = "unknown kind of option"
+
+
+class Option(Struct, frozen=True):
+    """One answer the user can choose.
+
+    `kind` is an `OptionKind`, or a kind of a later protocol version in an option that an agent sent. `rule` is the
+    rule that an "always" writes and `scope` how long that rule is kept; both are None for "once".
+    """
+
+    id: str
+    label: str
+    kind: str
+    rule: str | None = None
+    scope: RememberScope | None = None
+
+
+class Selection(Struct, frozen=True):
+    """The result of asking: the option the user selected, or None and the reason in `decided_by`."""
+
+    option: Option | None
+    decided_by: str
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """What was decided about a request, and by which rule or answer.
+
+    `decided_by` names the rule, or is one of `person`, `nobody` (no user could be asked), `timeout`, `cancelled`,
+    `grant` (covered by a turn permission) and a few errors. `reason` is a sentence for the agent or the model.
+    The client fills in the session and the tool call.
+    """
+
+    action: Literal["allow", "deny", "cancelled"]
+    decided_by: str
+    reason: str = ""
+    rule: str | None = None
+    option_id: str | None = None
+    option_kind: str | None = None
+    title: str = ""
+    kind: str = ""
+    session_id: str = ""
+    tool_call_id: str | None = None
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the request may be carried out."""
+        return self.action == "allow"
+
+    @property
+    def was_asked(self) -> bool:
+        """Whether the user was shown the question; false when a rule decided or no user could be asked."""
+        return self.decided_by in (PERSON, TIMEOUT, _UNKNOWN_OPTION, _UNKNOWN_KIND)
+
+    @property
+    def is_unasked(self) -> bool:
+        """Whether it was cancelled because no user could be asked, or because asking failed."""
+        return self.decided_by in (NO_USER, ASKING_FAILED)
+
+
+def is_allowing(kind: str) -> bool:
+    """Whether an option of this kind means yes. A kind of a later version never does (rule 261)."""
+    return kind in _ALLOWING
+
+
+def is_known_kind(kind: str) -> bool:
+    """Whether this version of the protocol defines the kind."""
+    return kind in _ALLOWING or kind in _REJECTING
+
+
+def is_clear(option: Option, options: Sequence[Option]) -> bool:
+    """Whether the option's id has one meaning among `options`: two kinds under one id look the same on the wire."""
+    return all(other.kind == option.kind for other in options if other.id == option.id)
+
+
+def judge_all(
+    requests: Sequence[Request], judge_one: Callable[[Request], Verdict]
+) -> tuple[Verdict, tuple[Request, ...]]:
+    """One verdict for a call that needs several permissions, and the requests the user has to be asked about.
+
+    A deny wins; to be allowed, every request has to be; otherwise the user is asked. A call without requests needs no
+    permission.
+    """
+    verdicts = [judge_one(request) for request in requests]
+    for verdict in verdicts:
+        if verdict.action == "deny":
+            return verdict, ()
+    to_ask = tuple(request for request, verdict in zip(requests, verdicts, strict=True) if verdict.action == "ask")
+    if to_ask:
+        return next(verdict for verdict in verdicts if verdict.action == "ask"), to_ask
+    if len(verdicts) == 1:
+        return verdicts[0], ()
+    return Verdict("allow", None, "; ".join(verdict.why for verdict in verdicts) or "it needs no permission"), ()
+
+
+def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
+    """The options the built-in agent offers: once, and "always" where one rule can express exactly that."""
+    texts = proposals(requests[0]) if len(requests) == 1 else ()
+    options = [Option("allow-once", "Allow once", "allow_once")]
+    for number, text in enumerate(texts[:2], start=1):
+        label = f"Always allow {describe_rule(text)}"
+        options.append(Option(f"allow-always-{number}", label, "allow_always", text, "project"))
+    options.append(Option("reject-once", "Reject", "reject_once"))
+    if texts:
+        label = f"Always reject {describe_rule(texts[0])} in this session"
+        options.append(Option("reject-always", label, "reject_always", texts[0], "session"))
+    return tuple(options)
+
+
+def offer_short_options(request: Request) -> tuple[Option, ...]:
+    """The options the client offers when an agent writes or runs something without having asked for permission."""
+    texts = proposals(request)
+    options = [Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once")]
+    if texts:
+        options.insert(1, Option("always", "Always allow", "allow_always", texts[0], "project"))
+    return tuple(options)
+
+
+def read_option(id: str, label: str, kind: str, texts: Sequence[str]) -> Option:
+    """An option that an agent sent. `texts` are the `proposals` for its request: "always" writes the narrowest."""
+    if kind in _ALWAYS and texts:
+        return Option(id, label, kind, texts[0], "project")
+    return Option(id, label, kind)
+
+
+def choose(options: Sequence[Option], option_id: str | None) -> Selection:
+    """The option with this id, if it was offered and its meaning is clear; None means that the user chose none."""
+    if option_id is None:
+        return Selection(None, PERSON)
+    option = next((option for option in options if option.id == option_id), None)
+    if option is None:
+        return Selection(None, _UNKNOWN_OPTION)
+    # A kind of a later version might mean yes; it is not treated as one (rule 261).
+    if not is_known_kind(option.kind) or not is_clear(option, options):
+        return Selection(None, _UNKNOWN_KIND)
+    return Selection(option, PERSON)
+
+
+def option_for(verdict: Verdict, options: Sequence[Option]) -> Option | None:
+    """The narrowest option that states the verdict. A rule never answers "always" to an allow: that is the user's."""
+    kinds = {"allow": ("allow_once",), "deny": _REJECTING}.get(verdict.action, ())
+    for kind in kinds:
+        for option in options:
+            if option.kind == kind and is_clear(option, options):
+                return option
+    return None
+
+
+def rule_to_remember(option: Option | None) -> tuple[str, Action, RememberScope] | None:
+    """The rule that this answer writes: its text, its action and how long it is kept. None for "once"."""
+    if option is None or option.rule is None or option.scope is None:
+        return None
+    return option.rule, "allow" if is_allowing(option.kind) else "deny", option.scope
+
+
+def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | None = None) -> Decision:
+    """The decision that the rules made. `request` is None for a call that needs no permission.
+
+    Raises: ValueError if the verdict is to ask.
+    """
+    if verdict.action == "ask":
+        raise ValueError("the verdict is to ask: ask the user and call decide_by_answer")
+    return Decision(
+        action=verdict.action,
+        decided_by=verdict.why if verdict.rule is None else named(verdict.rule),
+        reason=verdict.why,
+        rule=None if verdict.rule is None else verdict.rule.text,
+        option_id=None if option is None else option.id,
+        option_kind=None if option is None else option.kind,
+        title="" if request is None else request.title,
+        kind="" if request is None else request.kind,
+    )
+
+
+def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -> Decision:
+    """The decision after asking about `verdict`. Without a selected option the request is cancelled."""
+    option = selection.option
+    if option is None:
+        action: Literal["allow", "deny", "cancelled"] = "cancelled"
+        reason = _reason_without_answer(selection.decided_by, verdict.why)
+    else:
+        action = "allow" if is_allowing(option.kind) else "deny"
+        reason = f"{'allowed' if action == 'allow' else 'refused'} by the user ({verdict.why})"
+    return Decision(
+        action=action,
+        decided_by=selection.decided_by,
+        reason=reason,
+        option_id=None if option is None else option.id,
+        option_kind=None if option is None else option.kind,
+        title=request.title,
+        kind=request.kind,
+    )
+
+
+def _reason_without_answer(decided_by: str, why: str) -> str:
+    if decided_by == NO_USER:
+        return f"{why}, and no user can be asked"
+    return {PERSON: "the user did not answer", TIMEOUT: "the user did not answer in time"}.get(decided_by, decided_by)
+
+
+def describe_rule(text: str) -> str:
+    """What a rule covers, in words for a button."""
+    kind, _, pattern = text.partition(":")
+    if kind == "execute":
+        if pattern.endswith(" *"):
+            return f"`{pattern[:-2]}` with any arguments"
+        return f"`{pattern}`"
+    if kind == "mcp":
+        server, _, tool = pattern.partition(":")
+        return f"`{tool}` of {server}" if tool else f"every tool of {server}"
+    if kind == "fetch":
+        return f"fetching from {pattern}"
+    verb = {"edit": "edits of", "read": "reading", "delete": "deleting", "move": "moving", "search": "searching"}
+    return f"{verb.get(kind, kind)} {pattern}" if pattern else verb.get(kind, kind)
