@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.builtin.web.fetch import Web
 from dragoman.policy import parse_rule
-from tests.builtin.tools.workshop import Workshop
+from tests.builtin.tools.fixtures import FakeContext
 
 PUBLIC = "93.184.216.34"
 Writing = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -109,7 +109,7 @@ class Wires:
         return await asyncio.open_connection("127.0.0.1", self._site.port, **options)
 
 
-class Surfer(Workshop):
+class WebContext(FakeContext):
     """A call's surroundings in which the rules are these. `kind` of a rule is `fetch` with or without a host."""
 
     def __init__(self, folder: Path, *allowed: str, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> None:

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.tools.web_search import MOST_CALLS, SECONDS, WebSearch
+from dragoman.builtin.tools.web_search import MOST_CALLS, SECONDS, WebSearchTool
 from dragoman.builtin.web.search import find_service
 from dragoman.policy import parse_rule
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import staged
-from tests.builtin.web.site import Site, Surfer, env, pretended, redirect, reply, serving
+from tests.builtin.web.site import Site, WebContext, env, pretended, redirect, reply, serving
 
 BRAVE = {
     "type": "search",
@@ -53,17 +53,17 @@ def json(value: Any, status: str = "200 OK") -> bytes:
     return reply(msgspec.json.encode(value), status, "application/json")
 
 
-def local(site: Site, name: str = "searxng") -> WebSearch:
+def local(site: Site, name: str = "searxng") -> WebSearchTool:
     """A search by a service of this form on the site, for which leave is needed like for any host inside."""
-    return WebSearch(env={**SERVICES[name][0], "DRAGOMAN_SEARCH_URL": site.url("/search")})
+    return WebSearchTool(env={**SERVICES[name][0], "DRAGOMAN_SEARCH_URL": site.url("/search")})
 
 
 @pytest.mark.parametrize("name", SERVICES)
 async def test_each_service_is_asked_in_its_form_and_read_in_its_form(tmp_path: Path, name: str) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SERVICES[name][1])
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
-        output = await surfer.use(local(site, name), query="what & why?", count=2)
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
+        output = await context.use(local(site, name), query="what & why?", count=2)
         assert output.text == TEXT
         (asked,), (head,), (body,) = site.asked, site.heads, site.bodies
         path = asked.partition("/")[2]
@@ -115,17 +115,17 @@ def test_half_a_service_says_what_is_missing(variables: dict[str, str], why: str
 
 
 async def test_without_a_service_the_tool_says_how_to_set_one_up(tmp_path: Path) -> None:
-    tool, surfer = WebSearch(env=env(PATH="/bin")), Surfer(tmp_path)
-    assert tool.requests(tool.arguments("x"), surfer) == ()
-    why = await surfer.why_not(tool, query="x")
-    assert "no search service is set up" in why
+    tool, context = WebSearchTool(env=env(PATH="/bin")), WebContext(tmp_path)
+    assert tool.requests(tool.arguments("x"), context) == ()
+    why = await context.why_not(tool, query="x")
+    assert "no search service is configured" in why
     for variable in ("BRAVE_API_KEY", "TAVILY_API_KEY", "DRAGOMAN_SEARCH_URL"):
         assert variable in why
 
 
 async def test_leave_is_asked_for_the_host_of_the_service(tmp_path: Path) -> None:
-    tool = WebSearch(env=env(BRAVE_API_KEY="k"))
-    (request,) = tool.requests(tool.arguments("cats and  dogs"), Surfer(tmp_path))
+    tool = WebSearchTool(env=env(BRAVE_API_KEY="k"))
+    (request,) = tool.requests(tool.arguments("cats and  dogs"), WebContext(tmp_path))
     assert (request.kind, request.host) == ("fetch", "api.search.brave.com")
     assert request.title == "Search the web for cats and dogs"
 
@@ -147,12 +147,12 @@ async def test_a_service_inside_needs_a_rule_like_any_host(tmp_path: Path) -> No
 async def test_a_session_searches_so_often_and_no_more(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SEARXNG)
-        surfer, tool = Surfer(tmp_path, "fetch:127.0.0.1"), local(site)
+        context, tool = WebContext(tmp_path, "fetch:127.0.0.1"), local(site)
         for _ in range(MOST_CALLS):
-            await surfer.use(tool, query="x")
-        assert f"searched {MOST_CALLS} times" in await surfer.why_not(tool, query="x")
+            await context.use(tool, query="x")
+        assert f"its limit of {MOST_CALLS} searches" in await context.why_not(tool, query="x")
         assert len(site.asked) == MOST_CALLS
-        await Surfer(tmp_path, "fetch:127.0.0.1").use(tool, query="x")
+        await WebContext(tmp_path, "fetch:127.0.0.1").use(tool, query="x")
 
 
 @pytest.mark.parametrize(("count", "given"), [(1, 1), (None, 8), (0, 8), (-4, 1), (99, 20)])
@@ -162,15 +162,15 @@ async def test_there_are_as_many_results_as_asked_for_up_to_a_bound(
     async with serving() as site:
         entries = [{"title": f"t{n}", "url": f"https://e.example/{n}", "content": ""} for n in range(50)]
         site.answers["/search"] = json({"results": entries})
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(local(site), query="x", count=count)
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(local(site), query="x", count=count)
         assert output.text.count("https://") == given
 
 
 @pytest.mark.parametrize("query", ["", "  ", "x" * 1001])
 async def test_a_query_is_a_few_words(tmp_path: Path, query: str) -> None:
     async with serving() as site:
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
-        assert "the query is empty or longer" in await surfer.why_not(local(site), query=query)
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
+        assert "the query is empty or longer" in await context.why_not(local(site), query=query)
         assert site.asked == []
 
 
@@ -190,17 +190,17 @@ async def test_a_query_is_a_few_words(tmp_path: Path, query: str) -> None:
 async def test_a_service_that_does_not_answer_well_is_told_of(tmp_path: Path, name: str, raw: bytes, why: str) -> None:
     async with serving() as site:
         site.answers["/search"] = raw
-        assert why in await Surfer(tmp_path, "fetch:127.0.0.1").why_not(local(site, name), query="x")
+        assert why in await WebContext(tmp_path, "fetch:127.0.0.1").why_not(local(site, name), query="x")
         assert len(site.asked) == 1
 
 
 async def test_nothing_found_and_odd_entries_are_no_errors(tmp_path: Path) -> None:
     async with serving() as site:
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
         site.answers["/search"] = json({"type": "search"})
-        assert "Nothing was found for 'x'" in (await surfer.use(local(site, "brave"), query="x")).text
+        assert "Nothing was found for 'x'" in (await context.use(local(site, "brave"), query="x")).text
         site.answers["/search"] = json({"results": [None, {"url": ""}, {"url": "https://a.example/", "title": None}]})
-        assert (await surfer.use(local(site), query="x")).text == "1. https://a.example/\n   https://a.example/"
+        assert (await context.use(local(site), query="x")).text == "1. https://a.example/\n   https://a.example/"
 
 
 async def test_a_search_has_its_time(tmp_path: Path) -> None:
@@ -215,12 +215,12 @@ async def test_a_search_has_its_time(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SEARXNG)
         web, _, _ = pretended(site, timeout=timeout)
-        tool = WebSearch(web, env(DRAGOMAN_SEARCH_URL="http://searx.example/"))
-        assert (await Surfer(tmp_path).use(tool, query="x")).text == TEXT
+        tool = WebSearchTool(web, env(DRAGOMAN_SEARCH_URL="http://searx.example/"))
+        assert (await WebContext(tmp_path).use(tool, query="x")).text == TEXT
         assert asked == [SECONDS] == [15.0]
 
 
 def test_a_person_sees_the_whole_query() -> None:
-    tool = WebSearch(env=env())
+    tool = WebSearchTool(env=env())
     assert tool.preview({}, "/").title == "Search the web"
     assert tool.preview({"query": "a  b"}, "/").title == "Search the web for a b"

@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.tools.paths import AGENT
+from dragoman.builtin.tools.paths import request
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.web import dns
 from dragoman.builtin.web import http_client as http
@@ -38,21 +38,8 @@ def fetch_request(target: ParsedUrl, title: str, context: ToolContext, *, guarde
 
     `guarded` states why the host is not public, if a lookup showed that; otherwise its spelling decides.
     """
-    return _request(target.host, title, context, guarded or _guarded(target.host, None, inside_by_name(target.host)))
-
-
-def _request(host: str, title: str, context: ToolContext, guarded: str = "") -> Request:
-    from dragoman.policy import Request
-
-    return Request(
-        AGENT,
-        "fetch",
-        title,
-        host=host,
-        root=context.roots[0] if context.roots else context.cwd,
-        home=os.path.expanduser("~"),
-        guarded=guarded,
-    )
+    guarded = guarded or _guarded(target.host, None, inside_by_name(target.host))
+    return request("fetch", title, context, host=target.host, guarded=guarded)
 
 
 def _guarded(host: str, address: str | None, what: str | None) -> str:
@@ -151,7 +138,8 @@ def _check_address(target: ParsedUrl, address: str, context: ToolContext) -> Non
     if verdict.action == "deny":
         raise ToolError(verdict.why)
     # A rule that denies an address also denies every name of it.
-    by_address = context.verdict(_request(f"[{address}]" if ":" in address else address, title, context))
+    host = f"[{address}]" if ":" in address else address
+    by_address = context.verdict(request("fetch", title, context, host=host))
     if by_address.action == "deny":
         raise ToolError(f"{target.host} leads to {address}: {by_address.why}")
 
