@@ -1,25 +1,29 @@
-"""A session on a stage of its own: a store in a folder, tools made for the test, answers laid out beforehand."""
+"""A session in a store of its own, with fake tools and answers prepared by the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from dragoman.builtin.limits import Limits
-from dragoman.builtin.loop import TurnWork
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
-from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import ToolPermissions
-from dragoman.builtin.session import Host, Turn, TurnEnd
+from dragoman.builtin.modes import Mode
+from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.session import OpenSession, Prompt
+from dragoman.builtin.settings import AgentSettings
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
+from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog
+from dragoman.builtin.viewer import Viewer
 from dragoman.policy import Request, Rule
 from dragoman.policy.decide import Option
 from dragoman.store.ids import new_id
-from dragoman.store.sessions import SessionRow, Store
+from dragoman.store.sessions import MessageRow, SessionRow, Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import Message, TextPart, ToolPart
 
@@ -28,8 +32,8 @@ class Argument(Struct):
     value: str = ""
 
 
-class Prop:
-    """A tool that does what its test says."""
+class FakeTool:
+    """A tool that does what its test wants."""
 
     def __init__(
         self,
@@ -58,99 +62,162 @@ class Prop:
         return result if isinstance(result, ToolOutput) else ToolOutput(f"did {arguments.value}")
 
 
-class Stage:
-    """One session, its tools, and what a watcher saw."""
+class RecordingRules(SessionRules):
+    """The rules of a fixture, and a record of what "always" stored."""
 
-    def __init__(self, store: Store, host: Host) -> None:
+    def __init__(self, fixture: "SessionFixture") -> None:
+        self._fixture = fixture
+
+    def of(self, project: str) -> Sequence[Rule]:
+        return self._fixture.rules
+
+    async def remember(self, project: str, rule: str, action: Any, scope: Any) -> None:
+        self._fixture.remembered.append((rule, action, scope))
+        self._fixture.rules.append(Rule(action, rule, scope, "remembered"))
+
+
+class FakeViewer:
+    """A viewer that keeps the chunks it is shown, and answers permission questions as its test wants."""
+
+    cwd = "/w"
+    roots = ("/w",)
+
+    def __init__(self, owner: "SessionFixture") -> None:
+        self.session = SimpleNamespace(
+            client=SimpleNamespace(is_connected=True), additional_directories=(), mcp_servers=(), cwd="/w"
+        )
+        self._owner = owner
+
+    async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
+        self._owner.seen += chunks
+        self._owner.saw.set()
+
+    async def show_message(self, message: Message) -> None:
+        pass
+
+    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
+        answer = self._owner.answers(options)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        return answer if answer is None else str(answer)
+
+
+class FixtureSession(OpenSession):
+    """An open session whose turns use what its fixture holds."""
+
+    fixture: "SessionFixture"
+
+    async def _context(self, prompt: Prompt, log: TurnLog) -> TurnContext:
+        fixture = self.fixture
+        context = await super()._context(prompt, log)
+        return msgspec.structs.replace(
+            context,
+            model=fixture.model,
+            permissions=ToolPermissions(
+                RecordingRules(fixture), lambda: fixture.mode or self.mode, ("/w",), can_ask=fixture.can_ask
+            ),
+            limits=fixture.limits,
+            sleep=fixture.sleep,
+        )
+
+
+class SessionFixture:
+    """One session, its tools, and the chunks a viewer saw."""
+
+    def __init__(self, store: Store, session: FixtureSession) -> None:
+        session.fixture = self
+        session.tools.clear()
         self.store = store
-        self.host = host
+        self.session = session
         self.model: Model = ScriptedModel()
-        self.tools: dict[str, Any] = {}
         self.rules: list[Rule] = []
-        self.mode = MODES["ask"]
-        self.can_ask = True
-        self.limits = Limits(cleanup_seconds=2.0)
-        self.answers: Callable[[Sequence[Option]], Any] = lambda options: None
         self.remembered: list[tuple[str, str, str]] = []
+        self.mode: Mode | None = None
+        self.can_ask = True
+        self.answers: Callable[[Sequence[Option]], Any] = lambda options: None
         self.seen: list[c.Chunk] = []
         self.slept: list[float] = []
         self.saw = asyncio.Event()
-        host.watch(self._see)
+        self.viewer: Viewer = FakeViewer(self)  # type: ignore[assignment]
+        session.viewers.append(self.viewer)
 
-    def add(self, *tools: Prop) -> None:
+    @property
+    def tools(self) -> dict[str, Any]:
+        return self.session.tools
+
+    @tools.setter
+    def tools(self, tools: dict[str, Any]) -> None:
+        self.session.tools = tools
+
+    @property
+    def limits(self) -> Limits:
+        return self.session.settings.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self.session.settings = msgspec.structs.replace(self.session.settings, limits=limits)
+
+    def add(self, *tools: FakeTool) -> None:
         self.tools.update({tool.name: tool for tool in tools})
 
     async def prompt(self, *lines: str) -> TurnEnd:
-        return await self.host.prompt([TextPart("\n".join(lines))], self.work)
+        return await self.session.prompt(self.prompt_of(*lines))
+
+    def prompt_of(self, *lines: str) -> Prompt:
+        return Prompt([TextPart("\n".join(lines))], self.viewer, None)  # type: ignore[arg-type]  # fake tools need none
 
     def start(self, *lines: str) -> "asyncio.Task[TurnEnd]":
         return asyncio.ensure_future(self.prompt(*lines))
 
     async def until(self, kind: type, count: int = 1) -> None:
-        """Waits until so many chunks of a kind were shown."""
+        """Wait until so many chunks of a type were shown."""
         async with asyncio.timeout(10):
             while sum(isinstance(chunk, kind) for chunk in self.seen) < count:
                 self.saw.clear()
                 await self.saw.wait()
 
-    async def work(self, turn: Turn) -> TurnWork:
-        permissions = ToolPermissions(
-            lambda: self.rules, lambda: self.mode, ("/w",), remember=self._remember, can_ask=self.can_ask
-        )
-
-        async def ask(tool_call_id: str, options: Sequence[Option]) -> str | None:
-            await turn.settle()
-            answer = self.answers(options)
-            if asyncio.iscoroutine(answer):
-                answer = await answer
-            return answer if answer is None else str(answer)
-
-        return TurnWork(
-            self.host.row.id,
-            turn.message,
-            self.host.history,
-            self.model,
-            self.tools,
-            permissions,
-            None,  # type: ignore[arg-type]  # tools made for tests have no access
-            turn.emit,
-            ask,
-            "/w",
-            ("/w",),
-            "/tmp",
-            self.host.memory,
-            limits=self.limits,
-            sleep=self._sleep,
-        )
-
     def outcomes(self) -> dict[str, str]:
         """State of every tool call of the last message, by tool."""
-        return {part.name: part.state for part in self.host.history[-1].parts if isinstance(part, ToolPart)}
+        return {part.name: part.state for part in self.session.history[-1].parts if isinstance(part, ToolPart)}
 
     def texts(self) -> list[str]:
-        return texts(self.host.history[-1])
+        return texts(self.session.history[-1])
 
-    async def _see(self, chunks: Sequence[c.Chunk]) -> None:
-        self.seen += chunks
-        self.saw.set()
+    async def open_again(self, store: Store | None = None) -> OpenSession:
+        """The session as another process would open it."""
+        return await OpenSession.open(self.session.settings, store or self.store, self.session.row)
 
-    async def _sleep(self, seconds: float) -> None:
+    async def reopen(self) -> None:
+        """Go on with the session as another process would open it."""
+        session = await FixtureSession.open(self.session.settings, self.store, self.session.row)
+        assert isinstance(session, FixtureSession)
+        session.fixture = self
+        session.tools = self.tools
+        session.viewers.append(self.viewer)
+        self.session = session
+
+    async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
-
-    async def _remember(self, rule: str, action: Any, scope: Any) -> None:
-        self.remembered.append((rule, action, scope))
-        self.rules.append(Rule(action, rule, scope, "remembered"))
 
 
 def texts(message: Message) -> list[str]:
     return [part.text for part in message.parts if isinstance(part, TextPart)]
 
 
+def prompt_row() -> MessageRow:
+    """A prompt as the store keeps it."""
+    return MessageRow(new_id("msg"), "user")
+
+
 @asynccontextmanager
-async def staged(folder: Path) -> AsyncIterator[Stage]:
+async def open_fixture(folder: Path) -> AsyncIterator[SessionFixture]:
+    """A new session in a store of its own."""
     store = await Store.open(folder / "s.db")
+    settings = AgentSettings("scripted", folder / "s.db", folder / "rules.json", limits=Limits(cleanup_seconds=2.0))
     try:
         row = await store.create_session(SessionRow(new_id("ses"), "dragoman", "/w"))
-        yield Stage(store, await Host.open(store, row))
+        session = await FixtureSession.open(settings, store, row)
+        assert isinstance(session, FixtureSession)
+        yield SessionFixture(store, session)
     finally:
         await store.close()

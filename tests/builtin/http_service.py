@@ -14,7 +14,7 @@ from dragoman.builtin.agent import build_agent
 from dragoman.builtin.limits import Limits
 from dragoman.builtin.models.model import Model, ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
-from dragoman.builtin.settings import Settings
+from dragoman.builtin.settings import AgentSettings
 from dragoman.client import RemoteAgent, Session, connect
 from dragoman.schema import v1
 from dragoman.transports.memory import memory_pair
@@ -53,7 +53,7 @@ class Service:
             "limits": Limits(retry_seconds=(0.0,), cleanup_seconds=2.0),
             **settings,
         }
-        self.settings = Settings(**given)
+        self.settings = AgentSettings(**given)
         self.agent: Agent = build_agent(self.settings)
 
     @asynccontextmanager
@@ -108,7 +108,7 @@ class Heard(Model):
 def hear(monkeypatch: pytest.MonkeyPatch) -> Heard:
     """From now on sessions use one model that can be looked into."""
     model = Heard()
-    monkeypatch.setattr("dragoman.builtin.desk.find_model", lambda name: model)
+    monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)
     return model
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.builtin.updates import Projector
 from dragoman.schema import encode, v1
 from dragoman.uistream.chunks import Chunk, decode_chunk
+from dragoman.uistream.updates import Projector
 from tests.interop.wire_check import violations
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "aisdk-streams"

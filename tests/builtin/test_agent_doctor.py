@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.doctor import examine_agent
-from dragoman.builtin.settings import Settings
+from dragoman.builtin.settings import AgentSettings
 from dragoman.cli.main import main
 from dragoman.registry.doctor import Finding
 
 
 def look(folder: Path, env: dict[str, str] | None = None, **given: Any) -> dict[str, Finding]:
     home = folder / "home"
-    settings = Settings(
+    settings = AgentSettings(
         **{"model": "scripted", "store": home / "sessions.db", "rules_file": home / "rules.json", **given}
     )
     found = examine_agent(settings, folder, {"PATH": "/opt/tools", **(env or {})})

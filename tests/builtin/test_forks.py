@@ -11,6 +11,7 @@ from dragoman.errors import CapabilityError, RequestError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store, UsageRow
+from tests.builtin.fixtures import prompt_row
 from tests.builtin.http_service import Service, ask, hear
 
 
@@ -119,7 +120,7 @@ async def test_the_row_points_to_its_parent_and_starts_without_cost(tmp_path: Pa
         parent = await store.create_session(SessionRow(new_id("ses"), "dragoman", "/w"))
         ids = [new_id("msg"), new_id("msg")]
         for id in ids:
-            await store.begin_message(parent.id, id)
+            await store.begin_turn(parent.id, prompt_row(), id)
             await store.finish_message(
                 parent.id,
                 MessageRow(id, "assistant", (PartRow("text", id.encode()),)),
@@ -135,7 +136,7 @@ async def test_the_row_points_to_its_parent_and_starts_without_cost(tmp_path: Pa
         assert await store.rules(fork.id) == (("execute:rm", "deny"),)
         assert (await store.usage(fork.id)).cost_usd is None
         assert (await store.usage(parent.id)).cost_usd == 2.0
-        await store.begin_message(parent.id, new_id("msg"))
+        await store.begin_turn(parent.id, prompt_row(), new_id("msg"))
         with pytest.raises(StoreError, match="turn runs"):
             await store.fork_session(SessionRow(new_id("ses"), "dragoman", "/w", parent_id=parent.id))
         assert len((await store.sessions()).sessions) == 2

@@ -1,4 +1,4 @@
-"""Nothing runs without leave: what rules and modes decide, what a person is asked, what "always" means."""
+"""No tool runs without permission: what rules and modes decide, what the user is asked, what "always" means."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import session_rules
 from dragoman.policy import Request, judge, parse_rule
 from dragoman.policy.decide import Option, describe_rule, offer_options
 from dragoman.uistream import chunks as c
-from tests.builtin.fixtures import Prop, staged
+from tests.builtin.fixtures import FakeTool, open_fixture
 
 ROOT = "/w"
 HOME = "/home/me"
@@ -113,24 +112,23 @@ def test_rules_are_described_in_words() -> None:
     assert describe_rule("mcp:github") == "every tool of github"
     assert describe_rule("fetch:example.org") == "fetching from example.org"
     assert describe_rule("read") == "reading"
-    assert session_rules([("execute:ls", "allow")])[0].scope == "session"
 
 
 async def test_an_allowed_tool_runs_without_a_question(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look", kind="read", request=REQUESTS["read inside"]))
-        await stage.prompt("call look")
-        assert stage.outcomes() == {"look": "output-available"}
-        assert not any(isinstance(chunk, c.ToolApprovalRequest) for chunk in stage.seen)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look", kind="read", request=REQUESTS["read inside"]))
+        await fixture.prompt("call look")
+        assert fixture.outcomes() == {"look": "output-available"}
+        assert not any(isinstance(chunk, c.ToolApprovalRequest) for chunk in fixture.seen)
 
 
 async def test_a_denied_tool_does_not_run_and_the_model_reads_why(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.rules = [parse_rule("execute:npm *", "deny", "pinned", "settings.json")]
-        await stage.prompt("call make", "say {result}")
-        assert stage.tools["make"].called == []
-        assert "execute:npm *" in stage.texts()[0]
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        fixture.rules = [parse_rule("execute:npm *", "deny", "pinned", "settings.json")]
+        await fixture.prompt("call make", "say {result}")
+        assert fixture.tools["make"].called == []
+        assert "execute:npm *" in fixture.texts()[0]
 
 
 @pytest.mark.parametrize(
@@ -145,58 +143,58 @@ async def test_a_denied_tool_does_not_run_and_the_model_reads_why(tmp_path: Path
     ],
 )
 async def test_only_a_clear_yes_lets_a_tool_run(tmp_path: Path, choice: str | None, state: str) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.answers = lambda options: choice
-        await stage.prompt("call make")
-        assert stage.outcomes() == {"make": state}
-        response = next(chunk for chunk in stage.seen if isinstance(chunk, c.ToolApprovalResponse))
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        fixture.answers = lambda options: choice
+        await fixture.prompt("call make")
+        assert fixture.outcomes() == {"make": state}
+        response = next(chunk for chunk in fixture.seen if isinstance(chunk, c.ToolApprovalResponse))
         assert response.approved == (state == "output-available")
 
 
 async def test_an_always_is_asked_once_and_remembered_with_its_scope(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         asked: list[object] = []
-        stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.answers = noting(asked, "allow-always-1")
-        await stage.prompt("call make", "& call make", "call make")
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        fixture.answers = noting(asked, "allow-always-1")
+        await fixture.prompt("call make", "& call make", "call make")
         assert len(asked) == 1
-        assert stage.remembered == [("execute:npm test", "allow", "project")]
-        assert len(stage.tools["make"].called) == 3
+        assert fixture.remembered == [("execute:npm test", "allow", "project")]
+        assert len(fixture.tools["make"].called) == 3
 
 
 async def test_a_reject_always_is_not_asked_again_in_the_session(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         asked: list[object] = []
-        stage.add(Prop("make", request=REQUESTS["run"]))
-        stage.answers = noting(asked, "reject-always")
-        await stage.prompt("call make", "call make")
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        fixture.answers = noting(asked, "reject-always")
+        await fixture.prompt("call make", "call make")
         assert len(asked) == 1
-        assert stage.remembered == [("execute:npm test", "deny", "session")]
+        assert fixture.remembered == [("execute:npm test", "deny", "session")]
 
 
 async def test_headless_to_ask_is_to_deny(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.can_ask = False
-        stage.add(Prop("make", request=REQUESTS["run"]))
-        await stage.prompt("call make", "say {result}")
-        assert stage.tools["make"].called == []
-        assert "no user can be asked" in stage.texts()[0]
+    async with open_fixture(tmp_path) as fixture:
+        fixture.can_ask = False
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        await fixture.prompt("call make", "say {result}")
+        assert fixture.tools["make"].called == []
+        assert "no user can be asked" in fixture.texts()[0]
 
 
 async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         open_questions, most = 0, 0
 
         async def answer(options: Sequence[Option]) -> str:
             nonlocal open_questions, most
             open_questions += 1
             most = max(most, open_questions)
-            await stage.until(c.ToolApprovalRequest, 1)
+            await fixture.until(c.ToolApprovalRequest, 1)
             open_questions -= 1
             return "allow-once"
 
-        stage.answers = answer
-        stage.add(Prop("a", request=REQUESTS["run"]), Prop("b", request=REQUESTS["fetch"]))
-        await stage.prompt("call a", "& call b")
+        fixture.answers = answer
+        fixture.add(FakeTool("a", request=REQUESTS["run"]), FakeTool("b", request=REQUESTS["fetch"]))
+        await fixture.prompt("call a", "& call b")
         assert most == 1

@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.builtin.limits import Limits
-from dragoman.builtin.session import Host, TurnEnd
+from dragoman.builtin.turn import TurnEnd
 from dragoman.errors import StoreError
 from dragoman.policy import Request
 from dragoman.store.sessions import Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED
-from dragoman.uistream.messages import TextPart, ToolPart
-from tests.builtin.fixtures import Prop, Stage, staged, texts
+from dragoman.uistream.messages import ToolPart
+from tests.builtin.fixtures import FakeTool, FakeViewer, SessionFixture, open_fixture, texts
 
 RUN = Request("dragoman", "execute", command=("make",), shell=None, root="/w")
 
@@ -23,73 +24,73 @@ def forever(arguments: object, context: object) -> object:
     return asyncio.Event().wait()
 
 
-async def queued(stage: Stage, count: int) -> None:
+async def queued(fixture: SessionFixture, count: int) -> None:
     """Waits until so many prompts wait on disk."""
     async with asyncio.timeout(10):
-        while len(await stage.store.queued(stage.host.row.id)) < count:
+        while len(await fixture.store.queued(fixture.session.row.id)) < count:
             pass  # every look at the store lets the others run
 
 
-async def cancel(stage: Stage, turn: "asyncio.Task[TurnEnd]") -> None:
+async def cancel(fixture: SessionFixture, turn: "asyncio.Task[TurnEnd]") -> None:
     turn.cancel()
     end = await asyncio.wait_for(turn, 10)
     assert end.was_cancelled
-    assert isinstance(stage.seen[-1], c.Abort)
-    assert not stage.host.is_running
-    assert stage.host.state == "idle"
-    assert (await stage.prompt("say alive")).error is None
-    assert stage.texts() == ["alive"]
+    assert isinstance(fixture.seen[-1], c.Abort)
+    assert fixture.session.turn is None
+    assert fixture.session.state == "idle"
+    assert (await fixture.prompt("say alive")).error is None
+    assert fixture.texts() == ["alive"]
 
 
 async def test_a_cancel_before_the_first_event_ends_the_turn(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        turn = stage.start("pause 60")
-        await stage.until(c.StartStep)
-        await cancel(stage, turn)
+    async with open_fixture(tmp_path) as fixture:
+        turn = fixture.start("pause 60")
+        await fixture.until(c.StartStep)
+        await cancel(fixture, turn)
 
 
 async def test_a_cancel_while_text_streams_keeps_what_was_said(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        turn = stage.start("slow 500")
-        await stage.until(c.TextDelta, 3)
+    async with open_fixture(tmp_path) as fixture:
+        turn = fixture.start("slow 500")
+        await fixture.until(c.TextDelta, 3)
         turn.cancel()
         await turn
-        said = stage.texts()[0]
+        said = fixture.texts()[0]
         assert said.startswith("1 2 3 ")
-        shown = "".join(chunk.delta for chunk in stage.seen if isinstance(chunk, c.TextDelta))
+        shown = "".join(chunk.delta for chunk in fixture.seen if isinstance(chunk, c.TextDelta))
         assert said == shown
 
 
 async def test_a_cancel_in_a_tool_fails_the_call_and_ends_the_turn(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("wait", forever))
-        turn = stage.start("call wait")
-        await stage.until(c.Data)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("wait", forever))
+        turn = fixture.start("call wait")
+        await fixture.until(c.Data)
         turn.cancel()
         await turn
-        assert stage.outcomes() == {"wait": "output-error"}
-        assert c.ToolOutputError(stage.seen[-2].tool_call_id, "cancelled") == stage.seen[-2]  # type: ignore[union-attr]
+        assert fixture.outcomes() == {"wait": "output-error"}
+        assert c.ToolOutputError(fixture.seen[-2].tool_call_id, "cancelled") == fixture.seen[-2]  # type: ignore[union-attr]
 
 
 async def test_a_cancel_with_a_question_open_ends_the_turn(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("make", request=RUN))
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("make", request=RUN))
         asked = asyncio.Event()
 
         async def never(options: object) -> None:
             asked.set()
             await asyncio.Event().wait()
 
-        stage.answers = never
-        turn = stage.start("call make")
+        fixture.answers = never
+        turn = fixture.start("call make")
         await asked.wait()
-        assert any(isinstance(chunk, c.ToolApprovalRequest) for chunk in stage.seen)
-        await cancel(stage, turn)
-        assert stage.tools["make"].called == []
+        assert any(isinstance(chunk, c.ToolApprovalRequest) for chunk in fixture.seen)
+        await cancel(fixture, turn)
+        assert fixture.tools["make"].called == []
 
 
 async def test_a_tool_that_ignores_its_cancellation_is_left_behind_and_never_heard_of(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         release = asyncio.Event()
         finished = asyncio.Event()
 
@@ -102,87 +103,87 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind_and_never_hea
             await context.data("plan", {"entries": []})  # type: ignore[attr-defined]
             finished.set()
 
-        stage.limits = Limits(cleanup_seconds=0.01)
-        stage.add(Prop("stubborn", stubborn))
-        turn = stage.start("call stubborn")
-        await stage.until(c.Data)
+        fixture.limits = Limits(cleanup_seconds=0.01)
+        fixture.add(FakeTool("stubborn", stubborn))
+        turn = fixture.start("call stubborn")
+        await fixture.until(c.Data)
         turn.cancel()
         end = await turn
         assert end.was_cancelled
-        seen = len(stage.seen)
+        seen = len(fixture.seen)
         release.set()
         await finished.wait()
-        assert len(stage.seen) == seen
-        assert (await stage.prompt("say next")).error is None
+        assert len(fixture.seen) == seen
+        assert (await fixture.prompt("say next")).error is None
 
 
 async def test_a_second_prompt_waits_on_disk_and_runs_after_the_first(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         gate = asyncio.Event()
-        stage.add(Prop("wait", lambda arguments, context: gate.wait()))
-        first = stage.start("call wait", "say first")
-        await stage.until(c.Data)
-        second, third = stage.start("say second"), stage.start("say third")
-        await queued(stage, 2)
+        fixture.add(FakeTool("wait", lambda arguments, context: gate.wait()))
+        first = fixture.start("call wait", "say first")
+        await fixture.until(c.Data)
+        second, third = fixture.start("say second"), fixture.start("say third")
+        await queued(fixture, 2)
         gate.set()
         await asyncio.gather(first, second, third)
-        said = [texts(message)[-1] for message in stage.host.history if message.role == "assistant"]
+        said = [texts(message)[-1] for message in fixture.session.history if message.role == "assistant"]
         assert said == ["first", "second", "third"]
-        stored = await stage.store.messages(stage.host.row.id)
-        assert [message.id for message in stored] == [message.id for message in stage.host.history]
+        stored = await fixture.store.messages(fixture.session.row.id)
+        assert [message.id for message in stored] == [message.id for message in fixture.session.history]
         assert [message.role for message in stored] == ["user", "assistant"] * 3
 
 
 async def test_a_prompt_withdrawn_while_it_waits_leaves_no_trace(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         gate = asyncio.Event()
-        stage.add(Prop("wait", lambda arguments, context: gate.wait()))
-        first = stage.start("call wait", "say first")
-        await stage.until(c.Data)
-        second = stage.start("say second")
-        await queued(stage, 1)
+        fixture.add(FakeTool("wait", lambda arguments, context: gate.wait()))
+        first = fixture.start("call wait", "say first")
+        await fixture.until(c.Data)
+        second = fixture.start("say second")
+        await queued(fixture, 1)
         second.cancel()
         with pytest.raises(asyncio.CancelledError):
             await second
         gate.set()
         await first
-        assert await stage.store.queued(stage.host.row.id) == ()
-        assert len(stage.host.history) == 2
+        assert await fixture.store.queued(fixture.session.row.id) == ()
+        assert len(fixture.session.history) == 2
 
 
 async def test_a_prompt_that_never_became_a_turn_is_still_there_after_a_restart(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         gate = asyncio.Event()
-        stage.add(Prop("wait", lambda arguments, context: gate.wait()))
-        first = stage.start("call wait")
-        await stage.until(c.Data)
-        second = stage.start("say second")
-        await queued(stage, 1)
-        again = await Host.open(stage.store, stage.host.row)
+        fixture.add(FakeTool("wait", lambda arguments, context: gate.wait()))
+        first = fixture.start("call wait")
+        await fixture.until(c.Data)
+        second = fixture.start("say second")
+        await queued(fixture, 1)
+        again = await fixture.open_again()
         assert texts(again.history[-1]) == ["say second"]
         gate.set()
         await asyncio.gather(first, second)
 
 
 async def test_a_turn_whose_program_died_is_ended_when_the_session_is_opened(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("wait", forever))
-        turn = stage.start("say before", "call wait")
-        await stage.until(c.Data)
-        shown = list(stage.seen)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("wait", forever))
+        turn = fixture.start("say before", "call wait")
+        await fixture.until(c.Data)
+        shown = list(fixture.seen)
         # Another store, as a program started later has it, after this one's mark is gone like that of a dead one.
-        stage.store._presence.close()
+        fixture.store._presence.close()
         later = await Store.open(tmp_path / "s.db")
         try:
-            host = await Host.open(later, stage.host.row)
-            reply = host.history[-1]
+            opened = await fixture.open_again(later)
+            reply = opened.history[-1]
             assert texts(reply) == ["before"]
             (call,) = [part for part in reply.parts if isinstance(part, ToolPart)]
             assert (call.state, call.error_text) == ("output-error", INTERRUPTED)
             assert reply.metadata["interrupted"]
             assert [chunk for chunk in shown if isinstance(chunk, c.TextDelta)]
-            again = await Host.open(later, stage.host.row)
-            assert [message.id for message in again.history] == [message.id for message in host.history]
+            again = await fixture.open_again(later)
+            assert [message.id for message in again.history] == [message.id for message in opened.history]
         finally:
             await later.close()
         turn.cancel()
@@ -190,71 +191,93 @@ async def test_a_turn_whose_program_died_is_ended_when_the_session_is_opened(tmp
 
 
 async def test_a_turn_that_runs_in_another_program_is_seen_and_left_alone(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("wait", forever))
-        turn = stage.start("say before", "call wait")
-        await stage.until(c.Data)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("wait", forever))
+        turn = fixture.start("say before", "call wait")
+        await fixture.until(c.Data)
         other = await Store.open(tmp_path / "s.db")
         try:
-            host = await Host.open(other, stage.host.row)
-            assert texts(host.history[-1]) == ["before"]
+            opened = await fixture.open_again(other)
+            assert texts(opened.history[-1]) == ["before"]
             with pytest.raises(StoreError, match="another program"):
-                await host.prompt([TextPart("say mine")], stage.work)
+                await opened.prompt(fixture.prompt_of("say mine"))
+            assert [message.role for message in await other.messages(fixture.session.row.id)] == ["user"]
         finally:
             await other.close()
         turn.cancel()
         await turn
-        assert stage.outcomes() == {"wait": "output-error"}
+        assert fixture.outcomes() == {"wait": "output-error"}
 
 
 async def test_who_comes_late_gets_the_turn_from_its_first_chunk_on(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
         gate = asyncio.Event()
-        stage.add(Prop("wait", lambda arguments, context: gate.wait()))
-        turn = stage.start("say before", "call wait", "say after")
-        await stage.until(c.Data)
-        late: list[c.Chunk] = list(stage.host.live)
+        fixture.add(FakeTool("wait", lambda arguments, context: gate.wait()))
+        turn = fixture.start("say before", "call wait", "say after")
+        await fixture.until(c.Data)
+        late: list[c.Chunk] = list(fixture.session.live_chunks)
 
-        async def watch(batch: Sequence[c.Chunk]) -> None:
-            late.extend(batch)
+        class LateViewer(FakeViewer):
+            async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
+                late.extend(chunks)
 
-        stage.host.watch(watch)
+        fixture.session.viewers.append(LateViewer(fixture))  # type: ignore[arg-type]
         gate.set()
         await turn
-        assert late == stage.seen
-        assert stage.host.live == ()
+        assert late == fixture.seen
+        assert fixture.session.live_chunks == ()
 
 
 async def test_a_watcher_that_fails_disturbs_neither_the_turn_nor_the_others(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
+    async with open_fixture(tmp_path) as fixture:
 
-        async def gone(batch: Sequence[c.Chunk]) -> None:
-            raise ConnectionError
+        class LostViewer(FakeViewer):
+            async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
+                raise ConnectionError
 
-        stage.host.watch(gone)
-        assert (await stage.prompt("say hello")).error is None
-        assert stage.texts() == ["hello"]
+        fixture.session.viewers.append(LostViewer(fixture))  # type: ignore[arg-type]
+        assert (await fixture.prompt("say hello")).error is None
+        assert fixture.texts() == ["hello"]
 
 
 async def test_a_disk_that_fills_up_ends_the_turn_cleanly_and_the_next_one_works(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        await stage.prompt("say small")
-        database = stage.store._database
+    async with open_fixture(tmp_path) as fixture:
+        await fixture.prompt("say small")
+        database = fixture.store._database
         pages = await database.write(lambda db: db.execute("PRAGMA page_count").fetchone()[0])
         await database.write(lambda db: db.execute(f"PRAGMA max_page_count={pages + 4}").fetchone())
-        end = await stage.prompt("flood 30000", "say never")
+        end = await fixture.prompt("flood 30000", "say never")
         assert isinstance(end.error, StoreError)
         assert "disk is full" in str(end.error)
         await database.write(lambda db: db.execute("PRAGMA max_page_count=1000000").fetchone())
-        assert (await stage.prompt("say again")).error is None
-        reopened = await Host.open(stage.store, stage.host.row)
-        assert [message.id for message in reopened.history] == [message.id for message in stage.host.history]
+        assert (await fixture.prompt("say again")).error is None
+        reopened = await fixture.open_again()
+        assert [message.id for message in reopened.history] == [message.id for message in fixture.session.history]
 
 
 async def test_a_prompt_the_store_cannot_keep_never_runs(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("poke"))
-        await stage.store.delete_session(stage.host.row.id)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("poke"))
+        await fixture.store.delete_session(fixture.session.row.id)
         with pytest.raises(StoreError):
-            await stage.prompt("call poke")
-        assert stage.tools["poke"].called == []
+            await fixture.prompt("call poke")
+        assert fixture.tools["poke"].called == []
+
+
+async def test_a_cancel_while_the_turn_is_being_stored_ends_it_properly(tmp_path: Path) -> None:
+    async with open_fixture(tmp_path) as fixture:
+        begin, reached = fixture.store.begin_turn, asyncio.Event()
+
+        async def slow_begin(*arguments: Any, **options: Any) -> None:
+            reached.set()
+            await begin(*arguments, **options)
+
+        fixture.store.begin_turn = slow_begin  # type: ignore[method-assign]
+        turn = fixture.start("say never")
+        await reached.wait()
+        turn.cancel()
+        end = await turn
+        assert end.was_cancelled
+        assert await fixture.store.live_log(fixture.session.row.id) is None
+        assert (await fixture.prompt("say next")).error is None
+        assert fixture.texts() == ["next"]

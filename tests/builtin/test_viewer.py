@@ -1,55 +1,56 @@
-"""Who joins a session while the agent speaks hears everything once and in order."""
+"""A client that attaches during a turn is shown everything once and in order."""
 
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from dragoman.builtin.viewer import Viewer
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
-from tests.builtin.fixtures import Prop, staged
+from tests.builtin.fixtures import FakeTool, open_fixture
 
 
 class SlowClient:
     """A client whose first update takes until `gate` is open."""
 
     cwd = "/w"
+    roots = ("/w",)
+    client = SimpleNamespace(is_connected=True)
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
         self.reached = asyncio.Event()
-        self.heard: list[str] = []
+        self.texts: list[str] = []
 
     async def update(self, update: v1.SessionUpdate) -> None:
         self.reached.set()
         await self.gate.wait()
         if isinstance(update, (v1.AgentMessageChunk, v1.UserMessageChunk)):
             assert isinstance(update.content, v1.TextContent)
-            self.heard.append(update.content.text)
+            self.texts.append(update.content.text)
 
 
 @pytest.mark.parametrize("repeats_history", [True, False])
-async def test_what_is_said_while_the_past_is_told_comes_after_it_and_once(
+async def test_updates_that_arrive_while_the_history_is_replayed_follow_it_once(
     tmp_path: Path, repeats_history: bool
 ) -> None:
-    async with staged(tmp_path) as stage:
-        await stage.prompt("say long ago")
+    async with open_fixture(tmp_path) as fixture:
+        await fixture.prompt("say long ago")
         release = asyncio.Event()
-        stage.add(Prop("wait", lambda arguments, context: release.wait()))
-        turn = stage.start("say before", "call wait", "say after")
-        await stage.until(c.ToolInputAvailable)
+        fixture.add(FakeTool("wait", lambda arguments, context: release.wait()))
+        turn = fixture.start("say before", "call wait", "say after")
+        await fixture.until(c.ToolInputAvailable)
         client = SlowClient()
-        desk: Any = SimpleNamespace(host=stage.host, tools={})
-        seat = Viewer(desk, client)  # type: ignore[arg-type]
-        joining = asyncio.ensure_future(seat.join(repeats_history=repeats_history))
+        viewer = Viewer(fixture.session, client)  # type: ignore[arg-type]
+        fixture.session.viewers.append(viewer)
+        joining = asyncio.ensure_future(viewer.join(repeats_history=repeats_history))
         await client.reached.wait()
         release.set()
-        await turn  # it does not wait for who is still being told of the past
+        await turn  # it does not wait for a client that is still shown the history
         client.gate.set()
         await joining
-        await stage.prompt("say next")
+        await fixture.prompt("say next")
         past = ["say long ago", "long ago", "say before\ncall wait\nsay after"] if repeats_history else []
-        assert client.heard == [*past, "before", "after", "next"]
+        assert client.texts == [*past, "before", "after", "say next", "next"]

@@ -285,7 +285,7 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_written(proj
     (project / "private" / "key.txt").write_text("key\n")
     (project / "public.txt").symlink_to("private/key.txt")
     (project / "alias.txt").symlink_to("lines.txt")
-    files = WorkspaceFiles(consent=consent(ALLOW_ALL, rule("deny", "edit:private/**")))
+    files = WorkspaceFiles(permissions=permissions(ALLOW_ALL, rule("deny", "edit:private/**")))
     async with conversation(files, project) as talk:
         assert "edit:private/**" in (await talk.write(project / "public.txt", "x\n"))["message"]
         assert (project / "private" / "key.txt").read_text() == "key\n"
@@ -299,12 +299,14 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_written(proj
 
 async def test_a_link_that_appears_while_a_person_decides_is_not_followed(project: Path) -> None:
     class Slow(Witness):
-        async def check(self, request: Request, session: Session, *, change: Change | None = None) -> None:
+        async def check(
+            self, request: Request, session: Session, *, change: Change | None = None, env: object = None
+        ) -> None:
             (project / "other.txt").write_text(LINES)
             (project / "lines.txt").unlink()
             (project / "lines.txt").symlink_to("other.txt")
 
-    async with conversation(WorkspaceFiles(consent=Slow()), project) as talk:
+    async with conversation(WorkspaceFiles(permissions=Slow()), project) as talk:
         assert (await talk.write(project / "lines.txt", "by the agent\n"))["data"]["kind"] == "link"
         assert (project / "other.txt").read_text() == LINES
 

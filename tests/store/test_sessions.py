@@ -76,8 +76,7 @@ async def test_a_log_becomes_parts_in_one_step(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as store:
         session = await new_session(store)
         user, reply = new_id("msg"), new_id("msg")
-        await store.add_message(session.id, MessageRow(user, "user", (PART,)))
-        await store.begin_message(session.id, reply)
+        await store.begin_turn(session.id, MessageRow(user, "user", (PART,)), reply)
         await store.append_log(reply, 0, [b"1", b"2"])
         await store.append_log(reply, 2, [b"3"])
         log = await store.live_log(session.id)
@@ -121,10 +120,10 @@ async def test_deleting_a_session_takes_everything_of_it_and_nothing_else(tmp_pa
         for session in (kept, gone):
             await store.add_rule(session.id, "execute:ls", "allow")
             message = new_id("msg")
-            await store.begin_message(session.id, message)
+            await store.begin_turn(session.id, MessageRow(new_id("msg"), "user"), message)
             await store.append_log(message, 0, [b"1"])
             await store.finish_message(session.id, MessageRow(message, "assistant", (PART,)), [UsageRow()])
-            await store.begin_message(session.id, new_id("msg"))
+            await store.begin_turn(session.id, MessageRow(new_id("msg"), "user"), new_id("msg"))
         assert await store.delete_session(gone.id)
         assert not await store.delete_session(gone.id)
         assert await store.rules(kept.id) == (("execute:ls", "allow"),)
@@ -162,25 +161,25 @@ async def test_a_caller_that_gives_up_disturbs_nobody(tmp_path: Path) -> None:
 async def test_a_turn_of_another_live_program_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as mine, opened(tmp_path / "s.db") as other:
         session = await new_session(mine)
-        await other.begin_message(session.id, new_id("msg"))
+        await other.begin_turn(session.id, MessageRow(new_id("msg"), "user"), new_id("msg"))
         log = await mine.live_log(session.id)
         assert log is not None
         assert log.is_alive
         with pytest.raises(StoreError, match="another program"):
-            await mine.begin_message(session.id, new_id("msg"))
+            await mine.begin_turn(session.id, MessageRow(new_id("msg"), "user"), new_id("msg"))
 
 
 WRITER = """
 import asyncio, sys
 from pathlib import Path
 from dragoman.store.ids import new_id
-from dragoman.store.sessions import SessionRow, Store
+from dragoman.store.sessions import MessageRow, SessionRow, Store
 
 async def main():
     store = await Store.open(Path(sys.argv[1]))
     session = await store.create_session(SessionRow(new_id("ses"), "a", "/w"))
     message = new_id("msg")
-    await store.begin_message(session.id, message)
+    await store.begin_turn(session.id, MessageRow(new_id("msg"), "user"), message)
     print(session.id, flush=True)
     position = 0
     while True:
@@ -212,7 +211,7 @@ async def test_what_was_acknowledged_survives_kill_9_and_its_writer_is_known_dea
         assert not log.is_alive
         assert len(log.chunks) >= acknowledged
         assert log.chunks[::2] == tuple(b"%d" % number for number in range(0, len(log.chunks), 2))
-        await store.begin_message(session_id, new_id("msg"))
+        await store.begin_turn(session_id, MessageRow(new_id("msg"), "user"), new_id("msg"))
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     db.close()

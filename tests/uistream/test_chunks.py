@@ -20,12 +20,12 @@ def test_every_recorded_chunk_is_written_as_it_was_read(path) -> None:  # type: 
     for line in lines(path):
         chunk = decode_chunk(line)
         assert json.loads(encode_chunk(chunk)) == json.loads(line)
-        assert not isinstance(chunk, c.Other)
+        assert not isinstance(chunk, c.OtherChunk)
 
 
 def test_a_chunk_of_an_unknown_type_is_kept() -> None:
     chunk = decode_chunk('{"type":"later","x":[1,{"y":2}]}')
-    assert isinstance(chunk, c.Other)
+    assert isinstance(chunk, c.OtherChunk)
     assert chunk.type == "later"
     assert json.loads(encode_chunk(chunk)) == {"type": "later", "x": [1, {"y": 2}]}
 

@@ -1,18 +1,17 @@
-"""What a client hears of the agent's stream: every row of the mapping, valid against the schema."""
+"""The updates a client receives for a stream: every row of the mapping, valid against the schema."""
 
 from typing import Any
 
 import pytest
 
-from dragoman.builtin.seam import KINDS, RENAMES, kind_of, to_core, to_wire
-from dragoman.builtin.tools.tool import FileDiff, Location, Preview
-from dragoman.builtin.updates import LIMITS, Projector, stop_reason_of
 from dragoman.schema import Unknown, v1
 from dragoman.uistream import chunks as c
 from dragoman.uistream.content import blocks_of, parts_of
+from dragoman.uistream.display import KINDS, FileDiff, Location, ToolDisplay, display_of, with_display
 from dragoman.uistream.fold import Reducer
-from dragoman.uistream.messages import Message, TextPart
+from dragoman.uistream.messages import Message, TextPart, ToolPart
 from dragoman.uistream.unfold import replay
+from dragoman.uistream.updates import LIMITS, Projector, stop_reason_of
 from tests.builtin.streams import FILES, STREAMS, on_wire, project, stream
 
 needs_streams = pytest.mark.skipif(not FILES, reason=f"no recorded streams in {STREAMS}")
@@ -27,17 +26,7 @@ ENDS = {
 }
 
 
-class Painter:
-    """A tool with a preview, as far as the projector is concerned."""
-
-    name, kind = "write", "edit"
-
-    def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        if "path" not in arguments:
-            return Preview("Write a file")
-        path = f"{cwd}/{arguments['path']}"
-        diffs = (FileDiff(path, None, arguments["text"]),) if "text" in arguments else ()
-        return Preview(f"Write {arguments['path']}", (Location(path),), diffs)
+SHOWN = ToolDisplay("edit", (Location("/w/a.py"),), (FileDiff("/w/a.py", None, "one\ntwo"),))
 
 
 def statuses(updates: list[dict[str, Any]], call: str) -> list[str]:
@@ -99,26 +88,66 @@ def test_each_passage_is_a_message_of_its_own_and_a_replay_gives_the_same_ids() 
     assert replayed == ["msg_1.1", "msg_1.2", "msg_1.3"]
 
 
-def test_streaming_arguments_show_title_place_and_diff_at_most_ten_times_a_second() -> None:
-    now = 0.0
-    projector = Projector({"write": Painter()}, cwd="/w", clock=lambda: now)  # type: ignore[dict-item]
-    updates = list(projector.project(c.ToolInputStart("x", "write")))
-    for piece in ('{"pa', 'th":"a.py","te', 'xt":"one', "\\ntwo", '"}'):
-        now += 0.06
-        updates += projector.project(c.ToolInputDelta("x", piece))
-    updates += projector.project(c.ToolInputAvailable("x", "write", {"path": "a.py", "text": "one\ntwo"}))
-    wire = on_wire(updates)
+def test_a_call_shows_what_comes_with_its_chunks() -> None:
+    arguments = {"path": "a.py", "text": "one\ntwo"}
+    preview = {"kind": "edit", "locations": [{"path": "/w/a.py"}]}
+    chunks: list[c.Chunk] = [
+        with_display(c.ToolInputStart("x", "write"), "Write a file", ToolDisplay("edit")),
+        c.ToolInputDelta("x", '{"path":"a.py",'),
+        c.Data(
+            "tool-preview",
+            {"tool_call_id": "x", "title": "Write a.py", "input": {"path": "a.py"}, "display": preview},
+            transient=True,
+        ),
+        with_display(c.ToolInputAvailable("x", "write", arguments), "Write a.py", SHOWN),
+    ]
+    wire = on_wire(project(chunks))
     assert wire[0]["sessionUpdate"] == "tool_call"
     assert (wire[0]["title"], wire[0]["kind"], wire[0]["status"]) == ("Write a file", "edit", "pending")
     assert wire[1]["title"] == "Write a.py"
     assert wire[1]["locations"] == [{"path": "/w/a.py"}]
+    assert wire[1]["rawInput"] == {"path": "a.py"}
     assert wire[2]["content"] == [{"type": "diff", "path": "/w/a.py", "newText": "one\ntwo", "oldText": None}]
-    assert wire[-1]["status"] == "in_progress"
-    assert wire[-1]["rawInput"] == {"path": "a.py", "text": "one\ntwo"}
-    assert len(wire) == 4
+    assert (wire[2]["status"], wire[2]["rawInput"]) == ("in_progress", arguments)
+    assert len(wire) == 3
 
 
-def test_a_call_that_waits_for_leave_is_pending_until_it_was_given() -> None:
+def test_a_replayed_call_shows_the_same_without_the_tool_that_made_it() -> None:
+    call = with_display(c.ToolInputAvailable("x", "mcp_draw", {}), "Draw a cat", SHOWN)
+    output = {"text": "", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}
+    outcomes: tuple[c.Chunk, ...] = (c.ToolOutputDenied("x"), c.ToolOutputAvailable("x", output))
+    for outcome in outcomes:
+        reducer = Reducer(Message("m", "assistant", []))
+        for chunk in (c.Start("m"), call, outcome):
+            reducer.feed(chunk)
+        for updates in (on_wire(project([call, outcome])), on_wire(project(replay(reducer.message)))):
+            assert (updates[0]["title"], updates[0]["kind"]) == ("Draw a cat", "edit")
+            diffs = [item for update in updates for item in update.get("content", ()) if item["type"] == "diff"]
+            assert diffs[-1]["newText"] == "one\ntwo"
+
+
+def test_a_finished_call_stores_its_diff_once() -> None:
+    reducer = Reducer(Message("m", "assistant", []))
+    output = {"text": "done", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}
+    reducer.feed(with_display(c.ToolInputAvailable("x", "write", {}), "Write a.py", SHOWN))
+    reducer.feed(c.ToolOutputAvailable("x", output))
+    (part,) = reducer.message.parts
+    assert isinstance(part, ToolPart)
+    assert display_of("write", part.provider_metadata) == ToolDisplay("edit", SHOWN.locations)
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"dragoman": "x"}, {"dragoman": {"kind": 1}}, {"openai": {}}])
+def test_metadata_without_a_display_gives_the_kind_of_the_tools_name(metadata: Any) -> None:
+    assert display_of("bash", metadata) == ToolDisplay("execute")
+    assert display_of("github_create_issue", metadata) == ToolDisplay("other")
+
+
+def test_metadata_of_the_provider_is_kept() -> None:
+    call = with_display(c.ToolInputStart("x", "read", provider_metadata={"google": {"id": 1}}), "Read", ToolDisplay())
+    assert call.provider_metadata["google"] == {"id": 1}
+
+
+def test_a_call_that_waits_for_permission_is_pending_until_it_was_given() -> None:
     for starts_on_input in (True, False):
         updates = on_wire(
             project(
@@ -135,7 +164,7 @@ def test_a_call_that_waits_for_leave_is_pending_until_it_was_given() -> None:
         assert statuses(updates, "x") == (["pending", "in_progress", *expected] if starts_on_input else expected)
 
 
-def test_the_loop_says_when_a_call_that_needs_no_leave_starts() -> None:
+def test_the_loop_reports_when_a_call_that_needs_no_permission_starts() -> None:
     chunks: list[c.Chunk] = [
         c.ToolInputAvailable("x", "read", {}),
         c.Data("tool-start", {"tool_call_id": "x"}, transient=True),
@@ -284,11 +313,11 @@ def test_every_finish_reason_has_its_stop_reason() -> None:
 
 
 def test_what_the_client_knows_of_a_call_goes_into_the_permission_request() -> None:
-    projector = Projector({"write": Painter()}, cwd="/w", starts_on_input=False)  # type: ignore[dict-item]
-    project([c.ToolInputAvailable("x", "write", {"path": "a", "text": "t"})], projector)
+    projector = Projector(starts_on_input=False)
+    project([with_display(c.ToolInputAvailable("x", "write", {}), "Write a.py", SHOWN)], projector)
     patch = projector.calls.patch("x")
-    assert (patch.tool_call_id, patch.title, patch.kind, patch.status) == ("x", "Write a", "edit", "pending")
-    assert patch.content == [v1.Diff("/w/a", "t", None)]
+    assert (patch.tool_call_id, patch.title, patch.kind, patch.status) == ("x", "Write a.py", "edit", "pending")
+    assert patch.content == [v1.Diff("/w/a.py", "one\ntwo", None)]
 
 
 def test_the_users_message_is_repeated_block_by_block() -> None:
@@ -323,13 +352,12 @@ def test_the_kind_table_names_the_thirteen_tools_and_strangers_are_other() -> No
         "skill": "think",
         "tool_search": "search",
     }
-    assert kind_of("github_create_issue") == "other"
     assert set(KINDS.values()) <= v1.KNOWN_VALUES["ToolKind"]
 
 
-def test_names_are_renamed_at_the_seam_both_ways_and_at_every_depth() -> None:
-    assert len(set(RENAMES.values())) == len(RENAMES)
-    inside = {"session_id": "s", "list": [{"exit_code": 1, "own name": {"error_text": "x"}}]}
-    wire = {"sessionId": "s", "list": [{"exitCode": 1, "own name": {"errorText": "x"}}]}
-    assert to_wire(inside) == wire
-    assert to_core(wire) == inside
+def test_raw_output_has_the_names_of_the_protocol_at_every_depth_and_foreign_output_its_own() -> None:
+    own = {"text": "x", "exit_code": 1, "images": [{"data": "AAAA", "media_type": "image/png"}]}
+    renamed = {"text": "x", "exitCode": 1, "images": [{"data": "AAAA", "mimeType": "image/png"}]}
+    for output, raw in ((own, renamed), ({"exit_code": 1}, {"exit_code": 1})):
+        update = on_wire(project([c.ToolInputAvailable("x", "bash", {}), c.ToolOutputAvailable("x", output)]))[-1]
+        assert update["rawOutput"] == raw

@@ -1,7 +1,7 @@
-"""How tools touch the world: through the client where it offers that, on this machine otherwise.
+"""File, command and question access for tools: through the ACP client if it offers the service, otherwise local.
 
-Owns the choice, the same for every tool: files below the session's folders are the client's if it has them, because
-unsaved changes live there; all others are on this machine. Does not judge what may be touched: that was done before.
+Owns that choice, the same for every tool: files below the session's folders are read and written through the client,
+because it has the unsaved changes; all other files are local. Permission was checked before.
 """
 
 from __future__ import annotations
@@ -19,24 +19,26 @@ from dragoman.agent.permission import ask_permission
 from dragoman.builtin.tools.tool import CommandResult, ToolError
 from dragoman.errors import DragomanError
 from dragoman.schema import v1
-from dragoman.workspace import Workspace, WorkspaceError
+from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.agent import Turn
-    from dragoman.builtin.tools.tool import Choice
+    from dragoman.builtin.tools.tool import AnswerChoice
 
 _MISSING: Final = -32002
-_LARGEST_BYTES: Final = 10 * 1024 * 1024  # what `workspace` takes, for files beyond its folders as well
+_LARGEST_BYTES: Final = 10 * 1024 * 1024  # the limit of `workspace`, applied to files outside its folders too
+# Changes are not reviewed here, so no old content is kept.
+_NO_JOURNAL: Final = FileLimits(journal_bytes=0)
 _SKIP: Final = "skip"
 # Output of a running command is shown at most this often.
 _SHOW_SECONDS: Final = 0.25
 
 
 class LocalAccess:
-    """This machine's files and commands. Nobody to ask."""
+    """Local files and commands. Questions are refused: there is no user to ask."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._roots = tuple(roots)
@@ -58,11 +60,11 @@ class LocalAccess:
         on_start: Callable[[str], Awaitable[None]] | None = None,
         on_output: Callable[[str], Awaitable[None]] | None = None,
     ) -> CommandResult:
-        """A child of this process, on pipes: what a model reads has no use for colours."""
+        """Run a child process on pipes, not on a terminal: a model has no use for colours."""
         from dragoman.process.command import child_environment
         from dragoman.process.terminal import Terminal
 
-        news = asyncio.Event()
+        has_output = asyncio.Event()
         try:
             terminal = Terminal.start(
                 ["sh", "-c", line],
@@ -70,12 +72,12 @@ class LocalAccess:
                 env=child_environment({}),
                 pty=False,
                 limit_bytes=limit_bytes,
-                on_output=lambda data: news.set(),
+                on_output=lambda data: has_output.set(),
             )
         except DragomanError as error:
             raise ToolError(f"the command could not be started: {error}") from error
         timed_out = False
-        telling = asyncio.create_task(_tell(terminal.read, news, on_output)) if on_output is not None else None
+        showing = asyncio.create_task(_show(terminal.read, has_output, on_output)) if on_output is not None else None
         try:
             try:
                 async with asyncio.timeout(timeout_seconds):
@@ -86,20 +88,20 @@ class LocalAccess:
             text, is_truncated = terminal.read()
             return CommandResult(text, terminal.exit_code, terminal.signal, is_truncated, timed_out)
         finally:
-            if telling is not None:
-                telling.cancel()
+            if showing is not None:
+                showing.cancel()
             await terminal.release()
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
-        raise ToolError("nobody can be asked here; decide by yourself and say what you assumed")
+        raise ToolError("no user can be asked here; decide by yourself and state what you assumed")
 
-    def _inside(self, path: str) -> Workspace | None:
-        """The session's folders, if the path is below one of them."""
+    def workspace_of(self, path: str) -> Workspace | None:
+        """The workspace of the session's folders, if the path is below one of them; None outside."""
         if self._workspace is None:
             try:
-                self._workspace = Workspace(self._roots)
+                self._workspace = Workspace(self._roots, limits=_NO_JOURNAL)
             except WorkspaceError as error:
                 raise ToolError(str(error)) from error
         try:
@@ -109,7 +111,7 @@ class LocalAccess:
         return self._workspace
 
     def _read(self, path: str) -> str:
-        workspace = self._inside(path)
+        workspace = self.workspace_of(path)
         try:
             return _read_outside(path) if workspace is None else workspace.read_text(path)
         except WorkspaceError as error:
@@ -122,7 +124,7 @@ class LocalAccess:
             raise ToolError(f"{path} cannot be read: {error.strerror or error}") from error
 
     def _write(self, path: str, text: str) -> None:
-        workspace = self._inside(path)
+        workspace = self.workspace_of(path)
         try:
             if workspace is None:
                 _write_outside(path, text)
@@ -135,7 +137,7 @@ class LocalAccess:
 
 
 class ClientAccess:
-    """The client's files, terminals and people during one turn; `local` does what the client does not offer."""
+    """Files, terminals and questions of the client during one turn; `local` serves what the client does not offer."""
 
     def __init__(
         self,
@@ -147,7 +149,10 @@ class ClientAccess:
         uses_terminals: bool = True,
         settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`settle` returns when the client was told everything so far: the call it is asked about, for example."""
+        """Args:
+        patch: returns what the client was shown of a tool call.
+        settle: returns when the client was shown everything so far, such as the call it is asked about.
+        """
         client = turn.session.client
         self._turn = turn
         self._local = local
@@ -159,22 +164,22 @@ class ClientAccess:
 
     @property
     def _is_gone(self) -> bool:
-        """Its client has left and the turn goes on for others."""
+        """The client has disconnected; the turn continues for the others."""
         return not self._turn.session.client.is_connected
 
     async def read_text(self, path: str) -> str:
-        if not self._reads or self._is_gone or self._local._inside(path) is None:
+        if not self._reads or self._is_gone or self._local.workspace_of(path) is None:
             return await self._local.read_text(path)
         try:
             return await self._turn.read_file(path)
         except ClientError as error:
-            # Some clients have no code of their own for a file that is not there.
-            if error.code == _MISSING or not _is_there(path):
+            # Some clients have no error code of their own for a missing file.
+            if error.code == _MISSING or not os.path.lexists(path):  # noqa: ASYNC240 - one look, after an error
                 raise FileNotFoundError(path) from error
             raise ToolError(f"the editor cannot read {path}: {error.message}") from error
 
     async def write_text(self, path: str, text: str) -> None:
-        if not self._writes or self._is_gone or self._local._inside(path) is None:
+        if not self._writes or self._is_gone or self._local.workspace_of(path) is None:
             await self._local.write_text(path, text)
             return
         try:
@@ -201,7 +206,7 @@ class ClientAccess:
             async with self._turn.terminal("sh", ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
                 if on_start is not None:
                     await on_start(terminal.id)
-                    await self._told()  # a quick command would be over, and its terminal gone, before it is shown
+                    await self._settled()  # otherwise a quick command's terminal is gone before it is shown
                 try:
                     async with asyncio.timeout(timeout_seconds):
                         ended = await terminal.wait()
@@ -217,10 +222,10 @@ class ClientAccess:
             raise ToolError(f"the editor's terminal cannot run this: {error.message}") from error
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
         client = self._turn.session.client
-        await self._told()
+        await self._settled()
         try:
             if client.offers("elicitation.form"):
                 return await self._ask_by_form(question, choices, is_multiple=is_multiple)
@@ -228,14 +233,16 @@ class ClientAccess:
                 return await self._ask_by_permission(tool_call_id, question, choices)
         except ClientError as error:
             raise ToolError(f"the question could not be asked: {error.message}") from error
-        raise ToolError("this editor has no way to ask a person for text; decide by yourself and say what you assumed")
+        raise ToolError("this editor cannot ask the user for text; decide by yourself and state what you assumed")
 
-    async def _told(self) -> None:
-        """Returns when the client knows everything so far."""
+    async def _settled(self) -> None:
+        """Return when the client was shown everything so far."""
         if self._settle is not None:
             await self._settle()
 
-    async def _ask_by_form(self, question: str, choices: Sequence[Choice], *, is_multiple: bool) -> list[str] | None:
+    async def _ask_by_form(
+        self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool
+    ) -> list[str] | None:
         options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]
         answer: v1.ElicitationPropertySchema
         if not options:
@@ -251,8 +258,10 @@ class ClientAccess:
         given = reply.content.get("answer")
         return [str(each) for each in given] if isinstance(given, (list, tuple)) else [str(given)]
 
-    async def _ask_by_permission(self, tool_call_id: str, question: str, choices: Sequence[Choice]) -> list[str] | None:
-        """Answers dressed as options: the one way of asking that every client has."""
+    async def _ask_by_permission(
+        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice]
+    ) -> list[str] | None:
+        """Fallback for clients without elicitation: each answer is offered as a permission option."""
         options = [
             v1.PermissionOption(f"choice-{number}", choice.label, "allow_once") for number, choice in enumerate(choices)
         ]
@@ -265,28 +274,24 @@ class ClientAccess:
         return None
 
 
-async def _tell(
-    read: Callable[[], tuple[str, bool]], news: asyncio.Event, tell: Callable[[str], Awaitable[None]]
+async def _show(
+    read: Callable[[], tuple[str, bool]], has_output: asyncio.Event, show: Callable[[str], Awaitable[None]]
 ) -> None:
-    """Passes on what a command wrote, now and then."""
+    """Pass on the output of a command, a few times a second."""
     while True:
-        await news.wait()
-        news.clear()
-        await tell(read()[0])
+        await has_output.wait()
+        has_output.clear()
+        await show(read()[0])
         await asyncio.sleep(_SHOW_SECONDS)
 
 
-def _is_there(path: str) -> bool:
-    return os.path.lexists(path)
-
-
 def _read_outside(path: str) -> str:
-    """A file beyond the session's folders, which a person or a rule has let the agent read."""
+    """Read a file outside the session's folders, which the user or a rule permitted."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise ToolError(f"{path} is no regular file")
+            raise ToolError(f"{path} is not a regular file")
         if status.st_size > _LARGEST_BYTES:
             raise ToolError(f"{path} has {status.st_size} bytes, more than the {_LARGEST_BYTES} that are read at once")
         data = file.read()
@@ -295,7 +300,7 @@ def _read_outside(path: str) -> str:
     try:
         return codecs.decode(data, "utf-8")
     except UnicodeDecodeError:
-        raise ToolError(f"{path} is no UTF-8 text") from None
+        raise ToolError(f"{path} is not UTF-8 text") from None
 
 
 def _write_outside(path: str, text: str) -> None:

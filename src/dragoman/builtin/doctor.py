@@ -25,7 +25,7 @@ from dragoman.store.rules import RuleFile
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dragoman.builtin.settings import Settings
+    from dragoman.builtin.settings import AgentSettings
 
 _EXTRA: Final = "pip install 'dragoman[agent]'"
 # What a provider's models need besides pydantic-ai: the module, and the name of pydantic-ai's own extra.
@@ -34,7 +34,7 @@ _OPENAI: Final = ("openai", "openai")
 _ON_OPENAI: Final = frozenset({"openai", "openai-chat", "openai-responses", "openai-compatible", "ollama", "vllm"})
 
 
-def examine_agent(settings: Settings, cwd: Path, env: Mapping[str, str]) -> list[Finding]:
+def examine_agent(settings: AgentSettings, cwd: Path, env: Mapping[str, str]) -> list[Finding]:
     """Everything a session in `cwd` would need."""
     model = settings.model or default_model(env)
     return [
@@ -176,7 +176,7 @@ def _shell(env: Mapping[str, str]) -> Finding:
     )
 
 
-def _context(settings: Settings, cwd: Path) -> Iterator[Finding]:
+def _context(settings: AgentSettings, cwd: Path) -> Iterator[Finding]:
     found = read_instructions(str(cwd), (), settings.config_dir)
     if found.is_cut:
         detail = f"{', '.join(found.paths)}: more than {LIMIT_BYTES // 1024} KB, so a part is left out"

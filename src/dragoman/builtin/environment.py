@@ -1,11 +1,12 @@
-"""The environment a person has in their terminal, for a program that an editor started without one.
+"""The environment of the user's login shell, for an agent that a graphical editor started without it.
 
-Owns the question whether ours is poor, the time-boxed talk with the login shell, and what of its answer is taken: its
-PATH, and variables we do not have. Blocks; does not know who uses the result.
+Owns how a missing environment is recognised, the time-boxed call of the login shell, and what is taken from its answer:
+its PATH, and variables that are not set here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import selectors
@@ -21,28 +22,50 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.builtin")
 
 RESOLVING: Final = "DRAGOMAN_RESOLVING_ENVIRONMENT"
-"""Set to 1 for the shell, so that a start file can leave out what takes long, and nothing asks a second time."""
+"""Set to 1 for the shell, so that its start files can skip slow parts, and an agent they start does not ask again."""
 
-# What a system gives to programs that no shell started. Whoever installed a tool has one more folder.
+# PATH of programs that no shell started. A user who installed a tool has one more folder.
 _BARE_PATH: Final = frozenset(
     (
         *("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"),
         *("/usr/games", "/usr/local/games", "/snap/bin", "/Library/Apple/usr/bin", "/System/Cryptexes/App/usr/bin"),
     )
 )
-# True of the shell we asked, not of us.
+# These describe the shell, not this process.
 _OF_THE_SHELL: Final = frozenset({"_", "PWD", "OLDPWD", "SHLVL", "PS1", "LINES", "COLUMNS", "TERM", RESOLVING})
 _OF_THE_SHELL_PREFIXES: Final = ("BASH_FUNC_", "DRAGOMAN_")
 _LARGEST_BYTES: Final = 4 * 1024 * 1024  # an environment is at most 2 MiB on Linux; the rest is chatter
-_PLAIN_SHELLS: Final = frozenset({"csh", "tcsh"})  # take no other option beside -l
+_PLAIN_SHELLS: Final = frozenset({"csh", "tcsh"})  # take no other option than -l
 
 _lock: Final = threading.Lock()
-# A shell is asked once, also when it gave no answer: start files do not get faster.
+# A shell is asked once, even if it gave no answer: its start files do not get faster.
 _answers: Final[dict[tuple[str, str], dict[str, str] | None]] = {}
 
 
+class UserEnvironment:
+    """Completes this process's environment from the login shell, once, in the background."""
+
+    def __init__(self) -> None:
+        self._reading: asyncio.Future[None] | None = None
+
+    def begin(self) -> None:
+        """Begin to ask the login shell, if our environment misses something."""
+        if self._reading is None and needs_login_environment(os.environ):
+            self._reading = asyncio.ensure_future(self._read())
+
+    async def ready(self) -> None:
+        """Return when the environment is complete, or as complete as it can be."""
+        self.begin()
+        if self._reading is not None:
+            await self._reading
+
+    async def _read(self) -> None:
+        found = await asyncio.to_thread(login_environment)
+        os.environ.update(found or {})
+
+
 def needs_login_environment(env: Mapping[str, str]) -> bool:
-    """Whether a program with this environment would miss the tools its user has: no PATH, or a bare one by no shell."""
+    """Whether a program with this environment misses the user's tools: no PATH, or a bare one that no shell set."""
     if env.get(RESOLVING):
         return False
     folders = [folder for folder in env.get("PATH", "").split(os.pathsep) if folder]
@@ -54,9 +77,9 @@ def needs_login_environment(env: Mapping[str, str]) -> bool:
 def login_environment(
     env: Mapping[str, str] | None = None, *, shell: str | None = None, seconds: float = 3.0
 ) -> dict[str, str] | None:
-    """`env` (ours by default) completed by the login shell's; None when nothing is missing or nothing could be had.
+    """Return `env` (this process's by default) completed from the login shell.
 
-    Blocks up to `seconds`, once for the process. Never raises.
+    None if nothing is missing, or if the shell gave no answer. Blocks up to `seconds`, once per process. Never raises.
     """
     own = dict(os.environ if env is None else env)
     if not needs_login_environment(own):
@@ -68,7 +91,7 @@ def login_environment(
             try:
                 _answers[key] = _ask(program, own, seconds)
             except (OSError, ValueError) as error:
-                _log.warning("the environment of the login shell %s cannot be had: %s", program, error)
+                _log.warning("the environment of the login shell %s cannot be read: %s", program, error)
                 _answers[key] = None
         answer = _answers[key]
     if answer is None:
@@ -78,7 +101,7 @@ def login_environment(
 
 
 def _complete(own: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """Our variables stay as they are, but PATH begins with theirs."""
+    """Keep our variables, and put the shell's folders at the front of PATH."""
     added = {
         name: value
         for name, value in theirs.items()
@@ -101,7 +124,7 @@ def _shell_of_user() -> str:
 def _ask(shell: str, own: Mapping[str, str], seconds: float) -> dict[str, str] | None:
     import subprocess
 
-    # Start files print what they like, so the answer stands between two words that nobody else can say.
+    # Start files may print anything, so the answer stands between two random marks.
     mark = os.urandom(8).hex()
     line = f"printf '%s' '{mark}'; /usr/bin/env -0; printf '%s' '{mark}'; exit 0"
     options = ["-c"] if os.path.basename(shell) in _PLAIN_SHELLS else ["-l", "-i", "-c"]
@@ -110,7 +133,7 @@ def _ask(shell: str, own: Mapping[str, str], seconds: float) -> dict[str, str] |
         [shell, *options, line],
         cwd=home if os.path.isdir(home) else "/",
         env={**own, RESOLVING: "1"},
-        stdin=subprocess.DEVNULL,  # whoever asks something gets no answer
+        stdin=subprocess.DEVNULL,  # a start file that asks something gets no answer
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
@@ -120,32 +143,32 @@ def _ask(shell: str, own: Mapping[str, str], seconds: float) -> dict[str, str] |
         try:
             text = _read(process.stdout.fileno(), mark.encode(), time.monotonic() + seconds)
         finally:
-            # The whole group, not what left it: an agent for keys that a start file started is meant to stay. The
-            # shell is not reaped before, so the group is still its own.
+            # The process group only: a key agent that a start file started in a group of its own is meant to stay. The
+            # shell is not reaped before, so the group id still belongs to it.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if text is None:
-        _log.warning("the login shell %s did not say its environment within %g s", shell, seconds)
+        _log.warning("the login shell %s did not print its environment within %g s", shell, seconds)
         return None
     pairs = (entry.partition("=") for entry in text.decode(errors="surrogateescape").split("\0"))
     return {name: value for name, is_pair, value in pairs if name and is_pair}
 
 
 def _read(fd: int, mark: bytes, deadline: float) -> bytes | None:
-    """What stands between the marks; None if it does not come in time."""
-    heard = b""
+    """Return what stands between the marks; None if it does not arrive in time."""
+    received = b""
     with selectors.DefaultSelector() as selector:
         selector.register(fd, selectors.EVENT_READ)
-        while (left := deadline - time.monotonic()) > 0 and len(heard) < _LARGEST_BYTES:
+        while (left := deadline - time.monotonic()) > 0 and len(received) < _LARGEST_BYTES:
             if not selector.select(left):
                 continue
             data = os.read(fd, 1 << 16)
             if not data:
                 return None
-            heard += data
-            # Not the end of the pipe: something that a start file put in the background may hold it open.
-            pieces = heard.split(mark)
+            received += data
+            # Do not wait for the end of the pipe: a background process of a start file may hold it open.
+            pieces = received.split(mark)
             if len(pieces) > 2:
                 return pieces[1]
     return None

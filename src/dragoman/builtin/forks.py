@@ -1,7 +1,7 @@
-"""A session that goes on from another one, at a message.
+"""Forks of sessions: a new session that continues from a message of another.
 
-Owns what a fork takes along and when there can be none: not while its parent is in the middle of a turn. Both live on
-by themselves afterwards.
+Owns what a fork copies, and when it is refused: while a turn of its parent is running. Afterwards the two are
+independent.
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from dragoman.builtin.context.titles import TITLE_BY
-from dragoman.builtin.session import Host
 from dragoman.errors import INVALID_REQUEST, RequestError
 from dragoman.store.ids import new_id
 
 if TYPE_CHECKING:
+    from dragoman.builtin.session import OpenSession
     from dragoman.schema import v1
-    from dragoman.store.sessions import SessionRow, Store
+    from dragoman.store.sessions import SessionRow
 
 
-async def fork(store: Store, source: SessionRow, host: Host | None, params: v1.ForkSessionRequest) -> SessionRow:
-    """The new session's row. `host` is the source's, if it is open here.
+async def fork(parent: OpenSession, params: v1.ForkSessionRequest) -> SessionRow:
+    """Store the fork and return its row.
 
-    `_meta.dragoman.messageId` names the last message that is taken along, in the form clients know: the user's, or any
-    passage of the agent's. Raises: RequestError, StoreError.
+    `_meta.dragoman.messageId` names the last message that is copied, by the id that clients know: of a user message,
+    or of any passage of the agent's. Raises: RequestError, StoreError.
     """
-    if host is None:
-        host = await Host.open(store, source)  # ends what a crash left open
-    if host.is_running:
+    source = parent.row
+    if parent.turn is not None:
         raise RequestError(INVALID_REQUEST, "A prompt is running in this session", {"sessionId": source.id})
     row = structs.replace(
         source,
@@ -41,16 +40,16 @@ async def fork(store: Store, source: SessionRow, host: Host | None, params: v1.F
         metadata={name: value for name, value in source.metadata.items() if name != TITLE_BY},
         created_at="",
     )
-    return await store.fork_session(row, until=_message_id(host, params.meta))
+    return await parent.store.fork_session(row, until=_message_id(parent, params.meta))
 
 
-def _message_id(host: Host, meta: Any) -> str | None:
+def _message_id(parent: OpenSession, meta: Any) -> str | None:
     own = meta.get("dragoman") if isinstance(meta, Mapping) else None
     wanted = own.get("messageId") if isinstance(own, Mapping) else None
     if wanted is None:
         return None
-    for message in host.history:
-        # Each passage of the agent's message is a message of its own for clients: `ID.1`, `ID.2`.
+    for message in parent.history:
+        # For clients, each passage of the agent's message is a message of its own: `ID.1`, `ID.2`.
         if isinstance(wanted, str) and wanted.partition(".")[0] == message.id:
             return message.id
     raise RequestError.invalid_params("The session has no such message", path="$._meta.dragoman.messageId")

@@ -10,308 +10,285 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
-from dragoman.builtin.limits import Limits
 from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd, ToolSpec
-from dragoman.builtin.tools.tool import ToolError, ToolOutput
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.builtin.turn import PREVIEW, Spent
+from dragoman.policy.decide import is_allowing
+from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Message, Usage
+from dragoman.uistream.display import ToolDisplay, with_display
+from dragoman.uistream.messages import ToolPart
+from dragoman.uistream.partial_json import parse_partial
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from dragoman.builtin.models.model import Model
-    from dragoman.builtin.permission import ToolPermissions
-    from dragoman.builtin.tools.tool import Tool, ToolAccess
-    from dragoman.policy import Request, Verdict
+    from dragoman.builtin.tools.tool import Tool
+    from dragoman.builtin.turn import TurnContext
     from dragoman.policy.decide import Option
 
 _log = logging.getLogger("dragoman.builtin")
 
-
-class ModelCall(Struct, frozen=True):
-    """What one answer of the model cost."""
-
-    model: str
-    usage: Usage
-    cost_usd: float | None
+# A model writes up to a hundred pieces a second; more than ten redraws a second cannot be seen.
+PREVIEW_SECONDS: Final = 0.1
+# Each preview parses all that has arrived so far, so longer arguments are shown only when they are complete.
+PREVIEW_CHARACTERS: Final = 64 * 1024
 
 
-class Spent(Struct, frozen=True):
-    """What model calls added up to: tokens the model wrote, thoughts included, and what is known of the cost."""
+class WantedCall(msgspec.Struct, frozen=True):
+    """A call the model made. `tool` is None if its input was wrong, which was reported already."""
 
-    tokens: int = 0
-    cost_usd: float | None = None
-
-    def plus(self, call: ModelCall) -> Spent:
-        cost = self.cost_usd if call.cost_usd is None else (self.cost_usd or 0.0) + call.cost_usd
-        return Spent(self.tokens + call.usage.output + call.usage.reasoning, cost)
-
-
-class TurnWork(Struct):
-    """Everything one turn works with. `message` is the assistant's, and grows as chunks are emitted."""
-
-    session_id: str
-    message: Message
-    history: Sequence[Message]
-    model: Model
-    tools: Mapping[str, Tool]
-    permissions: ToolPermissions
-    access: ToolAccess
-    emit: Callable[[c.Chunk], Awaitable[None]]
-    ask: Callable[[str, Sequence[Option]], Awaitable[str | None]]
-    """Puts a call's options to a person; None when there is no answer."""
-    cwd: str
-    roots: tuple[str, ...]
-    overflow_dir: str
-    memory: dict[str, Any]
-    system: str = ""
-    effort: str | None = None
-    limits: Limits = Limits()
-    spent: Spent = Spent()
-    """What the session has used before this turn."""
-    steer: Callable[[], Sequence[str]] = tuple
-    """Words of the user that arrived since the last step."""
-    retrying: Callable[[bool], None] = lambda is_retrying: None
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    trace: Mapping[str, str] = {}
-    """Trace ids of the prompt, for whoever is asked because of it."""
-
-
-class CallContext:
-    """The surroundings of one tool call."""
-
-    def __init__(self, work: TurnWork, tool_call_id: str) -> None:
-        self.session_id = work.session_id
-        self.tool_call_id = tool_call_id
-        self.cwd = work.cwd
-        self.roots = work.roots
-        self.access = work.access
-        self.overflow_dir = work.overflow_dir
-        self.memory = work.memory
-        self.trace = work.trace
-        self._emit = work.emit
-        self._permissions = work.permissions
-
-    async def progress(self, output: ToolOutput) -> None:
-        await self._emit(c.ToolOutputAvailable(self.tool_call_id, msgspec.to_builtins(output), preliminary=True))
-
-    async def data(self, name: str, data: Any, id: str | None = None) -> None:
-        await self._emit(c.Data(name, data, UNSET if id is None else id))
-
-    def verdict(self, request: Request) -> Verdict:
-        return self._permissions.verdict(request)
+    id: str
+    tool: Tool | None = None
+    arguments: Any = None
 
 
 class Loop:
-    """One turn."""
+    """The loop of one turn."""
 
-    def __init__(self, work: TurnWork) -> None:
-        self._work = work
-        self.calls: list[ModelCall] = []
-        """What the model was asked, in order; for the record."""
+    def __init__(self, context: TurnContext, usage: list[UsageRow]) -> None:
+        """Args:
+        usage: receives a row for each model call.
+        """
+        self._context = context
+        self._usage = usage
         self._spent = Spent()
-        # A turn keeps its tools, and the model must be told of them in the same bytes at every step.
-        self._specs = tuple(tool_spec(tool) for tool in work.tools.values())
-        # Two edits of one file that read before either wrote would lose one of them.
+        # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
+        self._specs = tuple(map(tool_spec, context.tools.values()))
+        # Two edits of one file that both read before either wrote would lose one of them.
         self._edits = asyncio.Lock()
+        self._previewed: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Runs the turn. Raises: ModelError when the model cannot answer; the chunks then end with an `error`."""
-        work = self._work
-        await work.emit(c.Start(work.message.id))
+        """Run the turn. Raises: ModelError when the model cannot answer; the chunks then end with an `error`."""
+        context = self._context
+        await context.emit(c.Start(context.message.id))
         try:
-            await work.emit(c.Finish(await self._steps()))
+            await context.emit(c.Finish(await self._steps()))
         except ModelError as error:
-            await work.emit(c.Failure(str(error)))
-            await work.emit(c.Finish("error"))
+            await context.emit(c.ErrorChunk(str(error)))
+            await context.emit(c.Finish("error"))
             raise
 
     async def _steps(self) -> str:
-        work = self._work
-        for _ in range(work.limits.steps):
+        """Run the steps and return the finish reason."""
+        context = self._context
+        for _ in range(context.limits.steps):
             reached = self._limit_reached()
             if reached is not None:
                 return await self._stop_at(*reached)
-            await self._take_steering()
-            await work.emit(c.StartStep())
+            await self._emit_steering()
+            await context.emit(c.StartStep())
             end, wanted = await self._ask_model()
-            await asyncio.gather(*(self._call(call) for call in wanted if isinstance(call, c.ToolInputAvailable)))
-            await work.emit(c.FinishStep())
-            await self._account(end)
-            if not wanted and not await self._take_steering():
+            await asyncio.gather(*map(self._call, wanted))
+            await context.emit(c.FinishStep())
+            if end.usage is not None:
+                await self._account(end)
+            if not wanted and not await self._emit_steering():
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
 
-    async def _take_steering(self) -> bool:
-        words = self._work.steer()
-        for text in words:
+    async def _emit_steering(self) -> bool:
+        texts = self._context.take_steering()
+        for text in texts:
             part = {"type": "text", "text": text}
-            await self._work.emit(c.SteeringMessage(f"{self._work.message.id}.s{time.time_ns():x}", [part]))
-        return bool(words)
+            await self._context.emit(c.SteeringMessage(f"{self._context.message.id}.s{time.time_ns():x}", [part]))
+        return bool(texts)
 
-    async def _stop_at(self, limit: str, words: str = "") -> str:
-        if words:
-            notice = {"severity": "warning", "title": f"The turn ends here: {words}"}
-            await self._work.emit(c.Data("notice", notice, transient=True))
-        await self._work.emit(c.Data("limit", {"limit": limit}, transient=True))
+    def _limit_reached(self) -> tuple[str, str] | None:
+        """The limit that forbids another model call, and a sentence about it for the user."""
+        limits = self._context.limits
+        for spent, tokens, cost_usd, scope in (
+            (self._spent, limits.tokens, limits.cost_usd, "turn"),
+            (self._context.spent, limits.session_tokens, limits.session_cost_usd, "session"),
+        ):
+            if tokens is not None and spent.tokens >= tokens:
+                return "tokens", f"the {scope}'s limit of {tokens} tokens is reached"
+            if cost_usd is not None and (spent.cost_usd or 0.0) >= cost_usd:
+                return "cost", f"the {scope}'s limit of {cost_usd:g} USD is reached"
+        return None
+
+    async def _stop_at(self, limit: str, reason: str = "") -> str:
+        if reason:
+            notice = {"severity": "warning", "title": f"The turn ends here: {reason}"}
+            await self._context.emit(c.Data("notice", notice, transient=True))
+        await self._context.emit(c.Data("limit", {"limit": limit}, transient=True))
         return "tool-calls" if limit == "steps" else "length"
 
     # The model
 
-    async def _ask_model(self) -> tuple[StepEnd, list[c.Chunk]]:
-        """One step of the model, tried again while the provider says that this may help."""
-        limits, tries = self._work.limits, 0
+    async def _ask_model(self) -> tuple[StepEnd, list[WantedCall]]:
+        """Run one step of the model; repeat it while the provider reports an error that may pass."""
+        tries = 0
         while True:
             try:
                 return await self._stream()
             except ModelError as error:
-                if not error.is_retryable or tries >= limits.retries:
+                if not error.is_retryable or tries >= self._context.limits.retries:
                     raise
                 await self._wait_to_retry(error, tries)
                 tries += 1
 
-    async def _stream(self) -> tuple[StepEnd, list[c.Chunk]]:
-        work = self._work
-        request = ModelRequest(
-            (*work.history, work.message),
-            work.system,
-            self._specs,
-            work.effort,
-        )
-        wanted: list[c.Chunk] = []
+    async def _stream(self) -> tuple[StepEnd, list[WantedCall]]:
+        context = self._context
+        request = ModelRequest((*context.history, context.message), context.system, self._specs, context.effort)
+        wanted: list[WantedCall] = []
         has_begun = False
-        stream = work.model.stream(request)
+        stream = context.model.stream(request)
         try:
             async for item in stream:
                 if isinstance(item, StepEnd):
                     return item, wanted
-                if isinstance(item, c.ToolInputAvailable):
-                    item = self._checked(item)
-                if isinstance(item, (c.ToolInputAvailable, c.ToolInputError)):
-                    wanted.append(item)
+                if isinstance(item, c.ToolInputStart):
+                    item = self._described(item, context.tools.get(item.tool_name), {})
+                elif isinstance(item, c.ToolInputAvailable):
+                    item, call = self._checked(item)
+                    wanted.append(call)
+                elif isinstance(item, c.ToolInputError):
+                    wanted.append(WantedCall(item.tool_call_id))
                 has_begun = True
-                await work.emit(item)
+                await context.emit(item)
+                if isinstance(item, c.ToolInputDelta):
+                    await self._preview(item.tool_call_id)
         except ModelError as error:
             if has_begun and error.is_retryable:
-                await work.emit(c.ResetStep())
+                await context.emit(c.ResetStep())
             raise
         finally:
-            # Whoever stops listening hangs up: nobody pays for an answer that is not heard.
+            # Hang up when the rest is not wanted, so that it is not paid for.
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
         raise ModelError("the model's answer broke off", is_retryable=True)
 
     async def _wait_to_retry(self, error: ModelError, tries: int) -> None:
-        work = self._work
-        waits = work.limits.retry_seconds
+        context = self._context
+        waits = context.limits.retry_seconds
         seconds = error.retry_after_seconds
         if seconds is None:
             seconds = waits[min(tries, len(waits) - 1)]
-        if seconds > work.limits.longest_wait_seconds:
+        if seconds > context.limits.longest_wait_seconds:
             raise error
         _log.warning("the model failed, next try in %g s: %s", seconds, error)
         notice = {"severity": "warning", "title": f"The model did not answer: trying again in {seconds:g} s"}
-        await work.emit(c.Data("notice", {**notice, "description": str(error)}, transient=True))
-        work.retrying(True)
+        await context.emit(c.Data("notice", {**notice, "description": str(error)}, transient=True))
+        context.set_retrying(True)
         try:
-            await work.sleep(seconds)
+            await context.sleep(seconds)
         finally:
-            work.retrying(False)
-
-    def _checked(self, call: c.ToolInputAvailable) -> c.ToolInputAvailable | c.ToolInputError:
-        """The call, or what is wrong with its arguments in words the model can act on."""
-        tool = self._work.tools.get(call.tool_name)
-        if tool is None:
-            known = ", ".join(sorted(self._work.tools))
-            return _input_error(call, f"there is no tool {call.tool_name!r}; there are: {known}", is_dynamic=True)
-        try:
-            msgspec.convert(call.input, tool.arguments, strict=False)
-        except msgspec.ValidationError as error:
-            return _input_error(call, f"the arguments of {call.tool_name} are wrong: {error}")
-        return call
+            context.set_retrying(False)
 
     async def _account(self, end: StepEnd) -> None:
-        if end.usage is None:
-            return
-        model = self._work.model
-        call = ModelCall(end.model or model.name, end.usage, end.cost_usd)
-        self.calls.append(call)
-        self._spent, self._work.spent = self._spent.plus(call), self._work.spent.plus(call)
-        usage = {"used": end.usage.context, "size": model.context_tokens, **msgspec.structs.asdict(end.usage)}
-        usage["model"] = call.model
+        """Record what a model call used, and show it."""
+        context = self._context
+        assert end.usage is not None
+        tokens = msgspec.structs.asdict(end.usage)
+        call = UsageRow(end.model or context.model.name, cost_usd=end.cost_usd, **tokens)
+        self._usage.append(call)
+        self._spent, context.spent = self._spent.plus(call), context.spent.plus(call)
+        usage = {"used": end.usage.context, "size": context.model.context_tokens, "model": call.model, **tokens}
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
-        if self._work.spent.cost_usd is not None:
-            usage["cost_usd"] = self._work.spent.cost_usd
-        await self._work.emit(c.Data("usage", usage, "usage", transient=True))
+        if context.spent.cost_usd is not None:
+            usage["cost_usd"] = context.spent.cost_usd
+        await context.emit(c.Data("usage", usage, "usage", transient=True))
 
-    def _limit_reached(self) -> tuple[str, str] | None:
-        """The limit that stands in the way of another call of the model, and how it is told."""
-        limits = self._work.limits
-        for spent, tokens, cost_usd, whose in (
-            (self._spent, limits.tokens, limits.cost_usd, "turn"),
-            (self._work.spent, limits.session_tokens, limits.session_cost_usd, "session"),
+    # What is shown of a call
+
+    def _checked(self, call: c.ToolInputAvailable) -> tuple[c.ToolInputAvailable | c.ToolInputError, WantedCall]:
+        """Decode the arguments. Wrong ones become an error that says what is wrong, for the model."""
+        context = self._context
+        tool = context.tools.get(call.tool_name)
+        if tool is None:
+            known = ", ".join(sorted(context.tools))
+            why = f"there is no tool {call.tool_name!r}; there are: {known}"
+        else:
+            try:
+                arguments = msgspec.convert(call.input, tool.arguments, strict=False)
+            except msgspec.ValidationError as error:
+                why = f"the arguments of {call.tool_name} are wrong: {error}"
+            else:
+                wanted = WantedCall(call.tool_call_id, tool, arguments)
+                return self._described(call, tool, call.input if isinstance(call.input, dict) else {}), wanted
+        dynamic = True if tool is None else call.dynamic
+        wrong = c.ToolInputError(call.tool_call_id, call.tool_name, call.input, why, call.title, dynamic)
+        return self._described(wrong, tool, {}), WantedCall(call.tool_call_id)
+
+    def _described(self, chunk: Any, tool: Tool | None, arguments: dict[str, Any]) -> Any:
+        """The chunk with the title, kind, locations and diffs that the tool gives it."""
+        if tool is None:
+            return chunk
+        preview = tool.preview(arguments, self._context.cwd)
+        return with_display(chunk, preview.title, ToolDisplay(tool.kind, preview.locations, preview.diffs))
+
+    async def _preview(self, tool_call_id: str) -> None:
+        """Show what incomplete arguments say so far, at most ten times a second."""
+        context = self._context
+        part = next(part for part in reversed(context.message.parts) if isinstance(part, ToolPart))
+        tool = context.tools.get(part.name)
+        now = time.monotonic()
+        if (
+            tool is None
+            or part.tool_call_id != tool_call_id
+            or len(part.input_text) > PREVIEW_CHARACTERS
+            or now - self._previewed.get(tool_call_id, -1.0) < PREVIEW_SECONDS
         ):
-            if tokens is not None and spent.tokens >= tokens:
-                return "tokens", f"the {whose}'s limit of {tokens} tokens is reached"
-            if cost_usd is not None and (spent.cost_usd or 0.0) >= cost_usd:
-                return "cost", f"the {whose}'s limit of {cost_usd:g} USD is reached"
-        return None
+            return
+        arguments = parse_partial(part.input_text)
+        if not arguments:
+            return
+        self._previewed[tool_call_id] = now
+        preview = tool.preview(arguments, context.cwd)
+        display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
+        shown = {"tool_call_id": tool_call_id, "input": arguments, "title": preview.title, "display": display}
+        await context.emit(c.Data(PREVIEW, shown, transient=True))
 
     # Tools
 
-    async def _call(self, call: c.ToolInputAvailable) -> None:
-        """One tool call: permission, work, outcome. Whatever a tool raises is an outcome the model reads."""
-        work = self._work
-        tool = work.tools[call.tool_name]
-        arguments = msgspec.convert(call.input, tool.arguments, strict=False)
-        context = CallContext(work, call.tool_call_id)
+    async def _call(self, call: WantedCall) -> None:
+        """Run one tool call: permission, work, outcome. What a tool raises is an outcome that the model reads."""
+        tool = call.tool
+        if tool is None:
+            return
+        context = self._context.for_call(call.id)
         try:
-            requests = tool.requests(arguments, context)
-            decision = await work.permissions.decide(requests, lambda options: self._ask(call, options))
+            requests = tool.requests(call.arguments, context)
+            decision = await context.permissions.decide(requests, lambda options: self._ask(call.id, options))
             if not decision.is_allowed:
-                return await self._refuse(call, decision.reason, was_asked=decision.was_asked)
-            await work.emit(c.Data("tool-start", {"tool_call_id": call.tool_call_id}, transient=True))
+                denied = c.ToolOutputDenied(call.id)
+                await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
+                return
+            await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
             if tool.kind in ("edit", "delete", "move"):
                 async with self._edits:
-                    output = await tool.run(arguments, context)
+                    output = await tool.run(call.arguments, context)
             else:
-                output = await tool.run(arguments, context)
+                output = await tool.run(call.arguments, context)
         except ToolError as error:
-            await work.emit(c.ToolOutputError(call.tool_call_id, str(error)))
+            await context.emit(c.ToolOutputError(call.id, str(error)))
         except Exception as error:
             _log.exception("tool %s failed", tool.name)
-            await work.emit(
-                c.ToolOutputError(call.tool_call_id, f"{tool.name} failed: {type(error).__name__}: {error}")
-            )
+            await context.emit(c.ToolOutputError(call.id, f"{tool.name} failed: {type(error).__name__}: {error}"))
         else:
-            await work.emit(c.ToolOutputAvailable(call.tool_call_id, msgspec.to_builtins(output)))
-        return None
+            await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 
-    async def _ask(self, call: c.ToolInputAvailable, options: Sequence[Option]) -> str | None:
-        """The question and its answer are on record, whatever becomes of the tool."""
-        approval_id = f"ask_{call.tool_call_id}"
-        await self._work.emit(c.ToolApprovalRequest(approval_id, call.tool_call_id))
-        chosen = await self._work.ask(call.tool_call_id, options)
-        is_yes = any(option.id == chosen and option.kind.startswith("allow") for option in options)
-        await self._work.emit(c.ToolApprovalResponse(approval_id, is_yes, UNSET if chosen else "nobody answered"))
+    async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
+        """Ask the user; the question and the answer are chunks too, so they are stored."""
+        question_id = f"ask_{tool_call_id}"
+        await self._context.emit(c.ToolApprovalRequest(question_id, tool_call_id))
+        chosen = await self._context.ask(tool_call_id, options)
+        is_yes = any(option.id == chosen and is_allowing(option.kind) for option in options)
+        await self._context.emit(c.ToolApprovalResponse(question_id, is_yes, UNSET if chosen else "no answer"))
         return chosen
-
-    async def _refuse(self, call: c.ToolInputAvailable, reason: str, *, was_asked: bool) -> None:
-        if was_asked:
-            await self._work.emit(c.ToolOutputDenied(call.tool_call_id))
-        else:
-            await self._work.emit(c.ToolOutputError(call.tool_call_id, reason))
 
 
 def tool_spec(tool: Tool) -> ToolSpec:
-    """What the model is told of a tool."""
+    """Describe a tool to the model."""
     schema = getattr(tool, "schema", None)
     if schema is None:
         _, components = msgspec.json.schema_components([tool.arguments], ref_template="#/$defs/{name}")
@@ -319,8 +296,3 @@ def tool_spec(tool: Tool) -> ToolSpec:
         if components:
             schema["$defs"] = components
     return ToolSpec(tool.name, tool.description, schema)
-
-
-def _input_error(call: c.ToolInputAvailable, why: str, *, is_dynamic: bool = False) -> c.ToolInputError:
-    dynamic = True if is_dynamic else call.dynamic
-    return c.ToolInputError(call.tool_call_id, call.tool_name, call.input, why, call.title, dynamic)

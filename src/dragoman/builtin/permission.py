@@ -1,16 +1,18 @@
-"""Asks the user about the tool calls that rules and mode do not decide.
+"""Permission for tool calls: the rules that apply in a session, and asking the user where they do not decide.
 
-Owns the asking: one question at a time, none where no user can be asked, and answers of "always" passed on to be
-stored. The options, their meaning and the decision come from `policy.decide`; which client is asked, and how, is the
-caller's concern.
+Owns where rules are read from and where an "always" is stored, and the asking: one question at a time, none where no
+user can be asked. The options, their meaning and the decision come from `policy.decide`; the caller asks the client.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dragoman.policy import Verdict, judge, parse_rule
+from dragoman.errors import ConfigError
+from dragoman.policy import Rule, Verdict, judge, parse_rule
 from dragoman.policy.decide import (
     NO_USER,
     Selection,
@@ -21,33 +23,93 @@ from dragoman.policy.decide import (
     offer_options,
     rule_to_remember,
 )
+from dragoman.store.rules import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
-    from dragoman.policy import Action, Request, Rule
+    from dragoman.builtin.settings import AgentSettings
+    from dragoman.policy import Action, Request
     from dragoman.policy.decide import Decision, Option, RememberScope
+    from dragoman.registry import Agents
+    from dragoman.store.sessions import Store
 
     AskUser = Callable[[Sequence[Option]], Awaitable[str | None]]
 
+_log = logging.getLogger("dragoman.builtin")
+
+
+class SessionRules:
+    """The rules that apply in one session: the user's, the project's, and answers given in the session."""
+
+    def __init__(self, settings: AgentSettings, store: Store, session_id: str) -> None:
+        self._settings = settings
+        self._store = store
+        self._session_id = session_id
+        self._file = RuleFile(settings.rules_file)
+        self._answers: list[Rule] = []
+        self._files: dict[str, Agents] = {}
+
+    async def load(self) -> None:
+        """Read the answers given in this session before. Raises: StoreError."""
+        for text, action in await self._store.rules(self._session_id):
+            self._answers.append(parse_rule(text, action, "session", "an answer in this session"))
+
+    def of(self, project: str) -> Sequence[Rule]:
+        """The rules for work in a folder: the user's, what the project's settings deny or want asked, and answers.
+
+        If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
+        """
+        try:
+            return (*self._file.rules(project), *self._settings_of(project).rules(), *self._answers)
+        except ConfigError as error:
+            _log.warning("everything is asked about: %s", error)
+            return (Rule("ask", "*", "pinned", "the rules cannot be read"), *self._answers)
+
+    async def remember(self, project: str, rule: str, action: Action, scope: RememberScope) -> None:
+        """Store the rule of an "always" answer. Raises: StoreError."""
+        if scope == "session":
+            await self._store.add_rule(self._session_id, rule, action)
+            self._answers.append(parse_rule(rule, action, "session", "an answer in this session"))
+            return
+        try:
+            self._file.remember(rule, action, "project", project)
+        except (ConfigError, OSError) as error:
+            _log.warning("the answer could not be stored: %s", error)
+
+    def mcp_servers(self, project: str) -> dict[str, Any]:
+        """MCP servers of the user's settings, and those of the project that the user accepted."""
+        try:
+            return {**self._settings_of(project).mcp_servers(), **self._settings.mcp_servers}
+        except ConfigError as error:
+            _log.warning("the MCP servers of the settings are left out: %s", error)
+            return dict(self._settings.mcp_servers)
+
+    def _settings_of(self, project: str) -> Agents:
+        """The settings files, read once for each folder. Raises: ConfigError."""
+        from dragoman.registry import find_project, load_agents
+
+        if project not in self._files:
+            place = self._settings.config_dir
+            self._files[project] = load_agents(place, place, place, find_project(Path(project)), editors={})
+        return self._files[project]
+
 
 class ToolPermissions:
-    """Permission decisions for the tool calls of one turn. `remember` stores what an "always" means."""
+    """Permission decisions for the tool calls of one turn.
+
+    Args:
+        mode: returns the mode that applies now; the user may change it during the turn.
+        roots: the session's folders, the working folder first.
+    """
 
     def __init__(
-        self,
-        rules: Callable[[], Sequence[Rule]],
-        mode: Callable[[], Mode],
-        roots: Sequence[str],
-        *,
-        remember: Callable[[str, Action, RememberScope], Awaitable[None]],
-        can_ask: bool = True,
+        self, rules: SessionRules, mode: Callable[[], Mode], roots: Sequence[str], *, can_ask: bool = True
     ) -> None:
         self._rules = rules
         self._mode = mode
         self._roots = tuple(roots)
-        self._remember = remember
         self._can_ask = can_ask
         # Two tools that run in parallel would show two questions; and the answer to the first may be "always".
         self._one_question = asyncio.Lock()
@@ -61,14 +123,16 @@ class ToolPermissions:
         """
         verdict, to_ask = judge_all(requests, self.verdict)
         if to_ask and self._can_ask:
+            has_waited = self._one_question.locked()
             async with self._one_question:
-                verdict, to_ask = judge_all(requests, self.verdict)  # the last answer may have settled this too
+                if has_waited:  # the answer to another question may have decided this one too
+                    verdict, to_ask = judge_all(requests, self.verdict)
                 if to_ask:
                     options = offer_options(to_ask)
                     selection = choose(options, await ask(options))
                     rule = rule_to_remember(selection.option)
                     if rule is not None:
-                        await self._remember(*rule)
+                        await self._rules.remember(self._roots[0], *rule)
                     return decide_by_answer(to_ask[0], verdict, selection)
         if to_ask:
             return decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER))
@@ -80,9 +144,4 @@ class ToolPermissions:
         refusal = mode.refusal(request)
         if refusal is not None:
             return Verdict("deny", None, refusal)
-        return judge((*self._rules(), *mode.rules(self._roots)), request)
-
-
-def session_rules(kept: Sequence[tuple[str, str]]) -> tuple[Rule, ...]:
-    """Remembered answers of a session, as the store has them, as rules."""
-    return tuple(parse_rule(text, action, "session", "an answer in this session") for text, action in kept)
+        return judge((*self._rules.of(self._roots[0]), *mode.rules(self._roots)), request)

@@ -1,354 +1,513 @@
-"""One session while it is open: its history, its turns one after the other, and everybody who watches.
+"""An open session of the built-in agent: its history, settings, tools, viewers and prompts.
 
-Owns the order of things: a chunk is folded, then committed, then shown, so nothing a client saw can be lost. Also the
-queue of prompts, cancelling with a bounded clean-up, and putting in order what a crash left. Does not know ACP: who
-watches gets chunks, who is asked gets options.
+Theory of operation. One `OpenSession` exists per session, however many clients are attached; each client is a
+`Viewer`. Viewers attach and detach; the session stays open while one is attached or a turn is running. Prompts of all
+viewers wait in one queue, on disk, and run one after the other. A turn is a `TurnLog` (chunks are folded, committed,
+then shown) and a `Loop` that emits the chunks. Cancelling a prompt withdraws it from the queue, or cancels its loop,
+which has a bounded time to clean up; then the log is closed, committed and stored as a message. A turn that a crash
+left without an end is ended when the session is opened again.
+
+What can race: a viewer that attaches while a turn runs takes the history and the committed chunks in one step with its
+registration (`viewer.py`), so it misses nothing and sees nothing twice. A tool that ignores its cancellation may emit
+after the end of its turn; the closed log drops that.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
 
-from dragoman.builtin.loop import Loop, ModelCall, Spent, TurnWork
-from dragoman.errors import DragomanError, StoreError
+from dragoman.builtin.context.commands import (
+    AnswerModel,
+    Invocation,
+    commands_update,
+    invoked,
+    read_commands,
+    run_command,
+)
+from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.instructions import read_instructions
+from dragoman.builtin.context.system_prompt import system_prompt
+from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.loop import Loop
+from dragoman.builtin.models.find import find_model
+from dragoman.builtin.models.providers import default_model, offered_models
+from dragoman.builtin.modes import MODES
+from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.tools.table import built_in_tools
+from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog
+from dragoman.builtin.viewer import Viewer
+from dragoman.errors import ConfigError, DragomanError, StoreError
+from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
 from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.chunks import decode_chunk, encode_chunk
 from dragoman.uistream.fold import INTERRUPTED, Reducer
 from dragoman.uistream.messages import Message, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from dragoman.agent import AgentSession
+    from dragoman.builtin.context.commands import Command
+    from dragoman.builtin.context.instructions import Instructions
+    from dragoman.builtin.environment import UserEnvironment
+    from dragoman.builtin.mcp.servers import McpServers
+    from dragoman.builtin.models.model import Model
+    from dragoman.builtin.modes import Mode
+    from dragoman.builtin.settings import AgentSettings
+    from dragoman.builtin.tools.tool import Tool, ToolAccess
+    from dragoman.policy.decide import Option
     from dragoman.store.sessions import SessionRow, Store
 
 _log = logging.getLogger("dragoman.builtin")
 
 State: TypeAlias = Literal["idle", "busy", "retrying", "error"]
 CANCELLED = "cancelled"
-# Chunks on their way to the disk before the loop has to wait for it; a commit takes about a millisecond.
-_UNWRITTEN = 512
-
-Deliver: TypeAlias = "Callable[[Sequence[c.Chunk]], Awaitable[None]]"
 
 
-class TurnEnd(Struct, frozen=True):
-    """How a turn ended. `error` is what the prompt is to be answered with."""
+class Prompt(msgspec.Struct):
+    """A prompt and what its turn works with."""
 
-    message_id: str
-    was_cancelled: bool = False
-    error: Exception | None = None
+    parts: list[Part]
+    viewer: Viewer
+    access: ToolAccess
+    trace: Mapping[str, str] = {}
+    command: Invocation | None = None
+    """The slash command the prompt begins with."""
+    metadata: dict[str, Any] = {}
+    """Stored with the message."""
 
-
-class Turn:
-    """A turn that runs: its chunks so far, and the one way for more of them."""
-
-    def __init__(self, host: Host, message_id: str) -> None:
-        self.message = Message(message_id, "assistant", [])
-        self.log: list[c.Chunk] = []
-        """What was committed, from the first chunk on. Who comes late starts at its beginning."""
-        self._host = host
-        self._reducer = Reducer(self.message)
-        self._unwritten: list[c.Chunk] = []
-        self._is_closed = False
-        self._wake = asyncio.Event()
-        self._written = asyncio.Event()
-        self._failure: StoreError | None = None
-
-    async def emit(self, chunk: c.Chunk) -> None:
-        """Takes a chunk. It waits when the disk does not keep up; after the turn's end nothing is taken any more."""
-        if self._is_closed:
-            return  # a tool that ignored its cancellation: nobody wants to hear it now
-        self._add(chunk)
-        while len(self._unwritten) >= _UNWRITTEN and self._failure is None:
-            self._written.clear()
-            await self._written.wait()
-        if self._failure is not None:
-            raise self._failure
-
-    async def settle(self) -> None:
-        """Returns when everything emitted so far was committed and shown. Raises: StoreError."""
-        while self._unwritten and self._failure is None:
-            self._written.clear()
-            await self._written.wait()
-        if self._failure is not None:
-            raise self._failure
-
-    def close(self, why: str | None) -> None:
-        """Nothing is taken any more. `why` ends what is still open and the turn with it; None: it ended by itself."""
-        if self._is_closed:
-            return
-        if why is not None:
-            self._unwritten += self._reducer.close(why)
-            self._unwritten.append(c.Abort(why))
-            self._wake.set()
-        self._is_closed = True
-
-    def _add(self, chunk: c.Chunk) -> None:
-        self._reducer.feed(chunk)
-        self._unwritten.append(chunk)
-        self._wake.set()
-
-    async def write(self, store: Store) -> None:
-        """Commits and shows chunks until it is cancelled. What comes while a commit runs goes into the next."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            batch = list(self._unwritten)
-            if not batch:
-                continue
-            try:
-                await store.append_log(self.message.id, len(self.log), [encode_chunk(chunk) for chunk in batch])
-            except StoreError as error:
-                self._failure = error
-                self._written.set()
-                return
-            self.log += batch
-            await self._host._show(batch)
-            del self._unwritten[: len(batch)]
-            if self._unwritten:
-                self._wake.set()
-            self._written.set()
+    @property
+    def is_for_model(self) -> bool:
+        """Whether a model answers; otherwise a command of the agent itself does."""
+        return self.command is None or self.command.prompt is not None
 
 
-class Host:
-    """An open session. One object however many connections look at it."""
+class OpenSession:
+    """A session that is open: one object for all attached clients."""
 
-    def __init__(self, store: Store, row: SessionRow, history: list[Message]) -> None:
+    def __init__(
+        self,
+        settings: AgentSettings,
+        store: Store,
+        row: SessionRow,
+        history: list[Message],
+        environment: UserEnvironment | None = None,
+    ) -> None:
+        self.settings = settings
+        self.store = store
         self.row = row
         self.history = history
-        """Every finished message, oldest first."""
+        """All finished messages, oldest first."""
+        self.viewers: list[Viewer] = []
         self.state: State = "idle"
-        self.turn: Turn | None = None
+        self.turn: TurnLog | None = None
+        """The running turn."""
+        self.prompts: set[asyncio.Future[TurnEnd]] = set()
+        """Prompts that run or wait, of all viewers."""
+        self.background: set[asyncio.Future[None]] = set()
+        """Tasks next to the turns, such as finding a title."""
         self.memory: dict[str, Any] = {}
-        self._store = store
-        self._watchers: list[Deliver] = []
-        self._running: asyncio.Task[None] | None = None
-        self._line = asyncio.Lock()
-        self._words: list[str] = []
+        self.tools: dict[str, Tool] = built_in_tools()
+        self.servers: McpServers | None = None
+        self.commands: dict[str, Command] = {}
+        self.spent = Spent()
+        self._environment = environment
+        self._queue = asyncio.Lock()
+        self._steering: list[str] = []
         self._unfinished: tuple[Message, Sequence[UsageRow]] | None = None
+        self._has_left_prompts = True
+        """Whether prompts of a process that died may still wait in the stored queue."""
+        self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
+        self._rules = SessionRules(settings, store, row.id)
+        self._model: Model | None = None
+        self._models: list[Model] = []
+        """All models used so far; a turn may still run with an earlier one."""
 
     @classmethod
-    async def open(cls, store: Store, row: SessionRow) -> Host:
-        """The session as it was left. A turn that died with its program is ended now, its open calls as failed.
+    async def open(
+        cls, settings: AgentSettings, store: Store, row: SessionRow, environment: UserEnvironment | None = None
+    ) -> OpenSession:
+        """Read a session from the store. A turn whose process died is ended now, with its open calls as failed.
 
         Raises: StoreError.
         """
-        history = [message_from_row(message) for message in await store.messages(row.id)]
+        session = cls(settings, store, row, [message_from_row(message) for message in await store.messages(row.id)])
+        session._environment = environment
         log = await store.live_log(row.id)
-        host = cls(store, row, history)
-        if log is not None and not log.is_alive:
-            await host._recover(log.message_id, [decode_chunk(chunk) for chunk in log.chunks])
-        elif log is not None:
-            # Another program is at it: what it has said so far can be seen, but is not ours to end.
-            reducer = Reducer(Message(log.message_id, "assistant", []), is_tolerant=True)
-            for chunk in log.chunks:
-                reducer.feed(decode_chunk(chunk))
-            history.append(reducer.message)
-        history += [message_from_row(message) for message in await store.queued(row.id)]
-        return host
+        if log is not None:
+            message = await session._recover(log.message_id, list(map(c.decode_chunk, log.chunks)), log.is_alive)
+            session.history.append(message)
+        session.history += [message_from_row(message) for message in await store.queued(row.id)]
+        session.spent = Spent().plus(await store.usage(row.id))
+        await session._rules.load()
+        return session
+
+    async def _recover(self, message_id: str, log: Sequence[c.Chunk], is_alive: bool) -> Message:
+        """Fold the log of a turn without an end. One that another live process runs is shown, but not ended."""
+        reducer = Reducer(Message(message_id, "assistant", []), is_tolerant=True)
+        for chunk in log:
+            reducer.feed(chunk)
+        if not is_alive:
+            reducer.close(INTERRUPTED)
+            reducer.message.metadata["interrupted"] = True
+            usage = [found for chunk in log if (found := _usage_in(chunk)) is not None]
+            await self.store.finish_message(self.row.id, message_to_row(reducer.message), usage)
+        return reducer.message
+
+    async def close(self) -> None:
+        """Cancel everything that runs, and release the servers' and models' resources."""
+        running: set[asyncio.Future[Any]] = {*self.prompts, *self.background}
+        for future in self._instructions.values():
+            running.add(future)
+        for future in running:
+            future.cancel()
+        if running:
+            await asyncio.wait(running)
+        if self.servers is not None:
+            await self.servers.close()
+        for model in self._models:
+            close = getattr(model, "close", None)
+            if close is not None:
+                await close()
+        self._models.clear()
+        self._model = None
+
+    # Viewers
+
+    async def attach(self, session: AgentSession) -> Viewer:
+        """Add a client. A client that is attached already is replaced: it may open the same session twice.
+
+        The commands are sent after the response that opens the session (rule 268).
+        """
+        self.viewers = [each for each in self.viewers if each.session.client is not session.client]
+        # In one step with the viewer's look at the past: see `viewer.py`.
+        viewer = Viewer(self, session)
+        self.viewers.append(viewer)
+        self._connect_servers(viewer)
+        self.warm_up()
+        _ = self._begin_instructions(viewer)
+        self.commands = await asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
+        session.update_when_open(commands_update(self.commands))
+        return viewer
+
+    def viewer_of(self, session: AgentSession) -> Viewer | None:
+        """The viewer of a client, None if it is not attached any more."""
+        return next((each for each in self.viewers if each.session is session), None)
 
     @property
-    def is_running(self) -> bool:
-        return self.turn is not None
+    def live_chunks(self) -> tuple[c.Chunk, ...]:
+        """The committed chunks of the running turn, from its first."""
+        return () if self.turn is None else tuple(self.turn.chunks)
+
+    async def _show(self, chunks: Sequence[c.Chunk]) -> None:
+        for viewer in tuple(self.viewers):
+            try:
+                await viewer.show_chunks(chunks)
+            except Exception:
+                # Its connection is gone; the turn continues for the others.
+                _log.debug("a viewer is gone", exc_info=True)
+                with suppress(ValueError):
+                    self.viewers.remove(viewer)
+
+    def _connect_servers(self, viewer: Viewer) -> None:
+        """Connect MCP servers in the background; the first turn waits for their tools, the response does not."""
+        configured = self._rules.mcp_servers(viewer.cwd)
+        if self.servers is not None or not (viewer.session.mcp_servers or configured):
+            return
+        from dragoman.builtin.mcp.servers import McpServers
+
+        async def notice(title: str, description: str) -> None:
+            for each in tuple(self.viewers):
+                await each.show(v1.Notice("warning", title, description))
+
+        after = None if self._environment is None else self._environment.ready
+        self.servers = McpServers(viewer.session.mcp_servers, configured, self.tools, notice, viewer.cwd, after=after)
+        self.servers.start()
+
+    # Settings
 
     @property
-    def live(self) -> tuple[c.Chunk, ...]:
-        """The chunks of the turn that runs, from its first."""
-        return () if self.turn is None else tuple(self.turn.log)
+    def mode(self) -> Mode:
+        return MODES.get(self.row.mode or "", MODES[self.settings.mode])
 
-    def watch(self, deliver: Deliver) -> Callable[[], None]:
-        """Shows every chunk committed from now on to one more; the result ends that."""
-        self._watchers.append(deliver)
+    @property
+    def model_name(self) -> str:
+        return self.row.model or self.settings.model or default_model(os.environ) or ""
 
-        def leave() -> None:
-            with suppress(ValueError):
-                self._watchers.remove(deliver)
+    @property
+    def model_names(self) -> list[str]:
+        """Models the user can choose: the session's, the agent's own, and some of each provider with a key."""
+        names = (self.model_name, self.settings.model, *offered_models(os.environ))
+        return list(dict.fromkeys(filter(None, names)))
 
-        return leave
+    @property
+    def model(self) -> Model:
+        """The session's model. Raises: ConfigError when there is none of its name."""
+        if self._model is None or self._model.name != self.model_name:
+            self._model = find_model(self.model_name)
+            self._models.append(self._model)
+        return self._model
+
+    def warm_up(self) -> None:
+        """Begin to load the model in the background, if that takes long."""
+        with suppress(ConfigError):  # reported when the model is used
+            begin = getattr(self.model, "warm_up", None)
+            if begin is not None:
+                begin()
+
+    async def set(self, **choices: Any) -> None:
+        """Store a choice of the user: mode, model, effort or title. Raises: StoreError."""
+        stamp = await self.store.update_session(self.row.id, **choices)
+        self.row = msgspec.structs.replace(self.row, updated_at=stamp, **choices)
+
+    async def choose(self, chooser: Viewer | None = None, **choice: Any) -> None:
+        """Store a mode, model or effort, and show it to the viewers except the `chooser`, which gets a response."""
+        await self.set(**choice)
+        self.warm_up()
+        for viewer in self.viewers:
+            if viewer is not chooser:
+                await viewer.show_options()
+
+    async def rename(self, title: str, **choices: Any) -> None:
+        """Store a title and show it to all viewers."""
+        await self.set(title=title, **choices)
+        for viewer in tuple(self.viewers):
+            await viewer.show(v1.SessionInfoUpdate(title=title, updated_at=self.row.updated_at))
+
+    # Prompts
+
+    def submit(self, prompt: Prompt) -> asyncio.Future[TurnEnd]:
+        """Queue a prompt. The result is how its turn ended; cancelling it withdraws the prompt or cancels the turn."""
+        called = invoked(prompt.parts)
+        if called is not None:
+            prompt.command = self._invocation(*called, prompt.viewer)
+            prompt.metadata |= prompt.command.metadata
+        running = asyncio.ensure_future(self.prompt(prompt))
+        self.prompts.add(running)
+        running.add_done_callback(self.prompts.discard)
+        if prompt.is_for_model:
+            begin_title(self, prompt.parts)
+        return running
 
     def steer(self, text: str) -> bool:
-        """Words for the running turn, heard at its next step. False: nothing runs, so prompt instead."""
+        """Pass text to the running turn, for its next step. False if no turn is running: prompt instead."""
         if self.turn is None:
             return False
-        self._words.append(text)
+        self._steering.append(text)
         return True
 
-    # Turns
+    async def prompt(self, prompt: Prompt) -> TurnEnd:
+        """Run one turn: the user's message, then the agent's. Waits while another turn runs, with the prompt on disk.
 
-    async def prompt(
-        self,
-        parts: list[Part],
-        prepare: Callable[[Turn], Awaitable[TurnWork]],
-        metadata: dict[str, Any] | None = None,
-    ) -> TurnEnd:
-        """One turn: the user's message, then what the agent makes of it. Waits while another one runs.
-
-        A prompt that has to wait is on disk meanwhile. Cancelling the call withdraws it, or cancels its turn.
-        Raises: StoreError when the message could not be kept; nothing ran then.
+        Raises: StoreError when the message could not be stored; nothing ran then.
         """
-        message = Message(new_id("msg"), "user", parts, metadata or {})
-        has_to_wait = self._line.locked()
-        if has_to_wait:
-            await self._store.enqueue(self.row.id, message_to_row(message))
+        message = Message(new_id("msg"), "user", prompt.parts, prompt.metadata)
+        queued_id = message.id if self._queue.locked() else None
+        if queued_id is not None:
+            await self.store.enqueue(self.row.id, message_to_row(message))
         try:
-            await self._line.acquire()
+            await self._queue.acquire()
         except BaseException:
-            if has_to_wait:
-                await asyncio.shield(self._store.drop_queued(message.id))
+            if queued_id is not None:
+                await asyncio.shield(self.store.drop_queued(queued_id))
             raise
         try:
-            if has_to_wait:
-                fired = new_id("msg")
-                await self._store.dequeue(message.id, new_id=fired)
-                message.id = fired
+            if queued_id is not None:
+                message.id = new_id("msg")  # so that it sorts after the messages of the turns before
             else:
                 await self._settle_past()
-                await self._store.add_message(self.row.id, message_to_row(message))
-            self.history.append(message)
-            return await self._run(prepare)
+            return await self._run(prompt, message, queued_id)
         finally:
-            self._line.release()
+            self._queue.release()
 
     async def _settle_past(self) -> None:
-        """What could not be stored, or never became a turn, is put in its place before the next message."""
+        """Store what an earlier turn could not store, and prompts that never became a turn, before the next message."""
         if self._unfinished is not None:
             message, usage = self._unfinished
-            await self._store.finish_message(self.row.id, message_to_row(message), usage)
+            await self.store.finish_message(self.row.id, message_to_row(message), usage)
             self._unfinished = None
-        for waiting in await self._store.queued(self.row.id):
-            await self._store.dequeue(waiting.id, new_id=new_id("msg"))
+        if self._has_left_prompts:
+            for waiting in await self.store.queued(self.row.id):
+                await self.store.dequeue(waiting.id, new_id=new_id("msg"))
+            self._has_left_prompts = False
 
-    async def _run(self, prepare: Callable[[Turn], Awaitable[TurnWork]]) -> TurnEnd:
-        turn = Turn(self, new_id("msg"))
-        await self._store.begin_message(self.row.id, turn.message.id)
-        self.turn, self.state = turn, "busy"
-        writer = asyncio.create_task(turn.write(self._store))
-        loop: Loop | None = None
+    async def _run(self, prompt: Prompt, message: Message, queued_id: str | None) -> TurnEnd:
+        log = TurnLog(self.store, new_id("msg"), self._show)
+        row = message_to_row(message)
+        beginning = asyncio.ensure_future(self.store.begin_turn(self.row.id, row, log.message.id, queued_id=queued_id))
+        was_cancelled = await _complete(beginning)
+        self.history.append(message)
+        self.turn, self.state = log, "busy"
+        writer = asyncio.create_task(log.write())
+        usage: list[UsageRow] = []
         error: Exception | None = None
-        was_cancelled = False
-        cleanup_seconds = 0.0
         try:
-            work = await prepare(turn)
-            work.spent = _spent(await self._store.usage(self.row.id))
-            work.steer, work.retrying = self._take_words, self._retrying
-            cleanup_seconds = work.limits.cleanup_seconds
-            loop = Loop(work)
-            self._running = asyncio.create_task(loop.run())
-            await self._obey(self._running, cleanup_seconds)
+            if not was_cancelled:
+                context = await self._context(prompt, log)
+                loop = Loop(context, usage)
+                await self._wait_for(asyncio.create_task(loop.run()))
         except asyncio.CancelledError:
             was_cancelled = True
         except Exception as failure:
             error = failure
-        usage = [] if loop is None else [_usage_row(call) for call in loop.calls]
-        ended = asyncio.ensure_future(self._end(turn, writer, usage, was_cancelled=was_cancelled, error=error))
-        return await _insist(ended)
+        ending = asyncio.ensure_future(self._end(log, writer, usage, was_cancelled=was_cancelled, error=error))
+        await _complete(ending)
+        return ending.result()
 
-    async def _obey(self, running: asyncio.Task[None], cleanup_seconds: float) -> None:
-        """Waits for the loop; when cancelled, cancels it and gives it a bounded while to put things in order."""
+    async def _context(self, prompt: Prompt, log: TurnLog) -> TurnContext:
+        """Prepare a turn: show the prompt to the other viewers, wait for the tools, collect what the loop needs."""
+        viewer = prompt.viewer
+        for other in self.viewers:
+            if other is not viewer:
+                await other.show_message(self.history[-1])
+        model: Model
+        if prompt.command is not None and not prompt.is_for_model:
+            model = AnswerModel(await run_command(prompt.command, self))
+        else:
+            model = self.model
+            if self._environment is not None:
+                await self._environment.ready()
+            if self.servers is not None:
+                await self.servers.ready()
+        return TurnContext(
+            self.row.id,
+            log.message,
+            model_view(self.history),
+            model,
+            self.tools,
+            ToolPermissions(self._rules, lambda: self.mode, viewer.roots),
+            prompt.access,
+            log.emit,
+            partial(self.ask, viewer),
+            viewer.cwd,
+            viewer.roots,
+            os.path.join(os.path.dirname(self.settings.store), "output", self.row.id),
+            self.memory,
+            system=system_prompt(viewer.cwd, viewer.roots, self.mode, (await self._begin_instructions(viewer)).text),
+            effort=self.row.effort,
+            limits=self.settings.limits,
+            spent=self.spent,
+            take_steering=self._take_steering,
+            set_retrying=self._set_retrying,
+            trace=prompt.trace,
+        )
+
+    async def _wait_for(self, running: asyncio.Task[None]) -> None:
+        """Wait for the loop. When cancelled, cancel it and give it a bounded time to clean up."""
         try:
             await asyncio.shield(running)
         except asyncio.CancelledError:
-            if not running.cancelled() and not running.done():
+            if not running.done():
                 running.cancel()
-                await asyncio.wait({running}, timeout=cleanup_seconds)
+                await asyncio.wait({running}, timeout=self.settings.limits.cleanup_seconds)
                 if not running.done():
                     _log.warning("a tool ignores its cancellation; the turn ends without it")
-                    running.add_done_callback(_forget)
+                    running.add_done_callback(_log_failure)
             raise
 
     async def _end(
         self,
-        turn: Turn,
+        log: TurnLog,
         writer: asyncio.Task[None],
         usage: Sequence[UsageRow],
         *,
         was_cancelled: bool,
         error: Exception | None,
     ) -> TurnEnd:
-        """Ends what is open, commits the rest, makes the log a message. A full disk leaves the log for later."""
-        turn.close(CANCELLED if was_cancelled else str(error) if isinstance(error, StoreError) else None)
-        self._words.clear()
+        """Close the log, commit the rest and store the message. If the disk is full, that waits for the next prompt."""
+        log.close(CANCELLED if was_cancelled else str(error) if isinstance(error, StoreError) else None)
+        self._steering.clear()
         if was_cancelled:
-            turn.message.metadata["cancelled"] = True
+            log.message.metadata["cancelled"] = True
+        for call in usage:
+            self.spent = self.spent.plus(call)
         try:
-            await turn.settle()
-            self._unfinished = (turn.message, usage)
-            await self._store.finish_message(self.row.id, message_to_row(turn.message), usage)
-            self._unfinished = None
+            await log.settle()
+            await self.store.finish_message(self.row.id, message_to_row(log.message), usage)
         except StoreError as failure:
-            self._unfinished = (turn.message, usage)
+            self._unfinished = (log.message, usage)
             error = error or failure
         finally:
             writer.cancel()
             await asyncio.wait({writer})
-            self.turn, self._running = None, None
-        self.history.append(turn.message)
+            self.turn = None
+        self.history.append(log.message)
         self.state = "idle" if error is None else "error"
         if error is not None and not isinstance(error, DragomanError):
             _log.error("a turn failed", exc_info=error)
-        return TurnEnd(turn.message.id, was_cancelled, None if was_cancelled else error)
+        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error)
 
-    def _take_words(self) -> list[str]:
-        words, self._words = self._words, []
-        return words
+    async def settle(self) -> None:
+        """Return when the viewers were shown everything the running turn emitted so far."""
+        if self.turn is not None:
+            await self.turn.settle()
 
-    def _retrying(self, is_retrying: bool) -> None:
+    def _take_steering(self) -> list[str]:
+        texts, self._steering = self._steering, []
+        return texts
+
+    def _set_retrying(self, is_retrying: bool) -> None:
         self.state = "retrying" if is_retrying else "busy"
 
-    async def _show(self, batch: Sequence[c.Chunk]) -> None:
-        for deliver in tuple(self._watchers):
-            try:
-                await deliver(batch)
-            except Exception:
-                # Its connection is gone; the turn goes on for the others.
-                _log.debug("a watcher left", exc_info=True)
-                with suppress(ValueError):
-                    self._watchers.remove(deliver)
+    def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:
+        # Read synchronously, so that the next prompt cannot overtake this one; and again, because the user may just
+        # have written the template.
+        commands = read_commands(viewer.cwd, self.settings.config_dir)
+        if commands != self.commands:
+            self.commands = commands
+            for each in self.viewers:
+                each.session.update_when_open(commands_update(commands))
+        return Invocation(name, arguments, commands.get(name))
 
-    async def _recover(self, message_id: str, log: Sequence[c.Chunk]) -> None:
-        reducer = Reducer(Message(message_id, "assistant", []), is_tolerant=True)
-        for chunk in log:
-            reducer.feed(chunk)
-        reducer.close(INTERRUPTED)
-        reducer.message.metadata["interrupted"] = True
-        usage = [found for chunk in log if (found := _usage_of(chunk)) is not None]
-        await self._store.finish_message(self.row.id, message_to_row(reducer.message), usage)
-        self.history.append(reducer.message)
+    def _begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:
+        """Begin to read the instruction files of the user and the project.
+
+        They are read once for the same folders: a session keeps what it began with.
+        """
+        reading = self._instructions.get(viewer.roots)
+        if reading is None:
+            folders = viewer.session.additional_directories
+            work = asyncio.to_thread(read_instructions, viewer.cwd, folders, self.settings.config_dir)
+            reading = self._instructions[viewer.roots] = asyncio.ensure_future(work)
+        return reading
+
+    # Permission
+
+    async def ask(self, viewer: Viewer, tool_call_id: str, options: Sequence[Option]) -> str | None:
+        """Ask the client whose prompt is running or, if it has left, the first that is still attached."""
+        await self.settle()  # the client must know the call it is asked about
+        connected = [each for each in self.viewers if each.session.client.is_connected]
+        asked = viewer if viewer in connected else next(iter(connected), None)
+        return None if asked is None else await asked.ask(tool_call_id, options)
 
 
-async def _insist(work: asyncio.Future[TurnEnd]) -> TurnEnd:
-    """The result of work that must not be left half done, however often the caller is cancelled meanwhile."""
+async def _complete(work: asyncio.Future[Any]) -> bool:
+    """Wait for work that must not be left half done. Returns whether the caller was cancelled in the meantime."""
+    was_cancelled = False
     while not work.done():
-        with suppress(asyncio.CancelledError):
+        try:
             await asyncio.shield(work)
-    return work.result()
+        except asyncio.CancelledError:
+            was_cancelled = True
+    return was_cancelled
 
 
-def _forget(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.debug("a tool that was left behind failed", exc_info=task.exception())
 
 
-def _spent(usage: UsageRow) -> Spent:
-    return Spent(usage.output + usage.reasoning, usage.cost_usd)
-
-
-def _usage_of(chunk: c.Chunk) -> UsageRow | None:
-    """What a model call cost, from the log of a turn that did not come to an end."""
+def _usage_in(chunk: c.Chunk) -> UsageRow | None:
+    """What a model call used, from the log of a turn that has no end."""
     if not isinstance(chunk, c.Data) or chunk.name != "usage":
         return None
-    known = {**chunk.data, "cost_usd": chunk.data.get("call_cost_usd")}
-    return msgspec.convert(known, UsageRow)
-
-
-def _usage_row(call: ModelCall) -> UsageRow:
-    return UsageRow(call.model, cost_usd=call.cost_usd, **msgspec.structs.asdict(call.usage))
+    return msgspec.convert({**chunk.data, "cost_usd": chunk.data.get("call_cost_usd")}, UsageRow)

@@ -1,6 +1,6 @@
-"""What the built-in agent is started with.
+"""Start settings of the built-in agent.
 
-Owns the values and their defaults; where they come from (flags, files, environment) is the command line's business.
+Owns the values and their defaults; the command line reads them from flags, files and the environment.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dragoman.builtin.limits import Limits
 from dragoman.builtin.modes import DEFAULT_MODE
 
 
-class Settings(Struct, frozen=True):
-    """One agent's settings. `model` None: none was named, so every session has to be refused."""
+class AgentSettings(Struct, frozen=True):
+    """Settings of one agent process. `model` is None if none was named; then every session is refused."""
 
     model: str | None
     store: Path
@@ -27,11 +27,11 @@ class Settings(Struct, frozen=True):
     limits: Limits = Limits()
     mcp_servers: Mapping[str, Any] = {}
     title_model: str | None = None
-    """Names sessions; without one their first prompt does."""
+    """Model that names sessions; without one a session is named after its first prompt."""
     unstable: bool = False
-    """Whether parts of the protocol are offered that may still change."""
+    """Whether to offer parts of the protocol that may still change."""
 
     @property
     def config_dir(self) -> Path:
-        """Where the user's instructions and commands are."""
+        """Folder with the user's instructions and commands."""
         return self.rules_file.parent

@@ -12,10 +12,10 @@ from dragoman.cli.agents.doctor import write_findings
 from dragoman.cli.console import write_json
 
 if TYPE_CHECKING:
-    from dragoman.builtin.settings import Settings
+    from dragoman.builtin.settings import AgentSettings
 
 
-def examine(settings: Settings, *, as_json: bool) -> int:
+def examine(settings: AgentSettings, *, as_json: bool) -> int:
     from dragoman.builtin.doctor import examine_agent
 
     findings = examine_agent(settings, Path.cwd(), os.environ)

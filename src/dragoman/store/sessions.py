@@ -235,15 +235,26 @@ class Store:
         """Adds a finished message, such as the user's."""
         await self._database.write(lambda db: _insert_message(db, session_id, message))
 
-    async def begin_message(self, session_id: str, message_id: str, role: str = "assistant") -> None:
-        """A message that will be written chunk by chunk. Raises: StoreError when another one is, by a live program."""
+    async def begin_turn(
+        self, session_id: str, prompt: MessageRow, reply_id: str, *, queued_id: str | None = None
+    ) -> None:
+        """Add the user's message and begin the assistant's, which is written chunk by chunk.
+
+        Args:
+            queued_id: the id under which the prompt waits in the queue; it leaves the queue.
+
+        Raises: StoreError if another live process is running a turn in this session; nothing is added then.
+        """
 
         def work(db: sqlite3.Connection) -> None:
             busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
             if busy is not None and busy[0] != self._presence.id and self._presence.is_alive(busy[0]):
                 raise StoreError("another program is running a turn in this session; wait for it, or cancel it there")
-            _insert_message(db, session_id, MessageRow(message_id, role))
-            db.execute("INSERT INTO live VALUES (?, ?, ?)", (message_id, session_id, self._presence.id))
+            if queued_id is not None:
+                db.execute("DELETE FROM messages WHERE id = ?", (queued_id,))
+            _insert_message(db, session_id, prompt)
+            _insert_message(db, session_id, MessageRow(reply_id, "assistant"))
+            db.execute("INSERT INTO live VALUES (?, ?, ?)", (reply_id, session_id, self._presence.id))
 
         await self._database.write(work)
 

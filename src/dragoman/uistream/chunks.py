@@ -1,7 +1,7 @@
-"""The stream inside the built-in agent: chunks of the AI SDK's UI message stream, version 6.
+"""Chunks of the AI SDK's UI-message stream, version 6: the stream inside the built-in agent and the adapters.
 
-Owns the chunk types and their JSON form. Version 7's additions are read as well; a type nobody knows becomes `Other`
-and is kept. What chunks add up to is the business of `reduce.py`, what a client sees of them that of `project.py`.
+Owns the chunk types and their JSON form. Additions of version 7 are read as well; a chunk of an unknown type becomes
+`OtherChunk` and is kept. `fold.py` makes messages of chunks, `updates.py` makes ACP updates of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Flag: TypeAlias = bool | UnsetType
 
 
 class ChunkError(DragomanError):
-    """What was read is no chunk of a UI message stream."""
+    """The data is not a chunk of a UI-message stream."""
 
 
 class _Chunk(Struct, frozen=True, tag_field="type", rename="camel", omit_defaults=True):
@@ -39,7 +39,7 @@ class FinishStep(_Chunk, frozen=True, tag="finish-step"):
 
 
 class ResetStep(_Chunk, frozen=True, tag="reset-step"):
-    """Version 7: everything of the current step is void."""
+    """Version 7: the content of the current step is void."""
 
 
 class TextStart(_Chunk, frozen=True, tag="text-start"):
@@ -125,7 +125,7 @@ class ToolApprovalRequest(_Chunk, frozen=True, tag="tool-approval-request"):
 
 
 class ToolApprovalResponse(_Chunk, frozen=True, tag="tool-approval-response"):
-    """Version 7; the loop uses it too, so that an answer is on record before the tool runs."""
+    """Version 7. The built-in agent emits it too, so that the answer is stored before the tool runs."""
 
     approval_id: str
     approved: bool
@@ -190,7 +190,7 @@ class Custom(_Chunk, frozen=True, tag="custom"):
 
 
 class SteeringMessage(_Chunk, frozen=True, tag="steering-message"):
-    """Version 7: words of the user that reached the running turn."""
+    """Version 7: text of the user that reached the running turn."""
 
     id: str
     parts: list[Any]
@@ -200,7 +200,7 @@ class MessageMetadata(_Chunk, frozen=True, tag="message-metadata"):
     message_metadata: Any
 
 
-class Failure(_Chunk, frozen=True, tag="error"):
+class ErrorChunk(_Chunk, frozen=True, tag="error"):
     error_text: str
 
 
@@ -214,7 +214,7 @@ class Finish(_Chunk, frozen=True, tag="finish"):
 
 
 class Data(Struct, frozen=True):
-    """`data-NAME`: anything the application puts beside the text. The same id again replaces what was there."""
+    """`data-NAME`: data of the application next to the text. A second chunk with the same id replaces the first."""
 
     name: str
     data: Any
@@ -222,8 +222,8 @@ class Data(Struct, frozen=True):
     transient: _Flag = UNSET
 
 
-class Other(Struct, frozen=True):
-    """A chunk of a type this version does not know, as it was."""
+class OtherChunk(Struct, frozen=True):
+    """A chunk of an unknown type, kept unchanged."""
 
     raw: dict[str, Any]
 
@@ -259,11 +259,11 @@ _Known: TypeAlias = (
     | Custom
     | SteeringMessage
     | MessageMetadata
-    | Failure
+    | ErrorChunk
     | Abort
     | Finish
 )
-Chunk: TypeAlias = _Known | Data | Other
+Chunk: TypeAlias = _Known | Data | OtherChunk
 
 KNOWN_TYPES: Final[frozenset[str]] = frozenset(str(kind.__struct_config__.tag) for kind in _Chunk.__subclasses__())
 _PREFIX: Final = "data-"
@@ -280,7 +280,7 @@ _type_decoder = msgspec.json.Decoder(_Type)
 
 
 def encode_chunk(chunk: Chunk) -> bytes:
-    """The chunk as one line of JSON, as a UI message stream carries it."""
+    """Encode the chunk as one line of JSON, as a UI-message stream carries it."""
     if isinstance(chunk, Data):
         members: dict[str, Any] = {"type": _PREFIX + chunk.name, "data": chunk.data}
         if chunk.id is not UNSET:
@@ -288,13 +288,13 @@ def encode_chunk(chunk: Chunk) -> bytes:
         if chunk.transient is not UNSET:
             members["transient"] = chunk.transient
         return _encoder.encode(members)
-    return _encoder.encode(chunk.raw if isinstance(chunk, Other) else chunk)
+    return _encoder.encode(chunk.raw if isinstance(chunk, OtherChunk) else chunk)
 
 
 def decode_chunk(data: bytes | str) -> Chunk:
-    """Reads one chunk; members nobody knows are ignored.
+    """Decode one chunk; unknown members are ignored.
 
-    Raises: ChunkError for what is no JSON object with a `type`, or a known type with a wrong member.
+    Raises: ChunkError for anything but a JSON object with a `type`, and for a known type with a wrong member.
     """
     try:
         kind = _type_decoder.decode(data).type
@@ -303,7 +303,7 @@ def decode_chunk(data: bytes | str) -> Chunk:
             return chunk
         raw = msgspec.json.decode(data, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ChunkError(f"not a chunk of a UI message stream: {error}") from None
+        raise ChunkError(f"not a chunk of a UI-message stream: {error}") from None
     if kind.startswith(_PREFIX):
         return Data(kind[len(_PREFIX) :], raw.get("data"), raw.get("id", UNSET), raw.get("transient", UNSET))
-    return Other(raw)
+    return OtherChunk(raw)

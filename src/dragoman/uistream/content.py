@@ -1,7 +1,7 @@
-"""A prompt's content blocks as message parts, and back.
+"""Content blocks of a prompt as message parts, and the inverse.
 
-Owns both directions, so that a loaded session shows its user's messages as they were sent. A part that no block
-stands for gives none.
+Owns both directions, so that a loaded session shows the user's messages as they were sent. A part without a matching
+block gives none.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _DATA_URL: Final = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
 
 
 def parts_of(blocks: Iterable[v1.ContentBlock]) -> list[Part]:
-    """What the user sent, as parts of a message. A block of a kind nobody knows stays out: no model could read it."""
+    """Convert the blocks of a prompt to parts. A block of an unknown kind is left out: no model could read it."""
     return [_part(block) for block in blocks if not isinstance(block, Unknown)]
 
 
 def blocks_of(parts: Iterable[Part]) -> list[v1.ContentBlock]:
-    """The parts that are content, as blocks."""
+    """Convert parts back to blocks; parts that are not content give none."""
     return [block for part in parts for block in block_of(part)]
 
 
@@ -60,7 +60,7 @@ def block_of(part: Part) -> Sequence[v1.ContentBlock]:
 
 
 def file_block(url: str, media_type: str, name: str = "") -> v1.ContentBlock:
-    """A file: shown in place where the bytes are here and the kind is known, a link otherwise."""
+    """A file as a block: its content if the URL carries it, otherwise a link."""
     found = _DATA_URL.fullmatch(url)
     if found is None:
         return v1.ResourceLink(name or url.rsplit("/", 1)[-1] or url, url, mime_type=media_type)

@@ -1,7 +1,7 @@
-"""Chunks add up to a message: the one place that knows how.
+"""Folds UI-message chunks into a message; the inverse is `unfold.py`.
 
-Owns the fold (message, chunk) -> message and ending what a broken stream left open. The way back is `replay.py`.
-Does not know who listens or where messages are kept.
+Owns the fold (message, chunk) -> message, and ending what a broken stream left open. Does not know where chunks come
+from or where messages are stored.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from msgspec import UNSET
 
 from dragoman.uistream import chunks as c
 from dragoman.uistream.chunks import ChunkError
+from dragoman.uistream.display import without_diffs
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
     Message,
     OtherPart,
+    Part,
     ReasoningPart,
     SourceDocumentPart,
     SourceUrlPart,
@@ -33,57 +35,30 @@ INTERRUPTED = "interrupted before it ended"
 
 
 class Reducer:
-    """Folds chunks into one assistant message, which may have parts already: a turn can go on in a second stream.
+    """Folds chunks into one assistant message.
 
-    `is_tolerant` takes a delta or an output whose beginning is missing for that beginning, as a log needs that was
-    cut off; else it is a ChunkError.
+    Args:
+        message: may have parts already, because a turn can continue in a second stream.
+        is_tolerant: accept a delta or an output whose beginning is missing, as in a log that was cut off. Otherwise
+            that is a ChunkError.
     """
 
     def __init__(self, message: Message, *, is_tolerant: bool = False) -> None:
         self.message = message
         self._is_tolerant = is_tolerant
-        self._texts: dict[str, TextPart] = {}
-        self._thoughts: dict[str, ReasoningPart] = {}
+        self._texts: dict[str, TextPart | ReasoningPart] = {}
+        self._thoughts: dict[str, TextPart | ReasoningPart] = {}
         self._tools = {part.tool_call_id: part for part in message.parts if isinstance(part, ToolPart)}
-        self._fold: dict[type, Callable[[Any], None]] = {
-            c.Start: self._start,
-            c.StartStep: lambda _: self.message.parts.append(StepStartPart()),
-            c.ResetStep: self._reset_step,
-            c.FinishStep: self._finish_step,
-            c.TextStart: self._text_start,
-            c.TextDelta: self._text_delta,
-            c.TextEnd: self._text_end,
-            c.ReasoningStart: self._reasoning_start,
-            c.ReasoningDelta: self._reasoning_delta,
-            c.ReasoningEnd: self._reasoning_end,
-            c.ToolInputStart: self._tool_input_start,
-            c.ToolInputDelta: self._tool_input_delta,
-            c.ToolInputAvailable: self._tool_input_available,
-            c.ToolInputError: self._tool_input_error,
-            c.ToolApprovalRequest: self._approval_request,
-            c.ToolApprovalResponse: self._approval_response,
-            c.ToolOutputAvailable: self._tool_output,
-            c.ToolOutputError: self._tool_error,
-            c.ToolOutputDenied: self._tool_denied,
-            c.SourceUrl: lambda x: self.message.parts.append(SourceUrlPart(x.source_id, x.url, x.title)),
-            c.SourceDocument: lambda x: self.message.parts.append(
-                SourceDocumentPart(x.source_id, x.media_type, x.title, x.filename)
-            ),
-            c.File: lambda x: self.message.parts.append(FilePart(x.url, x.media_type)),
-            c.ReasoningFile: lambda x: self.message.parts.append(FilePart(x.url, x.media_type, is_reasoning=True)),
-            c.SteeringMessage: lambda x: self.message.parts.append(
-                OtherPart({"type": "steering-message", "id": x.id, "parts": x.parts})
-            ),
-            c.Data: self._data,
-            c.MessageMetadata: lambda x: self._metadata(x.message_metadata),
-            c.Finish: lambda x: self._metadata(x.message_metadata),
-        }
 
     def feed(self, chunk: c.Chunk) -> None:
-        """Raises: ChunkError for a chunk that cannot come now."""
-        fold = self._fold.get(type(chunk))
+        """Fold one chunk. Raises: ChunkError for a chunk that cannot follow the ones before."""
+        make = _NEW_PARTS.get(type(chunk))
+        if make is not None:
+            self.message.parts.append(make(chunk))
+            return
+        fold = _FOLDS.get(type(chunk))
         if fold is not None:
-            fold(chunk)
+            fold(self, chunk)
 
     @property
     def open_tools(self) -> tuple[ToolPart, ...]:
@@ -91,7 +66,7 @@ class Reducer:
         return tuple(part for part in self._tools.values() if not part.is_over)
 
     def close(self, why: str = INTERRUPTED) -> list[c.Chunk]:
-        """The chunks that end everything still open, folded in already. An `abort` and a crash both leave such."""
+        """End everything an `abort` or a crash left open. Returns the chunks that do so; they are folded already."""
         ends: list[c.Chunk] = [c.TextEnd(each) for each in self._texts]
         ends += [c.ReasoningEnd(each) for each in self._thoughts]
         ends += [c.ToolOutputError(part.tool_call_id, why) for part in self.open_tools]
@@ -99,73 +74,75 @@ class Reducer:
             self.feed(chunk)
         return ends
 
-    # One method for each kind of chunk
+    # Messages and steps
 
     def _start(self, chunk: c.Start) -> None:
         if chunk.message_id:
             self.message.id = chunk.message_id
-        self._metadata(chunk.message_metadata)
+        self._metadata(chunk)
 
-    def _metadata(self, metadata: Any) -> None:
-        if isinstance(metadata, dict):
-            self.message.metadata = {**self.message.metadata, **metadata}
+    def _metadata(self, chunk: c.Start | c.Finish | c.MessageMetadata) -> None:
+        if isinstance(chunk.message_metadata, dict):
+            self.message.metadata = {**self.message.metadata, **chunk.message_metadata}
 
-    def _finish_step(self, chunk: c.FinishStep) -> None:
+    def _finish_step(self, chunk: c.FinishStep | c.ResetStep) -> None:
         # Ids of text may be used again in the next step.
         self._texts.clear()
         self._thoughts.clear()
 
     def _reset_step(self, chunk: c.ResetStep) -> None:
         parts = self.message.parts
-        while parts:
+        while parts and not isinstance(parts[-1], StepStartPart):
             part = parts.pop()
             if isinstance(part, ToolPart):
                 self._tools.pop(part.tool_call_id, None)
-            if isinstance(part, StepStartPart):
-                parts.append(part)
-                break
-        self._texts.clear()
-        self._thoughts.clear()
+        self._finish_step(chunk)
 
-    def _text_start(self, chunk: c.TextStart) -> None:
-        part = TextPart("", "streaming", chunk.id, chunk.provider_metadata)
-        self._texts[chunk.id] = part
+    def _data(self, chunk: c.Data) -> None:
+        if chunk.transient is True:
+            return
+        for part in self.message.parts:
+            if chunk.id is not UNSET and isinstance(part, DataPart) and (part.name, part.id) == (chunk.name, chunk.id):
+                part.data = chunk.data
+                return
+        self.message.parts.append(DataPart(chunk.name, chunk.data, chunk.id))
+
+    # Text and reasoning
+
+    def _open(self, chunk: c.TextStart | c.TextDelta | c.ReasoningStart | c.ReasoningDelta) -> TextPart | ReasoningPart:
+        is_text = isinstance(chunk, (c.TextStart, c.TextDelta))
+        part = (TextPart if is_text else ReasoningPart)("", "streaming", chunk.id)
+        (self._texts if is_text else self._thoughts)[chunk.id] = part
         self.message.parts.append(part)
+        return part
+
+    def _passage_start(self, chunk: c.TextStart | c.ReasoningStart) -> None:
+        self._open(chunk).provider_metadata = chunk.provider_metadata
 
     def _text_delta(self, chunk: c.TextDelta) -> None:
-        if chunk.id not in self._texts:
-            self._require(chunk, chunk.id)
-            self._text_start(c.TextStart(chunk.id))
-        self._texts[chunk.id].text += chunk.delta
-
-    def _text_end(self, chunk: c.TextEnd) -> None:
-        part = self._texts.pop(chunk.id, None)
+        part = self._texts.get(chunk.id)
         if part is None:
             self._require(chunk, chunk.id)
-            return
-        part.state = "done"
-        if chunk.provider_metadata is not UNSET:
-            part.provider_metadata = chunk.provider_metadata
-
-    def _reasoning_start(self, chunk: c.ReasoningStart) -> None:
-        part = ReasoningPart("", "streaming", chunk.id, chunk.provider_metadata)
-        self._thoughts[chunk.id] = part
-        self.message.parts.append(part)
+            part = self._open(chunk)
+        part.text += chunk.delta
 
     def _reasoning_delta(self, chunk: c.ReasoningDelta) -> None:
-        if chunk.id not in self._thoughts:
+        part = self._thoughts.get(chunk.id)
+        if part is None:
             self._require(chunk, chunk.id)
-            self._reasoning_start(c.ReasoningStart(chunk.id))
-        self._thoughts[chunk.id].text += chunk.delta
+            part = self._open(chunk)
+        part.text += chunk.delta
 
-    def _reasoning_end(self, chunk: c.ReasoningEnd) -> None:
-        part = self._thoughts.pop(chunk.id, None)
+    def _passage_end(self, chunk: c.TextEnd | c.ReasoningEnd) -> None:
+        part = (self._texts if isinstance(chunk, c.TextEnd) else self._thoughts).pop(chunk.id, None)
         if part is None:
             self._require(chunk, chunk.id)
             return
         part.state = "done"
         if chunk.provider_metadata is not UNSET:
             part.provider_metadata = chunk.provider_metadata
+
+    # Tool calls
 
     def _tool_input_start(self, chunk: c.ToolInputStart) -> None:
         self._begin_tool(chunk, "input-streaming")
@@ -200,11 +177,11 @@ class Reducer:
             part.provider_metadata = chunk.provider_metadata
         return part
 
-    def _approval_request(self, chunk: c.ToolApprovalRequest) -> None:
+    def _permission_asked(self, chunk: c.ToolApprovalRequest) -> None:
         part = self._tool_of(chunk, chunk.tool_call_id)
         part.state, part.approval = "approval-requested", {"id": chunk.approval_id}
 
-    def _approval_response(self, chunk: c.ToolApprovalResponse) -> None:
+    def _permission_answered(self, chunk: c.ToolApprovalResponse) -> None:
         for part in self._tools.values():
             if isinstance(part.approval, dict) and part.approval.get("id") == chunk.approval_id:
                 part.state = "approval-responded"
@@ -218,6 +195,8 @@ class Reducer:
         part = self._tool_of(chunk, chunk.tool_call_id)
         part.state, part.output = "output-available", chunk.output
         part.is_preliminary = chunk.preliminary is True
+        if isinstance(chunk.output, dict) and chunk.output.get("diffs"):
+            part.provider_metadata = without_diffs(part.provider_metadata)
 
     def _tool_error(self, chunk: c.ToolOutputError) -> None:
         part = self._tool_of(chunk, chunk.tool_call_id)
@@ -238,15 +217,39 @@ class Reducer:
             self.message.parts.append(part)
         return part
 
-    def _data(self, chunk: c.Data) -> None:
-        if chunk.transient is True:
-            return
-        for part in self.message.parts:
-            if chunk.id is not UNSET and isinstance(part, DataPart) and (part.name, part.id) == (chunk.name, chunk.id):
-                part.data = chunk.data
-                return
-        self.message.parts.append(DataPart(chunk.name, chunk.data, chunk.id))
-
     def _require(self, chunk: c.Chunk, id: str) -> None:
         if not self._is_tolerant:
             raise ChunkError(f"{type(chunk).__name__} for {id!r}, which never began")
+
+
+_NEW_PARTS: dict[type, Callable[[Any], Part]] = {
+    c.StartStep: lambda chunk: StepStartPart(),
+    c.SourceUrl: lambda chunk: SourceUrlPart(chunk.source_id, chunk.url, chunk.title),
+    c.SourceDocument: lambda chunk: SourceDocumentPart(chunk.source_id, chunk.media_type, chunk.title, chunk.filename),
+    c.File: lambda chunk: FilePart(chunk.url, chunk.media_type),
+    c.ReasoningFile: lambda chunk: FilePart(chunk.url, chunk.media_type, is_reasoning=True),
+    c.SteeringMessage: lambda chunk: OtherPart({"type": "steering-message", "id": chunk.id, "parts": chunk.parts}),
+}
+_FOLDS: dict[type, Callable[[Reducer, Any], None]] = {
+    c.Start: Reducer._start,
+    c.MessageMetadata: Reducer._metadata,
+    c.Finish: Reducer._metadata,
+    c.FinishStep: Reducer._finish_step,
+    c.ResetStep: Reducer._reset_step,
+    c.Data: Reducer._data,
+    c.TextStart: Reducer._passage_start,
+    c.TextDelta: Reducer._text_delta,
+    c.TextEnd: Reducer._passage_end,
+    c.ReasoningStart: Reducer._passage_start,
+    c.ReasoningDelta: Reducer._reasoning_delta,
+    c.ReasoningEnd: Reducer._passage_end,
+    c.ToolInputStart: Reducer._tool_input_start,
+    c.ToolInputDelta: Reducer._tool_input_delta,
+    c.ToolInputAvailable: Reducer._tool_input_available,
+    c.ToolInputError: Reducer._tool_input_error,
+    c.ToolApprovalRequest: Reducer._permission_asked,
+    c.ToolApprovalResponse: Reducer._permission_answered,
+    c.ToolOutputAvailable: Reducer._tool_output,
+    c.ToolOutputError: Reducer._tool_error,
+    c.ToolOutputDenied: Reducer._tool_denied,
+}

@@ -1,6 +1,6 @@
-"""What chunks add up to: messages and their parts, in the JSON form of the AI SDK's UI messages.
+"""Messages and their parts, as chunks fold into them: the AI SDK's UI messages.
 
-Owns the shapes the store keeps and a model is shown. How chunks become parts is `reduce.py`.
+Owns the shapes that the store keeps and that model requests are made of. `fold.py` makes parts of chunks.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ReasoningPart(Struct):
 
 
 class ToolPart(Struct):
-    """One tool call: what went in and what came out. At rest it is one row, whatever it took on the stream."""
+    """One tool call with its input and its outcome. It is stored as one row, however many chunks it took."""
 
     tool_call_id: str
     name: str
@@ -88,7 +88,7 @@ class StepStartPart(Struct):
 
 
 class OtherPart(Struct):
-    """A part of a kind this version does not know, as it was."""
+    """A part of an unknown type, kept unchanged."""
 
     raw: dict[str, Any]
 
@@ -107,7 +107,7 @@ Part: TypeAlias = (
 
 
 class Usage(Struct, frozen=True):
-    """Tokens of one model call, in five parts that do not overlap: `input` excludes what came from the cache."""
+    """Tokens of one model call, in five counts that do not overlap: `input` excludes tokens read from the cache."""
 
     input: int = 0
     output: int = 0
@@ -117,7 +117,7 @@ class Usage(Struct, frozen=True):
 
     @property
     def context(self) -> int:
-        """What the call put into the context window."""
+        """Tokens the call occupies in the context window."""
         return self.input + self.output + self.reasoning + self.cache_read + self.cache_write
 
     def __add__(self, other: Usage) -> Usage:

@@ -1,6 +1,6 @@
-"""Reads JSON that is still being written: the arguments of a tool call while the model streams them.
+"""Parses JSON that is still incomplete: the arguments of a tool call while the model streams them.
 
-Owns the guess what an unfinished object says so far. It never invents: what is not clearly there yet is left out.
+A member whose value is not certain yet is left out; nothing is invented.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\(?:.|$))*("|$)|[{}\[\],:]', re.DOTALL)
 
 
 def parse_partial(text: str) -> dict[str, Any] | None:
-    """The members of an object that may be cut off anywhere; None when nothing can be said yet."""
+    """Return the members of an object that may be cut off anywhere; None if nothing is certain yet."""
     whole = _decoded(text)
     if whole is not None:
         return whole
@@ -52,10 +52,10 @@ def parse_partial(text: str) -> dict[str, Any] | None:
 
 
 def _end_string(text: str) -> str:
-    """Ends the string the text breaks off in, without a half escape at its end."""
+    """Close the string in which the text breaks off, without an incomplete escape at its end."""
     for half in (_HALF_PAIR, _HALF_ESCAPE):
         found = half.search(text)
-        # An even run of backslashes before it means that it is no escape at all.
+        # After an even number of backslashes it is not an escape.
         if found and (len(text[: found.start()]) - len(text[: found.start()].rstrip("\\"))) % 2 == 0:
             return text[: found.start()] + '"'
     return text + '"'

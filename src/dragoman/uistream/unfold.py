@@ -1,6 +1,6 @@
-"""A stored message as a stream again: how a loaded session is shown.
+"""Makes chunks of a stored message, so that a loaded session is shown like a live one; the inverse of `fold.py`.
 
-Owns the way back from parts to chunks, the shortest stream that adds up to the message.
+Owns the shortest stream that folds into the message.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def replay(message: Message) -> list[c.Chunk]:
-    """The chunks of a finished message, without its end."""
+    """Return the chunks of a finished message, without the final `finish`."""
     stream: list[c.Chunk] = [c.Start(message.id)]
     for part in message.parts:
         stream += _REPLAYS[type(part)](part)

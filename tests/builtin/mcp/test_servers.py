@@ -13,7 +13,7 @@ from dragoman.builtin.modes import MODES
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.policy import Rule
 from dragoman.schema import v1
-from tests.builtin.fixtures import Prop, staged
+from tests.builtin.fixtures import FakeTool, open_fixture
 from tests.builtin.http_service import Service, ask
 from tests.builtin.mcp.fixtures import PASSWORD, TRACEPARENT, Context, connected, old, play, serving
 from tests.process.kit import Deaths
@@ -197,7 +197,7 @@ async def test_closing_while_servers_connect_leaves_nothing(tmp_path: Path) -> N
 
 
 async def test_names_that_are_taken_are_numbered(tmp_path: Path) -> None:
-    built_in = Prop("old_act")
+    built_in = FakeTool("old_act")
     async with connected(tmp_path, old("fine"), old("fine"), tools={"old_act": built_in}) as session:
         assert list(session.tools) == ["old_act", "old_act_2", "old_act_3"]
         first, second = await session.call("old_act_2"), await session.call("old_act_3")
@@ -259,27 +259,27 @@ async def test_nothing_is_started_before_the_environment_is_known(tmp_path: Path
     ],
 )
 async def test_tools_of_servers_need_permission(tmp_path: Path, mode: str, rules: list[Rule], outcome: str) -> None:
-    async with staged(tmp_path) as stage, connected(tmp_path, old("fine")) as session:
-        stage.tools, stage.rules, stage.mode = session.tools, rules, MODES[mode]
-        stage.answers = lambda options: "reject-once"
-        await stage.prompt("call old_act {}", "say done")
-        assert stage.outcomes() == {"old_act": outcome}
+    async with open_fixture(tmp_path) as fixture, connected(tmp_path, old("fine")) as session:
+        fixture.tools, fixture.rules, fixture.mode = session.tools, rules, MODES[mode]
+        fixture.answers = lambda options: "reject-once"
+        await fixture.prompt("call old_act {}", "say done")
+        assert fixture.outcomes() == {"old_act": outcome}
 
 
 async def test_always_can_mean_the_tool_or_the_whole_server(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage, connected(tmp_path, old("fine")) as session:
-        stage.tools = session.tools
+    async with open_fixture(tmp_path) as fixture, connected(tmp_path, old("fine")) as session:
+        fixture.tools = session.tools
         offered: list[tuple[str, str | None]] = []
 
         def answer(options: Any) -> str:
             offered.extend((option.label, option.rule) for option in options)
             return "allow-always-2"
 
-        stage.answers = answer
-        await stage.prompt("call old_act {}", "call old_act {}", "say done")
+        fixture.answers = answer
+        await fixture.prompt("call old_act {}", "call old_act {}", "say done")
         assert ("Always allow `act` of old", "mcp:old:act") in offered
         assert ("Always allow every tool of old", "mcp:old") in offered
-        assert stage.remembered == [("mcp:old", "allow", "project")]
+        assert fixture.remembered == [("mcp:old", "allow", "project")]
 
 
 async def test_a_client_sees_notices_and_tools_of_the_servers_it_sent(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from dragoman.builtin.mcp.config import Problem, ServerSpec, read_servers
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of
-from dragoman.builtin.tool_calls import ToolCalls
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
 from dragoman.uistream.chunks import ToolInputAvailable, ToolOutputAvailable
+from dragoman.uistream.tool_calls import ToolCalls
 
 
 class NoCaller:
@@ -110,10 +110,9 @@ def test_images_links_and_resources_reach_the_client() -> None:
         block("resource", resource=SimpleNamespace(uri="file:///b", blob="YQ==", mime_type="a/b")),
     ]
     tool = McpTool("s_x", "s", Offer("x", is_read_only=True), NoCaller())
-    calls = ToolCalls({"s_x": tool}, "/", starts_on_input=True, clock=lambda: 0.0)
-    announced = calls.input_available(ToolInputAvailable("1", "s_x", {}))
-    assert isinstance(announced[0], v1.ToolCall)
-    assert (announced[0].title, announced[0].kind) == ("s: x", "read")
+    assert (tool.preview({}, "/").title, tool.kind) == ("s: x", "read")
+    calls = ToolCalls(starts_on_input=True)
+    calls.input_available(ToolInputAvailable("1", "s_x", {}))
     output = msgspec.to_builtins(output_of(blocks, None, is_error=False))
     [update] = calls.output(ToolOutputAvailable("1", output))
     assert isinstance(update, v1.ToolCallUpdate)

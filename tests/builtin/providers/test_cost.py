@@ -8,12 +8,12 @@ import pytest
 from dragoman.builtin.limits import Limits
 from dragoman.builtin.models.model import ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
-from dragoman.builtin.session import Host
 from dragoman.schema import v1
-from dragoman.store.sessions import UsageRow
+from dragoman.store.sessions import Store, UsageRow
 from dragoman.uistream import chunks as c
+from dragoman.uistream.chunks import encode_chunk
 from dragoman.uistream.messages import Usage
-from tests.builtin.fixtures import Prop, Stage, staged
+from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture, prompt_row
 from tests.builtin.http_service import Service, ask
 from tests.builtin.providers.server import WIRES, ProviderServer, Wire, said, thought, use
 
@@ -65,28 +65,28 @@ def calling(times: int, cost_usd: float | None = 0.5) -> ScriptedModel:
     return ScriptedModel(play)
 
 
-def limit_of(stage: Stage) -> list[str]:
-    return [chunk.data["limit"] for chunk in stage.seen if isinstance(chunk, c.Data) and chunk.name == "limit"]
+def limit_of(fixture: SessionFixture) -> list[str]:
+    return [chunk.data["limit"] for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "limit"]
 
 
 async def test_tokens_are_kept_in_five_parts_for_each_call(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model = calling(1)
-        await stage.prompt("go")
-        kept = await stage.store.usage(stage.host.row.id)
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model = calling(1)
+        await fixture.prompt("go")
+        kept = await fixture.store.usage(fixture.session.row.id)
     assert kept == UsageRow("", 200, 40, 10, 80, 20, 1.0)
 
 
 async def test_calls_without_a_price_leave_the_cost_unknown(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model = calling(1, None)
-        stage.limits = Limits(cost_usd=0.1, session_cost_usd=0.1)
-        await stage.prompt("go")
-        assert (await stage.store.usage(stage.host.row.id)).cost_usd is None
-        assert limit_of(stage) == []
-        assert not any("cost_usd" in chunk.data for chunk in stage.seen if isinstance(chunk, c.Data))
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model = calling(1, None)
+        fixture.limits = Limits(cost_usd=0.1, session_cost_usd=0.1)
+        await fixture.prompt("go")
+        assert (await fixture.store.usage(fixture.session.row.id)).cost_usd is None
+        assert limit_of(fixture) == []
+        assert not any("cost_usd" in chunk.data for chunk in fixture.seen if isinstance(chunk, c.Data))
 
 
 @pytest.mark.parametrize(
@@ -100,36 +100,37 @@ async def test_calls_without_a_price_leave_the_cost_unknown(tmp_path: Path) -> N
     ],
 )
 async def test_a_limit_ends_the_turn_before_the_next_call(limits: Limits, limit: str, tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model, stage.limits = calling(10), limits
-        end = await stage.prompt("go")
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model, fixture.limits = calling(10), limits
+        end = await fixture.prompt("go")
         assert end.error is None
-        assert len(stage.tools["look"].called) == 2
-        assert limit_of(stage) == [limit]
+        assert len(fixture.tools["look"].called) == 2
+        assert limit_of(fixture) == [limit]
 
 
 async def test_a_turn_that_ends_by_itself_is_not_ended_by_a_limit(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model, stage.limits = calling(1), Limits(cost_usd=1.0)
-        await stage.prompt("go")
-        assert limit_of(stage) == []
-        assert stage.texts() == ["done"]
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model, fixture.limits = calling(1), Limits(cost_usd=1.0)
+        await fixture.prompt("go")
+        assert limit_of(fixture) == []
+        assert fixture.texts() == ["done"]
 
 
 async def test_a_session_at_its_limit_asks_its_model_no_more_also_after_a_restart(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model, stage.limits = calling(1), Limits(session_cost_usd=0.9)
-        await stage.prompt("go")
-        stage.host = await Host.open(stage.store, stage.host.row)
-        stage.host.watch(stage._see)
-        stage.seen.clear()
-        await stage.prompt("more")
-        assert limit_of(stage) == ["cost"]
-        assert not any(isinstance(chunk, c.StartStep) for chunk in stage.seen)
-        notices = [chunk.data["title"] for chunk in stage.seen if isinstance(chunk, c.Data) and chunk.name == "notice"]
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model, fixture.limits = calling(1), Limits(session_cost_usd=0.9)
+        await fixture.prompt("go")
+        await fixture.reopen()
+        fixture.seen.clear()
+        await fixture.prompt("more")
+        assert limit_of(fixture) == ["cost"]
+        assert not any(isinstance(chunk, c.StartStep) for chunk in fixture.seen)
+        notices = [
+            chunk.data["title"] for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "notice"
+        ]
         assert notices == ["The turn ends here: the session's limit of 0.9 USD is reached"]
 
 
@@ -141,14 +142,19 @@ async def test_a_limit_reaches_the_client_as_a_stop_reason(tmp_path: Path) -> No
 
 
 async def test_what_a_turn_cost_that_was_killed_is_not_forgotten(tmp_path: Path) -> None:
-    async with staged(tmp_path) as stage:
-        stage.add(Prop("look"))
-        stage.model = calling(1)
-        row = stage.host.row
-        await stage.store.begin_message(row.id, "msg_killed")
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("look"))
+        fixture.model = calling(1)
+        row = fixture.session.row
+        await fixture.store.begin_turn(row.id, prompt_row(), "msg_killed")
         usage: dict[str, Any] = {"used": 175, "size": None, "input": 100, "output": 20, "reasoning": 5}
         usage |= {"cache_read": 40, "cache_write": 10, "model": "a:model", "call_cost_usd": 0.5, "cost_usd": 7.0}
         log: list[c.Chunk] = [c.Start("msg_killed"), c.StartStep(), c.Data("usage", usage, "usage", transient=True)]
-        host = await Host.open(stage.store, row)
-        await host._recover("msg_killed", log)
-        assert await stage.store.usage(row.id) == UsageRow("", 100, 20, 5, 40, 10, 0.5)
+        await fixture.store.append_log("msg_killed", 0, [encode_chunk(chunk) for chunk in log])
+        fixture.store._presence.close()  # as the mark of a process that died
+        later = await Store.open(tmp_path / "s.db")
+        try:
+            await fixture.open_again(later)
+        finally:
+            await later.close()
+        assert await fixture.store.usage(row.id) == UsageRow("", 100, 20, 5, 40, 10, 0.5)

@@ -167,13 +167,13 @@ import asyncio, sys
 from pathlib import Path
 from dragoman.client import connect
 from dragoman.builtin.agent import build_agent
-from dragoman.builtin.settings import Settings
+from dragoman.builtin.settings import AgentSettings
 from dragoman.transports.memory import memory_pair
 
 async def main():
     home = Path(sys.argv[1])
     ours, theirs = memory_pair()
-    agent = build_agent(Settings(model="anthropic:claude-sonnet-5-5", store=home / "s.db", rules_file=home / "r.json"))
+    agent = build_agent(AgentSettings("anthropic:claude-sonnet-5-5", store=home / "s.db", rules_file=home / "r.json"))
     serving = asyncio.create_task(agent.serve(theirs))
     async with connect(ours) as remote:
         heavy = ("pydantic", "pydantic_ai", "anthropic", "sqlite3", "httpx2")

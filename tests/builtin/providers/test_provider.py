@@ -12,10 +12,9 @@ import pytest
 
 from dragoman.builtin.models.model import ModelAuthError, ModelError, ModelRequest, StepEnd, ToolSpec
 from dragoman.builtin.models.provider import ProviderModel
-from dragoman.builtin.session import Host
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import Message, StepStartPart, TextPart, Usage
-from tests.builtin.fixtures import Prop, Stage, staged
+from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
 from tests.builtin.providers.server import (
     WIRES,
     Answer,
@@ -262,11 +261,11 @@ async def test_a_provider_whose_package_is_absent_says_what_to_install(monkeypat
 @asynccontextmanager
 async def turn_at(
     server: ProviderServer, wire: Wire, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Stage]:
-    async with model_at(server, wire, monkeypatch) as model, staged(folder) as stage:
-        stage.model = model
-        stage.add(Prop("look"))
-        yield stage
+) -> AsyncIterator[SessionFixture]:
+    async with model_at(server, wire, monkeypatch) as model, open_fixture(folder) as fixture:
+        fixture.model = model
+        fixture.add(FakeTool("look"))
+        yield fixture
 
 
 @EACH_WIRE
@@ -274,11 +273,11 @@ async def test_the_turn_waits_as_long_as_the_provider_asks_and_then_goes_on(
     wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ProviderServer(refused(429, "slow", retry_after="3"), refused(500, "oh"), said("done")) as server:
-        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
-            end = await stage.prompt("go")
+        async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
+            end = await fixture.prompt("go")
             assert end.error is None
-            assert stage.slept == [3.0, 2.0]
-            assert stage.texts() == ["done"]
+            assert fixture.slept == [3.0, 2.0]
+            assert fixture.texts() == ["done"]
 
 
 @EACH_WIRE
@@ -287,19 +286,19 @@ async def test_a_half_answer_is_void_and_asked_for_again(
 ) -> None:
     half = said("one ", "two ", "three ", "four")._replace(cut_after=5)
     with ProviderServer(half, said("one two three four")) as server:
-        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
-            await stage.prompt("count")
-            assert any(isinstance(chunk, c.ResetStep) for chunk in stage.seen)
-            assert stage.texts() == ["one two three four"]
+        async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
+            await fixture.prompt("count")
+            assert any(isinstance(chunk, c.ResetStep) for chunk in fixture.seen)
+            assert fixture.texts() == ["one two three four"]
 
 
 @EACH_WIRE
 async def test_cancelling_a_turn_hangs_up(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = said("one ", "two ", "three")._replace(cut_after=5, is_held=True)
     with ProviderServer(slow) as server:
-        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
-            running = stage.start("count")
-            await stage.until(c.TextDelta)
+        async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
+            running = fixture.start("count")
+            await fixture.until(c.TextDelta)
             running.cancel()
             assert (await running).was_cancelled
             assert await asyncio.to_thread(server.hung_up.wait, 10)
@@ -315,10 +314,10 @@ async def test_an_id_the_provider_uses_twice_stands_for_two_calls(
     first = Answer((use("look", value="a"),))
     again = Answer((use("look", value="b"),), rewrite=same_ids)
     with ProviderServer(first, again, said("done")) as server:
-        async with turn_at(server, wire, tmp_path, monkeypatch) as stage:
-            await stage.prompt("go")
-            assert stage.tools["look"].called == ["a", "b"]
-            assert len(stage.host.history[-1].parts) == 3 + 2 + 1
+        async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
+            await fixture.prompt("go")
+            assert fixture.tools["look"].called == ["a", "b"]
+            assert len(fixture.session.history[-1].parts) == 3 + 2 + 1
         assert list(server.asked[-1].question.results)[-1].count("did b") == 1
 
 
@@ -346,10 +345,10 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
         said("second turn done"),
     )
     with ProviderServer(*answers) as server:
-        async with turn_at(server, WIRES[form], tmp_path, monkeypatch) as stage:
-            await stage.prompt("go")
-            stage.host = await Host.open(stage.store, stage.host.row)
-            await stage.prompt("and on")
+        async with turn_at(server, WIRES[form], tmp_path, monkeypatch) as fixture:
+            await fixture.prompt("go")
+            await fixture.reopen()
+            await fixture.prompt("and on")
     assert len(server.asked) == 5
     for before, after in zip(server.asked, server.asked[1:], strict=False):
         was, now = taken_apart(before.data, LISTS[form]), taken_apart(after.data, LISTS[form])
@@ -371,7 +370,7 @@ async def test_a_thought_goes_back_to_anthropic_with_its_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ProviderServer(thought("where?", use("look", value="a")), said("done")) as server:
-        async with turn_at(server, WIRES["anthropic"], tmp_path, monkeypatch) as stage:
-            await stage.prompt("go")
+        async with turn_at(server, WIRES["anthropic"], tmp_path, monkeypatch) as fixture:
+            await fixture.prompt("go")
     thinking = server.asked[1].body["messages"][1]["content"][0]
     assert thinking == {"type": "thinking", "thinking": "where?", "signature": "c2NyaXB0ZWQ="}

@@ -38,7 +38,7 @@ async def test_who_declines_is_said_to(tmp_path: Path) -> None:
 
 
 async def test_without_anybody_to_ask_it_says_so(tmp_path: Path) -> None:
-    assert "nobody can be asked" in await FakeContext(tmp_path).refusal("question", question="Which?")
+    assert "no user can be asked" in await FakeContext(tmp_path).refusal("question", question="Which?")
 
 
 async def test_an_empty_question_is_not_asked(tmp_path: Path) -> None:

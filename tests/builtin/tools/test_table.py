@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman.builtin.loop import tool_spec
 from dragoman.builtin.models.scripted import _arguments
-from dragoman.builtin.seam import kind_of
 from dragoman.builtin.tools.table import built_in_tools
+from dragoman.uistream.display import KINDS
 
 TOOLS = built_in_tools()
 ODD = st.recursive(
@@ -32,7 +32,7 @@ def test_the_tools_come_in_one_order() -> None:
 @pytest.mark.parametrize("name", TOOLS)
 def test_the_model_is_told_every_argument(name: str) -> None:
     tool = TOOLS[name]
-    assert (tool.name, tool.kind) == (name, kind_of(name))
+    assert (tool.name, tool.kind) == (name, KINDS[name])
     spec = tool_spec(tool)
     schema = dict(spec.parameters)
     jsonschema.Draft202012Validator.check_schema(schema)

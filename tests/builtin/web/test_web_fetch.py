@@ -16,7 +16,7 @@ from dragoman.policy import parse_rule
 from dragoman.policy.decide import Option
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import ToolPart
-from tests.builtin.fixtures import Stage, staged
+from tests.builtin.fixtures import SessionFixture, open_fixture
 from tests.builtin.web.site import Names, WebContext, pretended, redirect, reply, serving
 
 PAGE = "<!doctype html><title>A page</title><nav>menu</nav><main><h1>Hello</h1><p>Some words.</p></main>"
@@ -172,97 +172,97 @@ def answering(answer: str, asked: list[Any]) -> Callable[[Sequence[Option]], str
     return choose
 
 
-def outcome(stage: Stage) -> tuple[str, str]:
+def outcome(fixture: SessionFixture) -> tuple[str, str]:
     """State and text of the only call of the last message."""
-    (part,) = [part for part in stage.host.history[-1].parts if isinstance(part, ToolPart)]
+    (part,) = [part for part in fixture.session.history[-1].parts if isinstance(part, ToolPart)]
     output = part.output if isinstance(part.output, dict) else {}
     return part.state, str(output.get("text") or part.error_text)
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_loopback_is_denied_in_every_mode_and_nobody_is_asked(tmp_path: Path, mode: str) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
-        stage.mode, stage.answers = MODES[mode], answering("allow-once", asked)
-        stage.tools["web_fetch"] = WebFetchTool()
-        stage.rules.append(parse_rule("fetch", "allow", "pinned"))
+        fixture.mode, fixture.answers = MODES[mode], answering("allow-once", asked)
+        fixture.tools["web_fetch"] = WebFetchTool()
+        fixture.rules.append(parse_rule("fetch", "allow", "pinned"))
         for url in (site.url(), f"http://localhost:{site.port}/", f"http://[::ffff:7f00:1]:{site.port}/"):
-            await stage.prompt(f'call web_fetch {{"url": "{url}"}}')
-            state, text = outcome(stage)
+            await fixture.prompt(f'call web_fetch {{"url": "{url}"}}')
+            state, text = outcome(fixture)
             assert state == "output-error"
             assert "only a rule of the user's that names it" in text
         assert (asked, site.asked) == ([], [])
 
 
 async def test_a_rule_that_names_loopback_lets_it_through(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         site.answers["/"] = reply(PAGE)
-        stage.tools["web_fetch"] = WebFetchTool()
-        stage.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
-        await stage.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
-        assert outcome(stage)[0] == "output-available"
-        assert "Some words." in outcome(stage)[1]
+        fixture.tools["web_fetch"] = WebFetchTool()
+        fixture.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
+        await fixture.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
+        assert outcome(fixture)[0] == "output-available"
+        assert "Some words." in outcome(fixture)[1]
 
 
 async def test_an_ask_rule_that_names_loopback_has_a_person_decide_each_time(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers["/"] = reply(PAGE)
-        stage.tools["web_fetch"] = WebFetchTool()
-        stage.rules.append(parse_rule("fetch:127.0.0.1", "ask", "project"))
-        stage.answers = answering("reject-once", asked)
-        await stage.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
-        assert (outcome(stage)[0], site.asked) == ("output-denied", [])
-        stage.answers = answering("allow-once", asked)
-        await stage.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
-        assert (outcome(stage)[0], len(asked)) == ("output-available", 2)
+        fixture.tools["web_fetch"] = WebFetchTool()
+        fixture.rules.append(parse_rule("fetch:127.0.0.1", "ask", "project"))
+        fixture.answers = answering("reject-once", asked)
+        await fixture.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
+        assert (outcome(fixture)[0], site.asked) == ("output-denied", [])
+        fixture.answers = answering("allow-once", asked)
+        await fixture.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
+        assert (outcome(fixture)[0], len(asked)) == ("output-available", 2)
 
 
 async def test_a_public_host_is_asked_about_before_it_is_looked_up(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers["/"] = reply(PAGE)
         web, names, _ = pretended(site)
-        stage.tools["web_fetch"] = WebFetchTool(web)
-        stage.answers = answering("reject-once", asked)
-        await stage.prompt('call web_fetch {"url": "http://a.example/"}')
-        assert (outcome(stage)[0], names.looked_up) == ("output-denied", [])
+        fixture.tools["web_fetch"] = WebFetchTool(web)
+        fixture.answers = answering("reject-once", asked)
+        await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
+        assert (outcome(fixture)[0], names.looked_up) == ("output-denied", [])
         assert "Always allow fetching from a.example" in asked[0]
-        stage.answers = answering("allow-always-1", asked)
-        await stage.prompt('call web_fetch {"url": "http://a.example/"}')
-        assert outcome(stage)[0] == "output-available"
-        assert stage.remembered == [("fetch:a.example", "allow", "project")]
-        await stage.prompt('call web_fetch {"url": "http://a.example/"}')
+        fixture.answers = answering("allow-always-1", asked)
+        await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
+        assert outcome(fixture)[0] == "output-available"
+        assert fixture.remembered == [("fetch:a.example", "allow", "project")]
+        await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert len(asked) == 2
 
 
 async def test_leave_for_a_host_once_is_none_for_its_address_inside(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         web, _, wires = pretended(site, Names(a_example=[["10.0.0.5"]]))
-        stage.tools["web_fetch"] = WebFetchTool(web)
-        stage.answers = answering("allow-once", [])
-        await stage.prompt('call web_fetch {"url": "http://a.example/"}')
-        assert outcome(stage)[0] == "output-error"
-        assert "a.example leads to 10.0.0.5" in outcome(stage)[1]
+        fixture.tools["web_fetch"] = WebFetchTool(web)
+        fixture.answers = answering("allow-once", [])
+        await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
+        assert outcome(fixture)[0] == "output-error"
+        assert "a.example leads to 10.0.0.5" in outcome(fixture)[1]
         assert wires.reached == []
 
 
 async def test_the_model_follows_a_redirect_to_another_host_by_asking_itself(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers |= {"a.example/": redirect("http://b.example/"), "b.example/": reply(PAGE)}
-        stage.tools["web_fetch"] = WebFetchTool(pretended(site)[0])
-        stage.answers = answering("allow-once", asked)
-        await stage.prompt('call web_fetch {"url": "http://a.example/"}')
-        assert "fetch that URL by itself" in outcome(stage)[1]
+        fixture.tools["web_fetch"] = WebFetchTool(pretended(site)[0])
+        fixture.answers = answering("allow-once", asked)
+        await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
+        assert "fetch that URL by itself" in outcome(fixture)[1]
         assert site.asked == ["a.example/"]
-        await stage.prompt('call web_fetch {"url": "http://b.example/"}')
-        assert "Some words." in outcome(stage)[1]
+        await fixture.prompt('call web_fetch {"url": "http://b.example/"}')
+        assert "Some words." in outcome(fixture)[1]
         assert len(asked) == 2
 
 
 async def test_a_cancelled_turn_hangs_up(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
 
         async def endless(writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
@@ -274,12 +274,12 @@ async def test_a_cancelled_turn_hangs_up(tmp_path: Path) -> None:
 
         begun = asyncio.Event()
         site.answers["/"] = endless
-        stage.tools["web_fetch"] = WebFetchTool()
-        stage.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
-        turn = stage.start(f'call web_fetch {{"url": "{site.url()}"}}')
+        fixture.tools["web_fetch"] = WebFetchTool()
+        fixture.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
+        turn = fixture.start(f'call web_fetch {{"url": "{site.url()}"}}')
         async with asyncio.timeout(10):
             await begun.wait()
             turn.cancel()
             assert (await turn).was_cancelled
             await site.hung_up.wait()
-        assert any(isinstance(chunk, c.ToolOutputError) for chunk in stage.seen)
+        assert any(isinstance(chunk, c.ToolOutputError) for chunk in fixture.seen)

@@ -11,7 +11,7 @@ from dragoman.builtin.tools.web_search import MOST_CALLS, SECONDS, WebSearchTool
 from dragoman.builtin.web.search import find_service
 from dragoman.policy import parse_rule
 from dragoman.uistream.messages import ToolPart
-from tests.builtin.fixtures import staged
+from tests.builtin.fixtures import open_fixture
 from tests.builtin.web.site import Site, WebContext, env, pretended, redirect, reply, serving
 
 BRAVE = {
@@ -131,15 +131,15 @@ async def test_leave_is_asked_for_the_host_of_the_service(tmp_path: Path) -> Non
 
 
 async def test_a_service_inside_needs_a_rule_like_any_host(tmp_path: Path) -> None:
-    async with serving() as site, staged(tmp_path) as stage:
+    async with serving() as site, open_fixture(tmp_path) as fixture:
         site.answers["/search"] = json(SEARXNG)
-        stage.tools["web_search"] = local(site)
-        stage.rules.append(parse_rule("fetch", "allow", "pinned"))
-        await stage.prompt('call web_search {"query": "x"}')
-        assert (stage.outcomes(), site.asked) == ({"web_search": "output-error"}, [])
-        stage.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
-        await stage.prompt('call web_search {"query": "x"}')
-        (part,) = [part for part in stage.host.history[-1].parts if isinstance(part, ToolPart)]
+        fixture.tools["web_search"] = local(site)
+        fixture.rules.append(parse_rule("fetch", "allow", "pinned"))
+        await fixture.prompt('call web_search {"query": "x"}')
+        assert (fixture.outcomes(), site.asked) == ({"web_search": "output-error"}, [])
+        fixture.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
+        await fixture.prompt('call web_search {"query": "x"}')
+        (part,) = [part for part in fixture.session.history[-1].parts if isinstance(part, ToolPart)]
         assert isinstance(part.output, dict)
         assert part.output["text"] == TEXT
 

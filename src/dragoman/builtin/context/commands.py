@@ -1,7 +1,7 @@
-"""Slash commands: words of the user that mean something before any model reads them.
+"""Slash commands: prompts that begin with `/NAME`.
 
-Owns which there are, how a prompt names one, what a template becomes, and what the agent's own commands do. A template
-is text for the model and nothing else: it runs nothing and allows nothing, and a project's own is marked as such.
+Owns which commands exist, how a prompt names one, how a template is expanded, and what the agent's own commands do. A
+template is only text for the model: it runs nothing and permits nothing, and a project's template is marked as such.
 Blocks while it reads files.
 """
 
@@ -27,20 +27,20 @@ from dragoman.uistream.messages import TextPart
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
-    from dragoman.builtin.desk import Desk
     from dragoman.builtin.models.model import ModelRequest
+    from dragoman.builtin.session import OpenSession
     from dragoman.uistream.messages import Part
 
 _log = logging.getLogger("dragoman.builtin")
 
 FOLDER: Final = "commands"
-_MOST: Final = 100  # a menu nobody reads to its end
+_MOST: Final = 100  # longer menus are not read to their end
 _LARGEST_BYTES: Final = 64 * 1024
 _DESCRIPTION_CHARACTERS: Final = 120
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-# A path such as /etc/hosts is no command: its name goes on after the slash.
+# A path such as /etc/hosts is not a command: its name contains another slash.
 _CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.:-]*)(?:\s+(.*))?", re.DOTALL)
 _PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 
@@ -54,7 +54,7 @@ Change nothing."""
 
 
 class Command(Struct, frozen=True):
-    """One command. Without a body it is the agent's own, and does something."""
+    """One command. Without a body it is one of the agent's own, which acts by itself."""
 
     name: str
     description: str
@@ -63,7 +63,7 @@ class Command(Struct, frozen=True):
     source: Literal["agent", "user", "project"] = "agent"
 
     def expand(self, arguments: str) -> str:
-        """The template with its arguments in place: `$1` to `$9` are words, `$ARGUMENTS` is all of them."""
+        """Expand the template: `$1` to `$9` are single arguments, `$ARGUMENTS` is all of them."""
         body = self.body or ""
         if not _PLACE.search(body):
             return f"{body}\n\n{arguments}" if arguments else body
@@ -75,12 +75,12 @@ class Command(Struct, frozen=True):
             number = int(place[1])
             return words[number - 1] if number <= len(words) else ""
 
-        # In one pass: what an argument says is not looked at again.
+        # In one pass, so that an argument is not expanded again.
         return _PLACE.sub(fill, body)
 
 
 class Invocation(Struct, frozen=True):
-    """A prompt that names a command; `command` is None when there is none of that name."""
+    """A prompt that names a command; `command` is None if there is none of that name."""
 
     name: str
     arguments: str
@@ -88,14 +88,14 @@ class Invocation(Struct, frozen=True):
 
     @property
     def prompt(self) -> str | None:
-        """What the model is to read instead; None when the agent answers by itself."""
+        """The text for the model; None if the agent answers by itself."""
         if self.command is None or self.command.body is None:
             return None
         return self.command.expand(self.arguments)
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is kept with the user's message. The expanded text is, because files change."""
+        """Metadata stored with the message. It holds the expanded text, because the template may change later."""
         prompt = self.prompt
         return {COMMAND: {"name": self.name} if prompt is None else {"name": self.name, "prompt": prompt}}
 
@@ -110,12 +110,15 @@ OWN: Final = (
 
 
 def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
-    """Every command for work in `cwd`. Nothing replaces a command of the agent's, no project one of the user's: then
-    it is called `project:NAME`."""
+    """Return every command for work in `cwd`.
+
+    A template never replaces a command of the agent, and a project's template never one of the user: it is named
+    `project:NAME` then.
+    """
     found = {command.name: command for command in OWN}
     for command in _templates(config_dir / FOLDER, "user"):
         if command.name in found:
-            _log.warning("the template %s has the name of a command of the agent's and is left out", command.name)
+            _log.warning("the template %s has the name of a command of the agent and is left out", command.name)
         else:
             found[command.name] = command
     here = Path(os.path.realpath(cwd))
@@ -127,14 +130,14 @@ def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
 
 
 def invoked(parts: Sequence[Part]) -> tuple[str, str] | None:
-    """Name and arguments, if the message begins with a command."""
+    """Return name and arguments if the message begins with a command."""
     first = parts[0] if parts else None
     called = _CALL.fullmatch(first.text.rstrip()) if isinstance(first, TextPart) else None
     return None if called is None else (called[1], (called[2] or "").strip())
 
 
 def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpdate:
-    """What clients offer."""
+    """The update that lists the commands for a client."""
     return v1.AvailableCommandsUpdate(
         [
             v1.AvailableCommand(each.name, _shown(each), v1.UnstructuredCommandInput(each.hint) if each.hint else UNSET)
@@ -143,62 +146,60 @@ def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpda
     )
 
 
-async def obey(
-    call: Invocation, commands: Mapping[str, Command], desk: Desk, choose: Callable[..., Awaitable[None]]
-) -> str:
-    """Does what a command of the agent's own says, and gives the words to answer with. `choose` keeps a setting of the
-    session's and tells everybody."""
+async def run_command(call: Invocation, session: OpenSession) -> str:
+    """Run one of the agent's own commands and return the text of the answer."""
+    commands = session.commands
     if call.command is None:
         names = ", ".join(f"/{name}" for name in commands)
         return (
             f"There is no command /{call.name}. There are {names}. "
-            "Words for the model that begin with a slash need a space before it."
+            "A message for the model that begins with a slash needs a space before it."
         )
     match call.name:
         case "help":
             return "\n".join(f"- `/{' '.join(filter(None, (x.name, x.hint)))}` {_shown(x)}" for x in commands.values())
         case "clear":
-            desk.host.memory.clear()  # the model has read no file any more
+            session.memory.clear()  # the model does not know any file now
             return "The model has forgotten the conversation. It is still stored, and shown when it is loaded again."
         case "mode":
-            return await _set_mode(call.arguments, desk, choose)
+            return await _set_mode(call.arguments, session)
         case "model":
-            return await _set_model(call.arguments, desk, choose)
+            return await _set_model(call.arguments, session)
     raise AssertionError(call.name)
 
 
-async def _set_mode(wanted: str, desk: Desk, choose: Callable[..., Awaitable[None]]) -> str:
+async def _set_mode(wanted: str, session: OpenSession) -> str:
     if wanted == "full":
-        # A prompt may hold the words of others, piped in or pasted; they must not be able to take all reins off.
-        return f"The mode stays {desk.mode.id}: full is chosen in the editor, or with --mode full, not by a message."
+        # A prompt may hold text of others, piped in or pasted; that must not be able to switch permission off.
+        return f"The mode stays {session.mode.id}: full is chosen in the editor, or with --mode full, not by a message."
     if wanted in MODES:
-        await choose(mode=wanted)
+        await session.choose(mode=wanted)
         return f"The mode is {wanted} now: {MODES[wanted].description}."
     listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in MODES.values())
     missing = f"There is no mode {wanted!r}. " if wanted else ""
-    return f"{missing}The mode is {desk.mode.id}. There are:\n{listed}"
+    return f"{missing}The mode is {session.mode.id}. There are:\n{listed}"
 
 
-async def _set_model(wanted: str, desk: Desk, choose: Callable[..., Awaitable[None]]) -> str:
+async def _set_model(wanted: str, session: OpenSession) -> str:
     from dragoman.builtin.models.find import find_model
     from dragoman.builtin.models.providers import missing_key
 
     if not wanted:
-        names = ", ".join(desk.model_names)
-        return f"The model is {desk.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."
+        names = ", ".join(session.model_names)
+        return f"The model is {session.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."
     try:
         find_model(wanted)
     except ConfigError as error:
-        return f"The model stays {desk.model_name}: {error}."
+        return f"The model stays {session.model_name}: {error}."
     provider = missing_key(wanted, os.environ)
     if provider is not None:
-        return f"The model stays {desk.model_name}: {wanted} needs {' or '.join(provider.variables)} to be set."
-    await choose(model=wanted)
+        return f"The model stays {session.model_name}: {wanted} needs {' or '.join(provider.variables)} to be set."
+    await session.choose(model=wanted)
     return f"The model is {wanted} now."
 
 
-class Spoken(Model):
-    """The agent's own words, in the place of a model: says one text and calls nobody."""
+class AnswerModel(Model):
+    """A model that gives one fixed text: the agent's own answer to a command."""
 
     name = "dragoman"
     context_tokens = None
@@ -215,7 +216,7 @@ class Spoken(Model):
 
 
 def _templates(folder: Path, source: Literal["user", "project"], root: Path | None = None) -> Iterator[Command]:
-    """The templates of a folder by name. A link out of a project is not followed."""
+    """Return the templates of a folder by name. A link that leads out of a project is not followed."""
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".md"))[:_MOST]
         workspace = Workspace([root or folder], limits=FileLimits(file_bytes=_LARGEST_BYTES)) if names else None
@@ -226,7 +227,7 @@ def _templates(folder: Path, source: Literal["user", "project"], root: Path | No
         try:
             if workspace is None or not _NAME.fullmatch(name):
                 continue
-            # The user's own may be links to wherever they keep such things.
+            # The user's own templates may be links to any place.
             path = folder / file
             text = workspace.read_text(path) if root else _read_own(path)
         except (OSError, WorkspaceError) as error:
@@ -244,7 +245,7 @@ def _read_own(path: Path) -> str:
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """`key: value` lines between two lines `---` at the beginning, and what follows them."""
+    """Split off `key: value` lines between two lines `---` at the beginning."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
         return {}, text.strip()
@@ -257,7 +258,7 @@ def _front_matter(text: str) -> tuple[dict[str, str], str]:
 def _words(arguments: str) -> list[str]:
     try:
         return shlex.split(arguments)
-    except ValueError:  # an apostrophe is no quotation
+    except ValueError:  # an apostrophe is not a quotation mark
         return arguments.split()
 
 

@@ -1,8 +1,7 @@
-"""The conversation as the model is given it, which is not all that is kept.
+"""The conversation as the model is given it: a part of what is stored.
 
-Owns what a stored message means to a model: nothing before the last `/clear`, no talk between user and agent about the
-agent itself, and what a command stands for instead of the command. Nothing is changed or lost: a client that loads the
-session still sees every word. Pure.
+Leaves out everything before the last `/clear`, and commands that the agent answered by itself; a command that has a
+template is replaced by its text. Nothing stored changes: a client that loads the session sees all of it. Pure.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMAND: Final = "command"
-"""In a user's message's metadata: `{"name", "prompt"?}`. Without a prompt the agent answered by itself."""
+"""Key in the metadata of a user message: `{"name", "prompt"?}`. Without a prompt the agent answered by itself."""
 CLEAR: Final = "clear"
 
 
 def model_view(history: Sequence[Message]) -> tuple[Message, ...]:
-    """The messages a model gets, oldest first."""
+    """Return the messages for the model, oldest first."""
     cleared = [number for number, message in enumerate(history) if _own_command(message) == CLEAR]
     seen: list[Message] = []
     is_aside = False
@@ -35,7 +34,7 @@ def model_view(history: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def is_for_model(message: Message) -> bool:
-    """Whether a user's message was meant for the model, as it is or as what its command stands for."""
+    """Whether a message of the user is for the model, as it is or expanded."""
     return message.role == "user" and _own_command(message) is None
 
 

@@ -1,7 +1,7 @@
-"""The words a model is given before the conversation.
+"""The system prompt.
 
-Owns their order: who it is and how it works, what user and project want of it, where it is. The same bytes for the same
-session, so that a provider's cache finds them again.
+Owns its order: how the agent works, the instructions of the user and the project, the folders. A session always gives
+the same bytes, so that the provider's prompt cache applies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ You are in plan mode: look, think and write the plan to {PLAN_FILE}; change noth
 
 
 def system_prompt(cwd: str, roots: Sequence[str], mode: Mode, instructions: str = "") -> str:
-    """The whole text. What a session may change, its mode, stands last, so that everything before stays as it was."""
+    """Return the whole text. The mode, which the user may change, comes last, so that the rest stays the same."""
     others = "".join(f"\n- {root}" for root in roots if root != cwd)
     where = f"You work in {cwd} on {platform.system()}." + (
         f"\nThe project also has these folders:{others}" if others else ""

@@ -1,6 +1,6 @@
-"""What a session is called: by its user, by a small model, or by the beginning of its first prompt.
+"""Titles of sessions: given by the user, by a small model, or taken from the first prompt.
 
-Owns how a title is made, when, and what it may look like. One that a person gave is never replaced.
+Owns how a title is made, when, and its form. A title that the user gave is never replaced.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from dragoman.uistream.messages import Message, TextPart
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.builtin.desk import Desk
     from dragoman.builtin.models.model import Model
+    from dragoman.builtin.session import OpenSession
     from dragoman.uistream.messages import Part
 
 _log = logging.getLogger("dragoman.builtin")
 
 LENGTH: Final = 60
 TITLE_BY: Final = "title_by"
-"""In a session's metadata: `user` when a person named it, so that no model names it again."""
-# The title is wanted while the first turn runs; after this the first prompt has to do.
+"""In a session's metadata: `user` if the user named it, so that no model names it again."""
+# The title is wanted while the first turn runs; later the beginning of the prompt is used.
 _SECONDS: Final = 30.0
 _PROMPT_CHARACTERS: Final = 4000
 _OUTPUT_TOKENS: Final = 64
@@ -39,71 +39,71 @@ is about rather than what is wanted of you, no quotation marks, no full stop."""
 
 
 def title_of(prompt: str) -> str:
-    """A title out of a prompt: its beginning."""
+    """Make a title of the beginning of a prompt."""
     words = " ".join(prompt.split())
     return words if len(words) <= LENGTH else words[: LENGTH - 1].rsplit(" ", 1)[0] + "…"
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """What a user wrote, without what they attached."""
+    """The text of a prompt, without attachments."""
     return " ".join(part.text for part in parts if isinstance(part, TextPart))
 
 
-def begin_title(desk: Desk, parts: Sequence[Part]) -> None:
-    """Asks the small model, if there is one, beside the turn that begins with `parts`."""
-    name, prompt = desk.settings.title_model, text_of(parts)
-    if name is None or desk.host.row.title is not None or desk.errands or not prompt.strip():
+def begin_title(session: OpenSession, parts: Sequence[Part]) -> None:
+    """Ask the small model for a title, if there is one, in parallel to the turn of this prompt."""
+    name, prompt = session.settings.title_model, text_of(parts)
+    if name is None or session.row.title is not None or session.background or not prompt.strip():
         return
 
     async def find(name: str = name) -> None:
         try:
             model = find_model(name)
             try:
-                await _give(desk, await ask_for_title(model, prompt))
+                await _give(session, await ask_for_title(model, prompt))
             finally:
-                if (close := getattr(model, "close", None)) is not None:  # it had connections for this one call
+                if (close := getattr(model, "close", None)) is not None:  # it has connections for this one call
                     await close()
         except (ConfigError, StoreError) as error:
             _log.warning("the session gets no title from %s: %s", name, error)
 
-    errand = asyncio.ensure_future(find())
-    desk.errands.add(errand)
-    errand.add_done_callback(desk.errands.discard)
+    task = asyncio.ensure_future(find())
+    session.background.add(task)
+    task.add_done_callback(session.background.discard)
 
 
-async def settle_title(desk: Desk, parts: Sequence[Part]) -> None:
-    """The turn is over: until a model says better, the prompt's beginning is the title of a session without one."""
-    if desk.host.row.title is None:
-        await _give(desk, title_of(text_of(parts)))
+async def settle_title(session: OpenSession, parts: Sequence[Part]) -> None:
+    """After a turn, name a session without a title after the prompt, until the model gives a better one."""
+    if session.row.title is None:
+        await _give(session, title_of(text_of(parts)))
 
 
 def titled_by_user(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata of a session that its user named."""
+    """Return the metadata of a session that the user named."""
     return {**metadata, TITLE_BY: "user"}
 
 
-async def _give(desk: Desk, title: str) -> None:
-    if title and desk.host.row.metadata.get(TITLE_BY) != "user":
-        await desk.rename(title)
+async def _give(session: OpenSession, title: str) -> None:
+    if title and session.row.metadata.get(TITLE_BY) != "user":
+        await session.rename(title)
 
 
 async def ask_for_title(model: Model, prompt: str, *, seconds: float = _SECONDS) -> str:
-    """A title from a model; empty when it gives none. Never raises but for cancellation."""
+    """Ask a model for a title; empty if it gives none. Raises nothing but CancelledError."""
     question = Message(new_id("msg"), "user", [TextPart(prompt[:_PROMPT_CHARACTERS])])
     request = ModelRequest(
         (question, Message(new_id("msg"), "assistant", [])), _SYSTEM, max_output_tokens=_OUTPUT_TOKENS
     )
-    said = ""
+    text = ""
     try:
         async with asyncio.timeout(seconds):
             async for item in model.stream(request):
                 if isinstance(item, TextDelta):
-                    said += item.delta
+                    text += item.delta
     except TimeoutError:
         _log.info("no title from %s within %g s", model.name, seconds)
         return ""
     except ModelError as error:
         _log.info("no title from %s: %s", model.name, error)
         return ""
-    lines = [line.strip(" \t#*_`\"'“”„«».") for line in said.splitlines()]
+    lines = [line.strip(" \t#*_`\"'“”„«».") for line in text.splitlines()]
     return title_of(next(filter(None, lines), ""))

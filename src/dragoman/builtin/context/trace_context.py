@@ -1,6 +1,6 @@
-"""Trace ids of whoever asked: kept with the message, handed on to whom we ask, given back with the answer.
+"""Propagates W3C trace ids from the prompt to model and MCP requests, and back in the response.
 
-Owns which members of `_meta` they are (rule 330). They are only carried, never read.
+Owns which members of `_meta` they are (rule 330). They are passed on, never interpreted.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 TRACE: Final = "trace"
-"""Where a message's metadata has them."""
+"""Key of the trace ids in a message's metadata."""
 _MEMBERS: Final = ("traceparent", "tracestate", "baggage")
-_LONGEST: Final = 8192  # the most the specification of baggage wants carried
+_LONGEST: Final = 8192  # the limit that the W3C baggage specification requires to be supported
 
 
 def trace_of(meta: Any) -> dict[str, str]:
-    """The trace ids in a `_meta`."""
+    """Return the trace ids in a `_meta`."""
     if not isinstance(meta, Mapping):
         return {}
     found = {name: meta.get(name) for name in _MEMBERS}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import Choice, Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class QuestionTool:
     async def run(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutput:
         if not arguments.question.strip():
             raise ToolError("the question is empty; write what you want to know")
-        choices: dict[str, Choice] = {}  # each label once, because two equal buttons cannot be told apart
+        choices: dict[str, AnswerChoice] = {}  # each label once, because two equal buttons cannot be told apart
         for choice in arguments.choices or []:
             label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
             if label.strip():
-                choices.setdefault(label.strip(), Choice(label.strip(), description or ""))
+                choices.setdefault(label.strip(), AnswerChoice(label.strip(), description or ""))
         question, is_multiple = arguments.question.strip(), bool(arguments.multiple)
         answer = await context.access.ask(
             context.tool_call_id, question, list(choices.values()), is_multiple=is_multiple

@@ -1,75 +1,48 @@
-"""What a tool is: typed arguments, what it asks leave for, its work, and what it leaves behind.
+"""The interface of tools: typed arguments, the permissions a call needs, its work and its output.
 
-Owns the shapes between loop and tools. Tools reach files, commands and people through `ToolAccess` only, so each works
-the same on the client's files and on the disk. Does not depend on ACP types.
+Owns the shapes between the loop and the tools. Tools reach files, commands and the user through `ToolAccess` only, so
+each works the same on the client's files and on the disk. Does not depend on ACP types.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from dragoman.errors import DragomanError
+from dragoman.uistream.display import FileDiff, Kind, Location, ToolOutput
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.policy import Request, Verdict
 
-Kind: TypeAlias = Literal[
-    "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"
+__all__ = [
+    "AnswerChoice",
+    "CommandResult",
+    "FileDiff",
+    "Kind",
+    "Location",
+    "Preview",
+    "Tool",
+    "ToolAccess",
+    "ToolContext",
+    "ToolError",
+    "ToolOutput",
 ]
 
 
 class ToolError(DragomanError):
-    """The tool could not do it; the message is what the model reads, so it says what to do instead."""
-
-
-class Location(Struct, frozen=True):
-    """A file, and perhaps a line of it, that a call is about."""
-
-    path: str
-    line: int | UnsetType = UNSET
-
-
-class FileDiff(Struct, frozen=True):
-    """A file as it was (None: there was none) and as it is."""
-
-    path: str
-    old: str | None
-    new: str
+    """The tool could not do its work. The model reads the message, so it says what to do instead."""
 
 
 class Preview(Struct, frozen=True):
-    """What can be shown of a call before it runs, also while its arguments still stream in."""
+    """What is shown of a call before it runs, also while its arguments still stream in."""
 
     title: str
     locations: tuple[Location, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
-
-
-class ToolOutput(Struct, frozen=True, omit_defaults=True):
-    """What a call gave. This struct, as JSON, is the `output` of the chunk that ends the call.
-
-    `text` is what the model reads; the rest is for the person who watches.
-    """
-
-    text: str
-    diffs: tuple[FileDiff, ...] = ()
-    locations: tuple[Location, ...] = ()
-    terminal: str | None = None
-    """A terminal of the client's that shows the output live."""
-    images: tuple[dict[str, str], ...] = ()
-    """`{"data": base64, "media_type": ...}`"""
-    resources: tuple[dict[str, Any], ...] = ()
-    """`{"uri", "text" | "blob" | "name", "media_type"}`; with neither text nor blob it is a link."""
-    exit_code: int | None = None
-    is_error: bool = False
-    """The tool worked but its outcome is a failure, such as a command that exits with 1."""
-    is_truncated: bool = False
-    output_path: str | None = None
-    """Where the whole output lies when `text` has only a part of it."""
 
 
 class CommandResult(Struct, frozen=True):
@@ -83,22 +56,22 @@ class CommandResult(Struct, frozen=True):
     terminal: str | None = None
 
 
-class Choice(Struct, frozen=True):
-    """One answer a person can choose."""
+class AnswerChoice(Struct, frozen=True):
+    """One answer the user can choose."""
 
     label: str
     description: str = ""
 
 
 class ToolAccess(Protocol):
-    """How tools touch the world: the client's files and terminals where offered, this machine's otherwise."""
+    """File, command and question access for tools: through the client if it offers the service, otherwise local."""
 
     async def read_text(self, path: str) -> str:
-        """The whole file, unsaved changes included. Raises: ToolError; FileNotFoundError when there is none."""
+        """Return the whole file with unsaved changes. Raises: ToolError; FileNotFoundError if there is none."""
         ...
 
     async def write_text(self, path: str, text: str) -> None:
-        """Raises: ToolError."""
+        """Write the whole file. Raises: ToolError."""
         ...
 
     async def run(
@@ -111,18 +84,25 @@ class ToolAccess(Protocol):
         on_start: Callable[[str], Awaitable[None]] | None = None,
         on_output: Callable[[str], Awaitable[None]] | None = None,
     ) -> CommandResult:
-        """Runs a shell line. `on_start` hears the id of a client's terminal, `on_output` the output of a local one."""
+        """Run a shell line.
+
+        Args:
+            on_start: receives the id of the client's terminal, if the command runs in one.
+            on_output: receives the output so far, if the command runs locally.
+
+        Raises: ToolError.
+        """
         ...
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[Choice], *, is_multiple: bool = False
+        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
-        """A person's answer; None when they declined. Raises: ToolError when nobody can be asked."""
+        """Return the user's answer; None if they declined. Raises: ToolError if no user can be asked."""
         ...
 
 
 class ToolContext(Protocol):
-    """One call's surroundings."""
+    """What a tool call works with; `TurnContext` implements it."""
 
     session_id: str
     tool_call_id: str
@@ -130,31 +110,27 @@ class ToolContext(Protocol):
     roots: tuple[str, ...]
     access: ToolAccess
     overflow_dir: str
-    """Where output too long for the model goes; made when first needed."""
+    """Folder for output that is too long for the model; created when first needed."""
     memory: dict[str, Any]
-    """What tools of this session remember between calls, such as the to-do list or which files were read."""
+    """What the session's tools remember between calls, such as the to-do list or which files were read."""
     trace: Mapping[str, str]
-    """Trace ids of whoever asked, for requests to others."""
+    """Trace ids of the prompt, for requests to other programs."""
 
     async def progress(self, output: ToolOutput) -> None:
-        """Shows what there is so far; each replaces the last."""
+        """Show the output so far; each call replaces the last."""
         ...
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
-        """Sends a `data-NAME` chunk, such as the plan."""
+        """Emit a `data-NAME` chunk, such as the plan."""
         ...
 
     def verdict(self, request: Request) -> Verdict:
-        """What the rules say about something a tool comes upon while it works, such as a redirect; nobody is asked."""
+        """Judge something a tool meets while it runs, such as a redirect. The user is not asked."""
         ...
 
 
 class Tool(Protocol):
-    """A tool. `requests` says what it needs leave for; an empty answer needs none.
-
-    `arguments` is the type its input decodes to; its JSON schema is what the model is told, unless the tool has a
-    `schema` of its own.
-    """
+    """A tool. `arguments` is the type of its input; the model is given its JSON schema, or the tool's own `schema`."""
 
     @property
     def name(self) -> str: ...
@@ -169,9 +145,11 @@ class Tool(Protocol):
     def arguments(self) -> type[Any]: ...
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        """Title, locations and diff of a call from arguments that may be incomplete. Cheap, touches nothing."""
+        """Title, locations and diffs of a call, from arguments that may be incomplete. Cheap, reads no file."""
         ...
 
-    def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]: ...
+    def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
+        """The permissions this call needs; an empty tuple needs none."""
+        ...
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput: ...

@@ -22,7 +22,7 @@ def run(call: Call) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
-    from dragoman.builtin.settings import Settings
+    from dragoman.builtin.settings import AgentSettings
     from dragoman.store.places import config_dir, data_dir, state_dir
 
     given = call.given
@@ -32,7 +32,7 @@ def run(call: Call) -> int:
     if is_serving:
         _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
     written = _written(config_dir())
-    settings = Settings(
+    settings = AgentSettings(
         model=given.model or os.environ.get(MODEL_VARIABLE) or written.get("model"),
         store=Path(given.store).absolute() if given.store else data_dir() / "sessions.db",
         rules_file=config_dir() / "rules.json",

@@ -1,26 +1,24 @@
-"""Chunks as a client sees them: the projector from the agent's stream to ACP v1 updates.
+"""The projection: UI-message chunks to ACP v1 session updates.
 
-Owns the whole mapping, and the little state it needs: which calls were announced, what they show, how the turn ended.
-Live streams and replayed messages go through the same code. It sends nothing and waits for nothing.
+Owns the whole mapping and the state it needs: which calls were announced, what they show, how the turn ended. Live
+streams and replayed messages pass through the same code. It neither sends nor waits.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET
 
-from dragoman.builtin.tool_calls import ToolCalls
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
 from dragoman.uistream.content import blocks_of, file_block
+from dragoman.uistream.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from dragoman.builtin.tools.tool import Tool
     from dragoman.uistream.messages import Message
 
 _STOP_REASONS: Final[dict[str, str]] = {
@@ -31,35 +29,29 @@ _STOP_REASONS: Final[dict[str, str]] = {
     "content-filter": "refusal",
 }
 LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}
-DISCARDED: Final = "[What this step said and did is void; it is being done again.]"
+DISCARDED: Final = "[The output of this step is void; the step runs again.]"
 
 
 def stop_reason_of(finish_reason: str) -> str | None:
-    """The stop reason a finish reason stands for; None for `error`, which is no way to end a turn in ACP."""
+    """The ACP stop reason for a finish reason; None for `error`, since ACP reports that as an error response."""
     if finish_reason == "error":
         return None
     return _STOP_REASONS.get(finish_reason, "end_turn")
 
 
 class Projector:
-    """One client's view of one turn, or of one stored message. Feed it every chunk from the first on.
+    """One client's view of one turn, or of one stored message. Pass it every chunk from the first on.
 
-    `starts_on_input` takes complete arguments for a call that runs. The built-in agent says by itself when a call
-    starts (`data-tool-start`), because a person may have to be asked before.
+    Args:
+        starts_on_input: a call runs as soon as its arguments are complete. The built-in agent reports separately when a
+            call starts (`data-tool-start`), because the user may have to permit it first.
     """
 
-    def __init__(
-        self,
-        tools: Mapping[str, Tool] | None = None,
-        *,
-        cwd: str = "/",
-        starts_on_input: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.calls = ToolCalls(tools or {}, cwd, starts_on_input=starts_on_input, clock=clock)
+    def __init__(self, *, starts_on_input: bool = True) -> None:
+        self.calls = ToolCalls(starts_on_input=starts_on_input)
         self.stop_reason: str | None = None
         self.error: str | None = None
-        """What went wrong, when the stream said so; the prompt is answered with it."""
+        """The error the stream reported; the prompt is answered with it."""
         self._message_id: str | None = None
         self._passages = 0
         self._text_ids: dict[tuple[str, str], str] = {}
@@ -72,11 +64,10 @@ class Projector:
             c.ReasoningStart: lambda x: self._open("reasoning", x.id),
             c.ReasoningDelta: self._reasoning,
             c.ToolInputStart: calls.input_start,
-            c.ToolInputDelta: calls.input_delta,
             c.ToolInputAvailable: calls.input_available,
             c.ToolInputError: calls.input_error,
-            c.ToolApprovalResponse: calls.approval_response,
-            c.ToolApprovalRequest: calls.approval_request,
+            c.ToolApprovalRequest: calls.permission_asked,
+            c.ToolApprovalResponse: calls.permission_answered,
             c.ToolOutputAvailable: calls.output,
             c.ToolOutputError: calls.error,
             c.ToolOutputDenied: calls.denied,
@@ -86,7 +77,7 @@ class Projector:
             c.ReasoningFile: lambda x: (v1.AgentThoughtChunk(file_block(x.url, x.media_type), self._own_id()),),
             c.SteeringMessage: self._steering,
             c.Data: self._data,
-            c.Failure: self._failure,
+            c.ErrorChunk: self._failure,
             c.Abort: self._abort,
             c.Finish: self._finish,
         }
@@ -99,15 +90,16 @@ class Projector:
             "notice": self._notice,
             "limit": self._limit,
             "tool-start": lambda data: calls.start(_member(data, "tool_call_id", "toolCallId")),
+            "tool-preview": calls.preview,
         }
 
     def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
-        """What the client hears because of this chunk, in order. Chunks of kinds nobody knows give nothing."""
+        """The updates this chunk makes, in order. A chunk of an unknown type makes none."""
         projected = self._table.get(type(chunk))
         return () if projected is None else projected(chunk)
 
     def user_message(self, message: Message) -> list[v1.SessionUpdate]:
-        """The user's words, as a loaded session repeats them."""
+        """A message of the user, as a loaded session repeats it."""
         return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
 
     # Messages
@@ -118,9 +110,9 @@ class Projector:
         return ()
 
     def _open(self, kind: str, id: str) -> Sequence[v1.SessionUpdate]:
-        """Every passage of text is a message of its own for the client: text after a tool call belongs below it.
+        """Begin a passage: each is a message of its own for the client, so that text after a tool call stands below it.
 
-        Numbered in the order they begin, so that a replay gives the same ids.
+        Passages are numbered in the order they begin, so that a replay gives the same ids.
         """
         self._passages += 1
         if self._message_id is not None:
@@ -151,10 +143,10 @@ class Projector:
         return [v1.UserMessageChunk(v1.TextContent(text), chunk.id) for text in texts if isinstance(text, str)]
 
     def _reset_step(self, chunk: c.ResetStep) -> Sequence[v1.SessionUpdate]:
-        """v1 cannot take text back, so the client is told."""
+        """v1 cannot take text back, so a sentence says that the step is void."""
         return [*self.calls.end_all(DISCARDED), v1.AgentMessageChunk(v1.TextContent(DISCARDED), self._own_id())]
 
-    # Beside the text
+    # Data parts
 
     def _data(self, chunk: c.Data) -> Sequence[v1.SessionUpdate]:
         projected = self._data_table.get(chunk.name)
@@ -163,7 +155,7 @@ class Projector:
         try:
             return projected(chunk.data)
         except (KeyError, TypeError, ValueError, AttributeError):
-            return ()  # data of another program that happens to have one of these names
+            return ()  # data of another producer under one of these names
 
     def _plan(self, data: Any) -> Sequence[v1.SessionUpdate]:
         entries = [
@@ -173,7 +165,7 @@ class Projector:
         return (v1.Plan(entries),)
 
     def _usage(self, data: Any) -> Sequence[v1.SessionUpdate]:
-        """Nothing is shown while the size of the window is unknown: a share of nothing helps nobody."""
+        """Skipped while the size of the context window is unknown."""
         used, size = data.get("used"), data.get("size")
         if not isinstance(used, int) or not isinstance(size, int):
             return ()
@@ -200,7 +192,7 @@ class Projector:
         self.stop_reason = LIMITS.get(_member(data, "limit"), "end_turn")
         return ()
 
-    def _failure(self, chunk: c.Failure) -> Sequence[v1.SessionUpdate]:
+    def _failure(self, chunk: c.ErrorChunk) -> Sequence[v1.SessionUpdate]:
         self.error = chunk.error_text
         return ()
 

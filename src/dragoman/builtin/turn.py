@@ -1,0 +1,180 @@
+"""A running turn: the log of its chunks, and the context its tool calls work in.
+
+Theory of operation. Every chunk of a turn takes one path: `TurnLog.emit` folds it into the assistant message and
+queues it; one writer task commits the queue to the store; only then are the chunks shown to the viewers. So nothing
+that a client saw is lost when the process dies. The emitter does not wait for the commit, only for the queue to be
+short: chunks that arrive during a commit go into the next one, so a fast stream needs few commits. `settle` waits until
+everything emitted so far was shown; a question to the user needs that, because the client must know the call it is
+about. When a commit fails, the writer stops, and `emit` and `settle` raise the StoreError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from dragoman.builtin.limits import Limits
+from dragoman.errors import StoreError
+from dragoman.uistream import chunks as c
+from dragoman.uistream.fold import Reducer
+from dragoman.uistream.messages import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from dragoman.builtin.models.model import Model
+    from dragoman.builtin.permission import ToolPermissions
+    from dragoman.builtin.tools.tool import Tool, ToolAccess
+    from dragoman.policy import Request, Verdict
+    from dragoman.policy.decide import Option
+    from dragoman.store.sessions import Store, UsageRow
+    from dragoman.uistream.display import ToolOutput
+
+# Chunks that wait for a commit before the emitter waits too; a commit takes about a millisecond.
+_UNWRITTEN = 512
+PREVIEW = "tool-preview"
+"""Name of the data chunk that shows incomplete arguments. It repeats what the deltas hold, so it is not stored."""
+
+
+class TurnEnd(Struct, frozen=True):
+    """How a turn ended. `error` is what the prompt is answered with."""
+
+    message_id: str
+    was_cancelled: bool = False
+    error: Exception | None = None
+
+
+class Spent(Struct, frozen=True):
+    """Sum over model calls: tokens the model wrote, reasoning included, and the cost as far as it is known."""
+
+    tokens: int = 0
+    cost_usd: float | None = None
+
+    def plus(self, call: UsageRow) -> Spent:
+        cost = self.cost_usd if call.cost_usd is None else (self.cost_usd or 0.0) + call.cost_usd
+        return Spent(self.tokens + call.output + call.reasoning, cost)
+
+
+class TurnContext(Struct):
+    """Everything one turn works with, and each of its tool calls: `for_call` gives a tool its own copy."""
+
+    session_id: str
+    message: Message
+    """The assistant's message; it grows as chunks are emitted."""
+    history: Sequence[Message]
+    """The messages before it that the model is given."""
+    model: Model
+    tools: Mapping[str, Tool]
+    permissions: ToolPermissions
+    access: ToolAccess
+    emit: Callable[[c.Chunk], Awaitable[None]]
+    ask: Callable[[str, Sequence[Option]], Awaitable[str | None]]
+    """Ask the user for permission to run a call; returns the id of the chosen option, None without an answer."""
+    cwd: str
+    roots: tuple[str, ...]
+    overflow_dir: str
+    """Folder for output that is too long for the model; created when first needed."""
+    memory: dict[str, Any]
+    """What the session's tools remember between calls, such as the to-do list or which files were read."""
+    system: str = ""
+    effort: str | None = None
+    limits: Limits = Limits()
+    spent: Spent = Spent()
+    """What the session used before this turn."""
+    take_steering: Callable[[], Sequence[str]] = tuple
+    """Texts of the user that arrived since the last step."""
+    set_retrying: Callable[[bool], None] = lambda is_retrying: None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    trace: Mapping[str, str] = {}
+    """Trace ids of the prompt, for requests to other programs."""
+    tool_call_id: str = ""
+
+    def for_call(self, tool_call_id: str) -> TurnContext:
+        return msgspec.structs.replace(self, tool_call_id=tool_call_id)
+
+    async def progress(self, output: ToolOutput) -> None:
+        """Show the output so far; each call replaces the last."""
+        await self.emit(c.ToolOutputAvailable(self.tool_call_id, msgspec.to_builtins(output), preliminary=True))
+
+    async def data(self, name: str, data: Any, id: str | None = None) -> None:
+        """Emit a `data-NAME` chunk, such as the plan."""
+        await self.emit(c.Data(name, data, UNSET if id is None else id))
+
+    def verdict(self, request: Request) -> Verdict:
+        """Judge something a tool meets while it runs, such as a redirect. The user is not asked."""
+        return self.permissions.verdict(request)
+
+
+class TurnLog:
+    """The chunks of a running turn: folded, committed, then shown."""
+
+    def __init__(self, store: Store, message_id: str, show: Callable[[Sequence[c.Chunk]], Awaitable[None]]) -> None:
+        self.message = Message(message_id, "assistant", [])
+        self.chunks: list[c.Chunk] = []
+        """All committed chunks of this turn. A client that attaches later is shown these first."""
+        self._store = store
+        self._show = show
+        self._reducer = Reducer(self.message)
+        self._unwritten: list[c.Chunk] = []
+        self._is_closed = False
+        self._wake = asyncio.Event()
+        self._written = asyncio.Event()
+        self._failure: StoreError | None = None
+
+    async def emit(self, chunk: c.Chunk) -> None:
+        """Add a chunk; waits while the store does not keep up. Raises: StoreError."""
+        if self._is_closed:
+            return  # from a tool that ignored its cancellation; the turn is over
+        self._reducer.feed(chunk)
+        self._unwritten.append(chunk)
+        self._wake.set()
+        await self._wait_until_fewer_than(_UNWRITTEN)
+
+    async def settle(self) -> None:
+        """Return when everything emitted so far was committed and shown. Raises: StoreError."""
+        await self._wait_until_fewer_than(1)
+
+    async def _wait_until_fewer_than(self, count: int) -> None:
+        while len(self._unwritten) >= count and self._failure is None:
+            self._written.clear()
+            await self._written.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def close(self, why: str | None) -> None:
+        """Accept no more chunks.
+
+        Args:
+            why: ends what is still open, and aborts the turn with this reason; None if the turn ended by itself.
+        """
+        if self._is_closed:
+            return
+        if why is not None:
+            self._unwritten += self._reducer.close(why)
+            self._unwritten.append(c.Abort(why))
+            self._wake.set()
+        self._is_closed = True
+
+    async def write(self) -> None:
+        """Commit and show chunks until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch = self._unwritten[:]
+            kept = [chunk for chunk in batch if not (isinstance(chunk, c.Data) and chunk.name == PREVIEW)]
+            try:
+                if kept:
+                    await self._store.append_log(self.message.id, len(self.chunks), list(map(c.encode_chunk, kept)))
+            except StoreError as error:
+                self._failure = error
+                self._written.set()
+                return
+            self.chunks += kept
+            await self._show(batch)
+            del self._unwritten[: len(batch)]
+            if self._unwritten:
+                self._wake.set()
+            self._written.set()

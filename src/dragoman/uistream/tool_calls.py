@@ -1,0 +1,228 @@
+"""Tool calls as ACP updates: each is announced once, updated when something changes, and ended once.
+
+Owns what the client has been shown of each call, and which update a chunk about it makes. Everything shown comes with
+the chunks (`display.py`); the tools themselves are not needed. `updates.py` passes the chunks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from dragoman.schema import v1
+from dragoman.uistream.display import ToolDisplay, ToolOutput, display_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.uistream import chunks as c
+
+# Members of a ToolOutput whose JSON name in `rawOutput` differs from the one in the stream.
+_RAW_OUTPUT_NAMES: Final = {
+    "exit_code": "exitCode",
+    "is_error": "isError",
+    "is_truncated": "isTruncated",
+    "output_path": "outputPath",
+    "media_type": "mimeType",
+}
+
+
+class ShownCall:
+    """One tool call as far as the client has been shown it."""
+
+    __slots__ = ("content", "kind", "locations", "raw_input", "status", "title")
+
+    def __init__(self, title: str, kind: str) -> None:
+        self.title = title
+        self.kind = kind
+        self.status = "pending"
+        self.raw_input: Any = UNSET
+        self.content: list[v1.ToolCallContent] = []
+        self.locations: list[v1.ToolCallLocation] = []
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ("completed", "failed")
+
+    def show(self, title: str, display: ToolDisplay) -> dict[str, Any]:
+        """Take over what a display says, and return the members of an update that changed."""
+        changes: dict[str, Any] = {}
+        locations = [v1.ToolCallLocation(each.path, each.line) for each in display.locations]
+        content: list[v1.ToolCallContent] = [v1.Diff(diff.path, diff.new, diff.old) for diff in display.diffs]
+        if title and title != self.title:
+            self.title = changes["title"] = title
+        if locations and locations != self.locations:
+            self.locations = changes["locations"] = locations
+        if content and content != self.content:
+            self.content = changes["content"] = content
+        return changes
+
+
+class ToolCalls:
+    """The calls of one turn by id. Each method returns the updates that one kind of chunk makes."""
+
+    def __init__(self, *, starts_on_input: bool) -> None:
+        self._starts_on_input = starts_on_input
+        self._calls: dict[str, ShownCall] = {}
+        self._asked: dict[str, str] = {}
+        """Tool call by the id of the permission question about it."""
+
+    def patch(self, tool_call_id: str) -> v1.ToolCallPatch:
+        """Everything the client was shown of a call: a permission request repeats it."""
+        call = self._calls[tool_call_id]
+        return v1.ToolCallPatch(
+            tool_call_id,
+            title=call.title,
+            kind=call.kind,
+            status=call.status,
+            content=call.content or UNSET,
+            locations=call.locations or UNSET,
+            raw_input=call.raw_input,
+        )
+
+    def start(self, tool_call_id: str) -> Sequence[v1.SessionUpdate]:
+        """The call runs from now on."""
+        call = self._calls.get(tool_call_id)
+        if call is None or call.status != "pending":
+            return ()
+        call.status = "in_progress"
+        return (v1.ToolCallUpdate(tool_call_id, status="in_progress"),)
+
+    def end_all(self, why: str) -> list[v1.SessionUpdate]:
+        """Fail every call that has no outcome."""
+        return [
+            update
+            for tool_call_id, call in self._calls.items()
+            if not call.is_over
+            for update in self._fail(tool_call_id, call, why)
+        ]
+
+    def input_start(self, chunk: c.ToolInputStart) -> Sequence[v1.SessionUpdate]:
+        return self._announce(chunk)[1]
+
+    def preview(self, data: dict[str, Any]) -> Sequence[v1.SessionUpdate]:
+        """`data-tool-preview`: what arguments that still stream in show so far."""
+        tool_call_id: str = data["tool_call_id"]
+        call = self._calls.get(tool_call_id)
+        changes = {} if call is None else call.show(data["title"], msgspec.convert(data["display"], ToolDisplay))
+        return (v1.ToolCallUpdate(tool_call_id, raw_input=data["input"], **changes),) if changes else ()
+
+    def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:
+        call, announced = self._announce(chunk)
+        call.raw_input = chunk.input
+        changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
+        if self._starts_on_input or chunk.provider_executed is True:
+            call.status = changes["status"] = "in_progress"
+        return (*announced, v1.ToolCallUpdate(chunk.tool_call_id, raw_input=chunk.input, kind=call.kind, **changes))
+
+    def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
+        call, announced = self._announce(chunk)
+        call.raw_input = chunk.input
+        return (*announced, *self._fail(chunk.tool_call_id, call, chunk.error_text, raw_input=chunk.input))
+
+    def permission_asked(self, chunk: c.ToolApprovalRequest) -> Sequence[v1.SessionUpdate]:
+        """The question itself is a request of its own; a call that waits for permission is pending."""
+        self._asked[chunk.approval_id] = chunk.tool_call_id
+        call = self._calls.get(chunk.tool_call_id)
+        if call is None or call.status != "in_progress":
+            return ()
+        call.status = "pending"
+        return (v1.ToolCallUpdate(chunk.tool_call_id, status="pending"),)
+
+    def permission_answered(self, chunk: c.ToolApprovalResponse) -> Sequence[v1.SessionUpdate]:
+        tool_call_id = self._asked.get(chunk.approval_id)
+        return () if tool_call_id is None or not chunk.approved else self.start(tool_call_id)
+
+    def output(self, chunk: c.ToolOutputAvailable) -> Sequence[v1.SessionUpdate]:
+        call, announced = self._find(chunk.tool_call_id)
+        output, raw_output = _read(chunk.output)
+        content = _content(output)
+        changes: dict[str, Any] = {}
+        # The last value of a generator arrives twice, first as preliminary; then the client has it already.
+        if content and content != call.content:
+            call.content = changes["content"] = content
+        if output.locations:
+            call.locations = [v1.ToolCallLocation(each.path, each.line) for each in output.locations]
+            changes["locations"] = call.locations
+        if chunk.preliminary is not True:
+            call.status = changes["status"] = "failed" if output.is_error else "completed"
+            changes["raw_output"] = raw_output
+        elif call.status != "in_progress":
+            call.status = changes["status"] = "in_progress"
+        return (*announced, v1.ToolCallUpdate(chunk.tool_call_id, **changes)) if changes else announced
+
+    def error(self, chunk: c.ToolOutputError) -> Sequence[v1.SessionUpdate]:
+        call, announced = self._find(chunk.tool_call_id)
+        return (*announced, *self._fail(chunk.tool_call_id, call, chunk.error_text))
+
+    def denied(self, chunk: c.ToolOutputDenied) -> Sequence[v1.SessionUpdate]:
+        call, announced = self._find(chunk.tool_call_id)
+        return (*announced, *self._fail(chunk.tool_call_id, call, "Not permitted"))
+
+    def _announce(
+        self, chunk: c.ToolInputStart | c.ToolInputAvailable | c.ToolInputError
+    ) -> tuple[ShownCall, Sequence[v1.SessionUpdate]]:
+        call = self._calls.get(chunk.tool_call_id)
+        if call is not None:
+            return call, ()
+        display = display_of(chunk.tool_name, chunk.provider_metadata)
+        call = self._calls[chunk.tool_call_id] = ShownCall(chunk.title or chunk.tool_name, display.kind)
+        return call, (v1.ToolCall(chunk.tool_call_id, call.title, kind=call.kind, status="pending"),)
+
+    def _find(self, tool_call_id: str) -> tuple[ShownCall, Sequence[v1.SessionUpdate]]:
+        """The call, announced now if it began in an earlier stream that this client never saw."""
+        call = self._calls.get(tool_call_id)
+        if call is not None:
+            return call, ()
+        call = self._calls[tool_call_id] = ShownCall("Tool call", "other")
+        return call, (v1.ToolCall(tool_call_id, call.title, kind="other", status="pending"),)
+
+    def _fail(self, tool_call_id: str, call: ShownCall, why: str, **members: Any) -> Sequence[v1.SessionUpdate]:
+        if call.is_over:
+            return ()  # invalid input arrives twice, as an error of the input and as one of the output
+        call.status = "failed"
+        diffs = [item for item in call.content if isinstance(item, v1.Diff)]
+        call.content = [*diffs, v1.Content(v1.TextContent(why))]
+        return (v1.ToolCallUpdate(tool_call_id, status="failed", content=call.content, **members),)
+
+
+def _read(output: Any) -> tuple[ToolOutput, Any]:
+    """A tool's output, and its form for `rawOutput`. An output of another shape is shown as its JSON text."""
+    if isinstance(output, dict) and isinstance(output.get("text"), str):
+        try:
+            return msgspec.convert(output, ToolOutput), _renamed(output)
+        except msgspec.ValidationError:
+            pass
+    if output is None or isinstance(output, str):
+        return ToolOutput(output or ""), output
+    return ToolOutput(msgspec.json.format(msgspec.json.encode(output), indent=2).decode()), output
+
+
+def _renamed(value: Any) -> Any:
+    """The value with the JSON names of `rawOutput`, at every depth."""
+    if isinstance(value, dict):
+        return {_RAW_OUTPUT_NAMES.get(key, key): _renamed(item) for key, item in value.items()}
+    return [_renamed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _content(output: ToolOutput) -> list[v1.ToolCallContent]:
+    """What the user sees: diffs and a live terminal in place of the text about them that the model reads."""
+    content: list[v1.ToolCallContent] = [v1.Diff(diff.path, diff.new, diff.old) for diff in output.diffs]
+    if output.terminal is not None:
+        content.append(v1.Terminal(output.terminal))
+    elif output.text and not output.diffs:
+        content.append(v1.Content(v1.TextContent(output.text)))
+    content += [v1.Content(v1.ImageContent(image["data"], image["media_type"])) for image in output.images]
+    content += [v1.Content(_resource(resource)) for resource in output.resources]
+    return content
+
+
+def _resource(resource: dict[str, Any]) -> v1.ContentBlock:
+    uri, media_type = resource["uri"], resource.get("media_type", UNSET)
+    if "text" in resource:
+        return v1.EmbeddedResource(v1.TextResourceContents(resource["text"], uri, media_type))
+    if "blob" in resource:
+        return v1.EmbeddedResource(v1.BlobResourceContents(resource["blob"], uri, media_type))
+    return v1.ResourceLink(resource.get("name", uri), uri, mime_type=media_type)
