@@ -110,19 +110,19 @@ def test_the_chunks_of_every_script_can_be_folded() -> None:
 
 
 async def test_a_cassette_plays_what_was_recorded_without_the_model(tmp_path: Path) -> None:
-    path = tmp_path / "tape.jsonl"
+    path = tmp_path / "cassette.jsonl"
     recorder = Cassette(path, ScriptedModel())
     first = await items_of(recorder, asked("say one two"))
     second = await items_of(recorder, asked("read a.py"))
     player = Cassette(path)
     assert player.is_scripted
-    assert player.name == "cassette:tape.jsonl"
+    assert player.name == "cassette:cassette.jsonl"
     assert await items_of(player, asked("read a.py")) == second
     assert await items_of(player, asked("say one two")) == first
 
 
 async def test_a_repeated_request_plays_the_next_recorded_answer(tmp_path: Path) -> None:
-    path = tmp_path / "tape.jsonl"
+    path = tmp_path / "cassette.jsonl"
     answers = iter("ab")
     recorder = Cassette(path, ScriptedModel(lambda request: [c.TextDelta("t", next(answers)), StepEnd("stop")]))
     for _ in range(2):
@@ -145,15 +145,15 @@ def test_the_fingerprint_of_a_request_does_not_depend_on_ids() -> None:
 
 
 async def test_an_answer_that_broke_off_is_not_recorded(tmp_path: Path) -> None:
-    recorder = Cassette(tmp_path / "tape.jsonl", ScriptedModel())
+    recorder = Cassette(tmp_path / "cassette.jsonl", ScriptedModel())
     with pytest.raises(ModelError):
         await items_of(recorder, asked("say half\nerror gone"))
-    assert not (tmp_path / "tape.jsonl").exists()
+    assert not (tmp_path / "cassette.jsonl").exists()
 
 
 @pytest.mark.parametrize("content", ["", "{}", "no json", '{"cassette":"dragoman"}\n{"question":1}'])
 def test_a_file_that_is_not_a_cassette_is_refused(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "tape.jsonl"
+    path = tmp_path / "cassette.jsonl"
     path.write_text(content)
     with pytest.raises(ConfigError, match="is not a cassette"):
         Cassette(path)

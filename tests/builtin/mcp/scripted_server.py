@@ -90,7 +90,7 @@ async def wait() -> str:
     except anyio.get_cancelled_exc_class():
         cancelled.set()
         raise
-    return "nobody woke it"
+    return "it was not cancelled"
 
 
 @server.tool()

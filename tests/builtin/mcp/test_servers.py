@@ -68,7 +68,7 @@ async def test_changed_tools_are_there_at_the_next_turn(tmp_path: Path) -> None:
     async with connected(tmp_path, play(), old("fine")) as session:
         before = set(session.tools)
         await session.call("play_grow")
-        await session.call("play_echo", text="the change was told before this was answered")
+        await session.call("play_echo", text="the change was announced before this answer")
         await session.call("old_act", grow=True)
         await session.call("old_act")
         assert set(session.tools) == before
@@ -109,10 +109,10 @@ async def test_servers_at_an_address_are_used_and_their_loss_is_reported(tmp_pat
                 await session.call("far_echo", text="hello")
             await session.servers.ready()
             assert not [name for name in session.tools if name.startswith("far_")]
-            told = [why for title, why in session.notices if title == "MCP server far is not available"]
-            assert len(told) == 1
-            assert f"http://127.0.0.1:{port}/{path} " in told[0]
-            assert "secret" not in told[0]
+            notices = [why for title, why in session.notices if title == "MCP server far is not available"]
+            assert len(notices) == 1
+            assert f"http://127.0.0.1:{port}/{path} " in notices[0]
+            assert "secret" not in notices[0]
 
 
 async def test_a_server_that_fails_is_a_notice_and_the_others_work(tmp_path: Path) -> None:
@@ -120,20 +120,20 @@ async def test_a_server_that_fails_is_a_notice_and_the_others_work(tmp_path: Pat
     async with connected(tmp_path, *servers) as session:
         assert list(session.tools) == ["old_act"]
         assert (await session.call("old_act")).text.startswith("acted")
-        told = dict(session.notices)
-        assert set(told) == {"MCP server broken is not available", "MCP server none is not available"}
+        notices = dict(session.notices)
+        assert set(notices) == {"MCP server broken is not available", "MCP server none is not available"}
         assert (
             "exited with code 1; its last words on stderr: no key was given"
-            in told["MCP server broken is not available"]
+            in notices["MCP server broken is not available"]
         )
-        assert "no-such-program" in told["MCP server none is not available"]
-        assert "install it" in told["MCP server none is not available"]
+        assert "no-such-program" in notices["MCP server none is not available"]
+        assert "install it" in notices["MCP server none is not available"]
 
 
 async def test_a_turn_waits_for_a_hanging_server_only_for_a_limited_time(tmp_path: Path) -> None:
     waits = Waits(turn_seconds=0.2)
     async with connected(tmp_path, old("mute", name="mute"), old("fine"), waits=waits) as session:
-        # The second turn does not wait, nor is the same said again.
+        # The second turn does not wait, and the notice is not repeated.
         await session.servers.ready()
         assert [title for title, _ in session.notices if "mute" in title] == ["MCP server mute is still starting"]
 
@@ -150,7 +150,7 @@ async def test_a_server_that_ignores_signals_is_killed_with_its_children(tmp_pat
     waits = Waits(connect_seconds=2.0)
     async with connected(tmp_path, old("stubborn", pids), waits=waits) as session:
         assert [title for title, _ in session.notices] == ["MCP server old is not available"]
-        # Given up means gone: nobody had to close the session for that.
+        # A server that is given up has ended, before the session is closed.
         assert Deaths(*map(int, pids.read_text().split())).wait() == []
 
 
@@ -205,7 +205,7 @@ async def test_names_that_are_taken_are_numbered(tmp_path: Path) -> None:
     assert session.tools == {"old_act": built_in}
 
 
-async def test_without_the_package_one_notice_says_what_to_install(
+async def test_without_the_package_one_notice_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)

@@ -1,4 +1,4 @@
-"""`bash` runs a line, here or in the editor's terminal, and tells how it ended."""
+"""`bash` runs a command, here or in the editor's terminal, and reports how it ended."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ from dragoman.testing import ScriptedClient
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
 
-async def test_what_a_command_writes_is_told(tmp_path: Path) -> None:
+async def test_the_output_of_a_command_is_returned(tmp_path: Path) -> None:
     output = await FakeContext(tmp_path).call("bash", command="echo out; echo err >&2; pwd")
     assert output.text == f"out\nerr\n{tmp_path}"
     assert (output.exit_code, output.is_error, output.terminal) == (0, False, None)
 
 
-async def test_silence_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_command_without_output_is_reported_as_such(tmp_path: Path) -> None:
     assert await FakeContext(tmp_path).text("bash", command="true") == "[no output, exit code 0]"
 
 
@@ -31,7 +31,7 @@ async def test_a_signal_is_named(tmp_path: Path) -> None:
     assert (output.text, output.exit_code, output.is_error) == ("[ended by SIGKILL]", None, True)
 
 
-async def test_what_takes_too_long_is_ended_and_said_to_be(tmp_path: Path) -> None:
+async def test_a_command_that_takes_too_long_is_ended_and_reported_as_such(tmp_path: Path) -> None:
     output = await FakeContext(tmp_path).call("bash", command="echo begun; sleep 60", timeout="0.3")
     assert output.text.startswith("begun\n[timed out: it was ended after 0.3 s; give a longer timeout, at most 600 s")
     assert output.is_error
@@ -62,7 +62,7 @@ async def test_output_is_shown_while_the_command_runs(tmp_path: Path) -> None:
     assert (await running).text.endswith("5000\nwent")
 
 
-async def test_it_runs_in_the_folder_it_is_told(tmp_path: Path) -> None:
+async def test_it_runs_in_the_given_folder(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     (tmp_path / "sub").mkdir()
     assert await context.text("bash", command="pwd", cwd="sub") == str(tmp_path / "sub")
@@ -70,7 +70,7 @@ async def test_it_runs_in_the_folder_it_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["", " \n", "echo \0"])
-async def test_what_is_no_command_is_refused(tmp_path: Path, command: str) -> None:
+async def test_an_empty_command_is_refused(tmp_path: Path, command: str) -> None:
     assert "the command is empty" in await FakeContext(tmp_path).refusal("bash", command=command)
 
 
@@ -99,7 +99,7 @@ async def test_output_just_as_long_as_allowed_is_given_whole(tmp_path: Path) -> 
     assert not output.is_truncated
 
 
-async def test_output_that_cannot_be_kept_is_still_told(tmp_path: Path) -> None:
+async def test_output_that_cannot_be_kept_is_still_shown(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.overflow_dir = context.write("file") + "/x"
     output = await context.call("bash", command="seq 60000")
@@ -128,18 +128,18 @@ async def test_the_terminal_of_the_editor_is_used_and_shown(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "shown"),
     [
         ("\x1b[1;31mred\x1b[0m\x1b]0;title\x07 \x1b(Bx", "red x"),
         ("10%\r50%\r100%\r\ndone\r\n", "100%\ndone\n"),
         ("\x1b]8;;http://x\x1b\\link", "link"),
     ],
 )
-def test_colours_and_lines_written_over_are_left_out(written: str, told: str) -> None:
-    assert plain(written) == told
+def test_colours_and_lines_written_over_are_left_out(written: str, shown: str) -> None:
+    assert plain(written) == shown
 
 
-def test_leave_is_asked_for_the_line_and_its_folder(tmp_path: Path) -> None:
+def test_permission_is_requested_for_the_command_and_its_folder(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     [request] = context.requests("bash", command="npm test", cwd="sub")
     assert (request.agent, request.kind, request.shell) == ("dragoman", "execute", "npm test")

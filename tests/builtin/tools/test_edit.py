@@ -1,4 +1,4 @@
-"""`edit` replaces exactly what it is told to, or nothing."""
+"""`edit` replaces exactly the given text, or nothing."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ async def test_overlapping_occurrences_are_ambiguous(tmp_path: Path) -> None:
     assert context.read("a") == "ba"
 
 
-async def test_all_of_them_are_replaced_if_that_is_said(tmp_path: Path) -> None:
+async def test_every_occurrence_is_replaced_if_all_is_set(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a", "x\ny\nx\n")
     assert (
@@ -65,13 +65,13 @@ async def test_a_missing_text_is_refused_with_what_may_be_meant(tmp_path: Path, 
     assert hint in why
 
 
-async def test_an_edit_that_was_made_already_is_said_to_be(tmp_path: Path) -> None:
+async def test_an_edit_that_was_made_already_is_reported_as_such(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a.py", "a\nnew_name = 1\n")
     assert "already there (line 2)" in await context.refusal("edit", path="a.py", old="%%%%", new="new_name = 1")
 
 
-async def test_a_file_that_changed_since_it_was_read_is_said_to_have(tmp_path: Path) -> None:
+async def test_a_failed_edit_reports_that_the_file_changed_since_it_was_read(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a", "one\n")
     await context.call("read", path="a")

@@ -60,7 +60,7 @@ async def test_what_a_pattern_finds(tmp_path: Path, engine: str, arguments: dict
 
 
 @both
-async def test_an_absolute_pattern_starts_where_it_says(tmp_path: Path, engine: str) -> None:
+async def test_an_absolute_pattern_starts_at_its_own_folder(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"work/a.py": "", "other/b.py": ""})
     context = FakeContext(tmp_path / "work")
     pattern = f"{tmp_path}/other/*.py"
@@ -84,14 +84,14 @@ async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path,
 
 
 @both
-async def test_nothing_found_says_what_was_left_out(tmp_path: Path, engine: str) -> None:
+async def test_an_empty_result_names_what_was_left_out(tmp_path: Path, engine: str) -> None:
     context = FakeContext(tmp_path)
     assert await context.text("glob", pattern="*.x") == "No file matches *.x; hidden and ignored files were left out."
     assert await context.text("glob", pattern="*.x", hidden=True, ignored=True) == "No file matches *.x."
 
 
 @both
-async def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path, engine: str) -> None:
+async def test_a_file_name_that_is_not_utf_8_is_shown_with_replacements(tmp_path: Path, engine: str) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("")
     assert await FakeContext(tmp_path).text("glob", pattern="*.txt") == "caf?.txt"
 
@@ -120,5 +120,5 @@ async def test_what_cannot_be_searched_is_refused(tmp_path: Path, arguments: dic
         ({"pattern": "*.py", "path": "src"}, "Find `*.py` in src"),
     ],
 )
-def test_a_title_says_what_is_looked_for(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_glob(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["glob"].preview(arguments, "/w").title == title

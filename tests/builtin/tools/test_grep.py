@@ -276,5 +276,5 @@ async def test_both_searches_find_the_same_in_the_same_order(
         ({"pattern": "x", "include": "*.py"}, "Search `x` in *.py"),
     ],
 )
-def test_a_title_says_what_is_searched(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_pattern_and_the_folder(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["grep"].preview(arguments, "/w").title == title

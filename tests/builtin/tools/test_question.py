@@ -21,7 +21,9 @@ CHOICES = [{"label": "Red", "description": "warm"}, "Blue", {"label": " Red "}, 
         ({"answer": "green"}, {}, "The user answered: green"),
     ],
 )
-async def test_an_answer_is_told(tmp_path: Path, form: dict[str, Any], arguments: dict[str, Any], answer: str) -> None:
+async def test_the_answer_of_the_user_is_returned(
+    tmp_path: Path, form: dict[str, Any], arguments: dict[str, Any], answer: str
+) -> None:
     client = ScriptedClient(form=form)
     async with with_editor(tmp_path, client) as context:
         assert await context.text("question", question=" Which? ", **arguments) == answer
@@ -30,14 +32,14 @@ async def test_an_answer_is_told(tmp_path: Path, form: dict[str, Any], arguments
     assert asked.message == "Which?"
 
 
-async def test_who_declines_is_said_to(tmp_path: Path) -> None:
+async def test_a_user_who_declines_is_reported_as_such(tmp_path: Path) -> None:
     async with with_editor(tmp_path, ScriptedClient(form=None)) as context:
         output = await context.call("question", question="Which?", choices=CHOICES)
     assert output.text.startswith("The user declined to answer.")
     assert not output.is_error
 
 
-async def test_without_anybody_to_ask_it_says_so(tmp_path: Path) -> None:
+async def test_without_a_client_to_ask_it_is_an_error(tmp_path: Path) -> None:
     assert "no user can be asked" in await FakeContext(tmp_path).refusal("question", question="Which?")
 
 

@@ -1,4 +1,4 @@
-"""`read` shows a window of a text file, or says why it cannot."""
+"""`read` shows a part of a text file, or explains why it cannot."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ async def test_lines_are_shown_after_their_numbers(tmp_path: Path) -> None:
     assert not output.is_truncated
 
 
-async def test_a_window_tells_where_to_go_on(tmp_path: Path) -> None:
+async def test_a_window_names_the_line_to_continue_with(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     path = context.write("a", "".join(f"{number}\n" for number in range(1, 11)))
     output = await context.call("read", path=path, line="3", limit="2")
@@ -47,7 +47,7 @@ async def test_what_is_read_stays_below_200_kb(tmp_path: Path) -> None:
     assert rest.startswith("205\txxx")
 
 
-async def test_a_very_long_line_is_cut_and_said_to_be(tmp_path: Path) -> None:
+async def test_a_very_long_line_is_cut_and_reported_as_cut(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a.json", "x" * 100_000)
     output = await context.call("read", path="a.json")
@@ -56,7 +56,7 @@ async def test_a_very_long_line_is_cut_and_said_to_be(tmp_path: Path) -> None:
     assert output.is_truncated
 
 
-async def test_an_empty_file_is_told_from_one_with_an_empty_line(tmp_path: Path) -> None:
+async def test_an_empty_file_differs_from_one_with_an_empty_line(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("empty")
     context.write("line", "\n")
@@ -83,7 +83,7 @@ async def test_a_folder_gives_the_names_in_it(tmp_path: Path) -> None:
         ("latin", b"caf\xe9", "not UTF-8"),
     ],
 )
-async def test_what_is_no_text_is_refused(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+async def test_a_body_that_is_not_text_is_refused(tmp_path: Path, name: str, content: bytes, why: str) -> None:
     context = FakeContext(tmp_path)
     context.write(name, content)
     assert why in await context.refusal("read", path=name)
@@ -138,11 +138,11 @@ async def test_unsaved_text_is_what_is_read(tmp_path: Path) -> None:
         ({"path": "."}, "Read ."),
     ],
 )
-def test_a_title_says_what_is_read(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_file_and_the_lines(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["read"].preview(arguments, "/w").title == title
 
 
-def test_leave_is_asked_for_the_file_and_where_it_leads(tmp_path: Path) -> None:
+def test_permission_is_requested_for_the_file_and_its_link_target(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     [request] = context.requests("read", path="src/../a")
     assert (request.agent, request.kind, request.paths) == ("dragoman", "read", (str(tmp_path / "a"),))

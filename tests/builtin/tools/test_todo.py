@@ -39,11 +39,11 @@ async def test_two_at_a_time_is_advised_against_but_taken(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"), [("done", "completed"), ("In-Progress", "in_progress"), ("todo", "pending")]
+    ("written", "meant"), [("done", "completed"), ("In-Progress", "in_progress"), ("todo", "pending")]
 )
-async def test_other_words_for_a_status_are_understood(tmp_path: Path, said: str, meant: str) -> None:
+async def test_other_words_for_a_status_are_understood(tmp_path: Path, written: str, meant: str) -> None:
     context = FakeContext(tmp_path)
-    await context.call("todo", items=[{"content": "a", "status": said}])
+    await context.call("todo", items=[{"content": "a", "status": written}])
     assert context.memory["todo"][0]["status"] == meant
 
 
@@ -78,5 +78,5 @@ def test_it_needs_no_leave(tmp_path: Path) -> None:
         ({"items": [{"status": "completed"}, {"status": "pend"}, 3]}, "Update the to-do list (1 of 3 done)"),
     ],
 )
-def test_a_title_says_how_far_it_is(arguments: dict[str, object], title: str) -> None:
+def test_a_title_shows_the_progress(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["todo"].preview(arguments, "/w").title == title

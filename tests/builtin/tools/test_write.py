@@ -44,9 +44,9 @@ async def test_a_file_that_changed_since_it_was_read_is_not_overwritten(tmp_path
     context = FakeContext(tmp_path)
     context.write("a", "one\n")
     await context.call("read", path="a")
-    context.write("a", "somebody else's\n")
+    context.write("a", "other text\n")
     assert "has changed since you last read it" in await context.refusal("write", path="a", text="mine\n")
-    assert context.read("a") == "somebody else's\n"
+    assert context.read("a") == "other text\n"
     await context.call("read", path="a")
     await context.call("write", path="a", text="mine\n")
     assert context.read("a") == "mine\n"
@@ -153,7 +153,7 @@ def test_a_preview_grows_with_the_arguments(
 
 
 @pytest.mark.parametrize("name", ["write", "edit"])
-def test_leave_to_change_warns_of_links(tmp_path: Path, name: str) -> None:
+def test_a_request_to_change_a_file_warns_of_links(tmp_path: Path, name: str) -> None:
     context = FakeContext(tmp_path)
     given = {"text": "x", "old": "x", "new": "y"}
     [request] = context.requests(name, path="new", **given)

@@ -129,9 +129,7 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(tmp_path: Path
         assert tried == ["2606:2800::1", PUBLIC]
 
 
-async def test_what_cannot_be_reached_is_an_error_that_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unreachable_host_is_an_error_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def unknown(host: str) -> Sequence[str]:
         raise OSError(-2, "Name or service not known")
 
@@ -175,7 +173,7 @@ async def test_every_kind_of_redirect_is_followed(tmp_path: Path, status: str) -
         assert "there" in await get(pretended(site)[0], WebContext(tmp_path), "http://a.example/a")
 
 
-async def test_so_many_redirects_and_no_more(tmp_path: Path) -> None:
+async def test_the_number_of_redirects_is_limited(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers |= {f"/{number}": redirect(f"/{number + 1}") for number in range(20)}
         site.answers["/20"] = reply("there")
@@ -190,7 +188,7 @@ async def test_so_many_redirects_and_no_more(tmp_path: Path) -> None:
         )
 
 
-async def test_a_redirect_to_another_host_needs_leave_of_its_own(tmp_path: Path) -> None:
+async def test_a_redirect_to_another_host_needs_its_own_permission(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers |= {"a.example/": redirect("http://b.example/x"), "b.example/x": reply("other")}
         web, names, _ = pretended(site)
@@ -204,7 +202,7 @@ async def test_a_redirect_to_another_host_needs_leave_of_its_own(tmp_path: Path)
         )
 
 
-async def test_a_redirect_to_a_denied_host_says_which_rule(tmp_path: Path) -> None:
+async def test_a_redirect_to_a_denied_host_names_the_rule(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/"] = redirect("http://b.example/")
         why = await refusal(
@@ -238,7 +236,7 @@ async def test_a_redirect_to_a_name_that_leads_inside_is_denied(tmp_path: Path) 
         assert wires.reached == [(PUBLIC, 80)]
 
 
-async def test_the_way_back_to_the_first_host_has_leave(tmp_path: Path) -> None:
+async def test_a_redirect_back_to_the_first_host_is_followed(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers |= {"a.example/": redirect("http://b.example/"), "b.example/": redirect("http://a.example/end")}
         site.answers["a.example/end"] = reply("home")
@@ -253,7 +251,7 @@ async def test_a_redirect_to_what_is_never_fetched_is_refused(tmp_path: Path, lo
         assert site.asked == ["a.example/"]
 
 
-async def test_a_redirect_without_a_place_is_an_answer(tmp_path: Path) -> None:
+async def test_a_redirect_without_a_location_is_an_answer(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/"] = reply("where to?", "302 Found")
         assert "where to?" in await get(pretended(site)[0], WebContext(tmp_path), "http://a.example/")
@@ -345,7 +343,7 @@ async def test_a_redirect_out_of_https_is_not_followed(tmp_path: Path) -> None:
         assert len(wires.reached) == 1
 
 
-def test_a_request_says_which_host_and_whether_it_is_guarded(tmp_path: Path) -> None:
+def test_a_request_names_the_host_and_whether_it_is_guarded(tmp_path: Path) -> None:
     context = WebContext(tmp_path)
     request = fetch_request(read_url("https://Example.org/x"), "Fetch", context)
     assert (request.kind, request.host, request.guarded, request.agent) == ("fetch", "example.org", "", "dragoman")

@@ -1,4 +1,4 @@
-"""One HTTP exchange: every form of answer, none of any size or for ever."""
+"""One HTTP exchange: every form of response, within limits of size and time."""
 
 import asyncio
 import gzip
@@ -19,7 +19,7 @@ LIMIT = 1000
 
 
 class NoTransport:
-    """The writing half of a connection to nobody."""
+    """The writing half of a connection without a peer."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -87,7 +87,7 @@ async def test_a_compressed_answer_is_decompressed(method: str) -> None:
         reply(gzip.compress(b"x" * 200_000), Content_Encoding="gzip"),
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n" + b"x" * 2000,
     ],
-    ids=["length", "chunks", "huge chunk", "to the end", "bomb", "said to be huge"],
+    ids=["length", "chunks", "huge chunk", "to the end", "bomb", "declared as huge"],
 )
 async def test_of_a_long_answer_only_the_beginning_is_read(raw: bytes) -> None:
     answer = await answered(raw)
@@ -122,7 +122,7 @@ async def test_an_answer_of_exactly_the_largest_size_is_whole() -> None:
         (reply(b"not compressed", Content_Encoding="gzip"), "declared as compressed"),
     ],
 )
-async def test_an_answer_that_cannot_be_read_says_why(raw: bytes, why: str) -> None:
+async def test_an_answer_that_cannot_be_read_is_an_error_with_the_reason(raw: bytes, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         await answered(raw)
 
@@ -149,12 +149,12 @@ async def test_a_request_is_one_that_servers_know() -> None:
         assert site.heads[0]["connection"] == "close"
 
 
-async def test_a_header_cannot_bring_another_one_along() -> None:
+async def test_a_header_with_a_line_end_is_refused() -> None:
     with pytest.raises(ToolError, match="must not contain a line end"):
         await answered(reply("x"), headers={"X-Key": "a\r\nEvil: 1"})
 
 
-async def test_cancelling_hangs_up() -> None:
+async def test_cancelling_closes_the_connection() -> None:
     async with serving() as site:
         begun = asyncio.Event()
 

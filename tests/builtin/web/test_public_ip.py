@@ -64,7 +64,7 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("address", INSIDE)
-def test_an_address_that_is_not_public_says_what_it_is(address: str) -> None:
+def test_an_address_that_is_not_public_is_described(address: str) -> None:
     assert INSIDE[address] in (inside(address) or "")
 
 

@@ -53,7 +53,7 @@ def test_a_url_is_read_into_one_spelling(written: str, read: str) -> None:
         ("http://example.org/" + "x" * 9000, "not a URL"),
     ],
 )
-def test_what_is_no_url_to_fetch_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_a_url_that_cannot_be_fetched_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         read_url(text)
 

@@ -1,4 +1,4 @@
-"""The tool `web_fetch`: what the model and the person see of it, with and without leave."""
+"""The tool `web_fetch`: what the model and the user see of it, with and without permission."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ async def test_other_texts_pass_as_they_are(tmp_path: Path, type: str | None, bo
 
 
 @pytest.mark.parametrize("type", ["image/png", "application/pdf", "application/octet-stream", "video/mp4"])
-async def test_what_is_no_text_is_refused(tmp_path: Path, type: str) -> None:
+async def test_a_body_that_is_not_text_is_refused(tmp_path: Path, type: str) -> None:
     async with serving() as site:
         site.answers["/x"] = reply(b"\x00\x01\x02", type=type)
         why = await WebContext(tmp_path, "fetch:127.0.0.1").why_not(WebFetchTool(), url=site.url("/x"))
@@ -95,7 +95,7 @@ async def test_an_error_of_the_server_is_an_error_with_its_words(tmp_path: Path)
         (reply("", type="text/plain"), "is empty"),
     ],
 )
-async def test_nothing_to_read_is_said(tmp_path: Path, raw: bytes, words: str) -> None:
+async def test_a_page_without_text_is_reported_as_such(tmp_path: Path, raw: bytes, words: str) -> None:
     async with serving() as site:
         site.answers["/x"] = raw
         assert words in (await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))).text
@@ -131,7 +131,7 @@ async def test_of_a_huge_body_only_the_beginning_is_downloaded(tmp_path: Path) -
             await site.hung_up.wait()
 
 
-async def test_where_a_redirect_led_is_told(tmp_path: Path) -> None:
+async def test_the_target_of_a_redirect_is_shown(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers |= {"/old": redirect("/new"), "/new": reply(PAGE)}
         web, _, _ = pretended(site)
@@ -139,7 +139,7 @@ async def test_where_a_redirect_led_is_told(tmp_path: Path) -> None:
         assert output.text.startswith("http://a.example/new (redirected from http://a.example/old)\nTitle: A page\n")
 
 
-def test_a_person_sees_the_url_as_it_is_fetched() -> None:
+def test_the_user_sees_the_url_as_it_is_fetched() -> None:
     tool = WebFetchTool()
     assert tool.preview({}, "/").title == "Fetch a web page"
     assert tool.preview({"url": "htt"}, "/").title == "Fetch htt"
@@ -156,7 +156,7 @@ def test_both_tools_are_in_the_table_and_say_what_they_take() -> None:
     assert tool_spec(tools["web_search"]).parameters["required"] == ["query"]
 
 
-def test_what_is_no_url_never_gets_as_far_as_leave(tmp_path: Path) -> None:
+def test_an_invalid_url_is_refused_before_permission_is_requested(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="give an http or https URL"):
         WebFetchTool().requests(WebFetchTool.arguments("file:///etc/passwd"), WebContext(tmp_path))
 
@@ -180,7 +180,7 @@ def outcome(fixture: SessionFixture) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_loopback_is_denied_in_every_mode_and_nobody_is_asked(tmp_path: Path, mode: str) -> None:
+async def test_loopback_is_denied_in_every_mode_without_asking(tmp_path: Path, mode: str) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         fixture.mode, fixture.answers = MODES[mode], answering("allow-once", asked)
@@ -204,7 +204,7 @@ async def test_a_rule_that_names_loopback_lets_it_through(tmp_path: Path) -> Non
         assert "Some words." in outcome(fixture)[1]
 
 
-async def test_an_ask_rule_that_names_loopback_has_a_person_decide_each_time(tmp_path: Path) -> None:
+async def test_an_ask_rule_that_names_loopback_asks_the_user_each_time(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers["/"] = reply(PAGE)
@@ -236,7 +236,7 @@ async def test_a_public_host_is_asked_about_before_it_is_looked_up(tmp_path: Pat
         assert len(asked) == 2
 
 
-async def test_leave_for_a_host_once_is_none_for_its_address_inside(tmp_path: Path) -> None:
+async def test_permission_for_a_host_does_not_cover_its_private_address(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         web, _, wires = pretended(site, Names(a_example=[["10.0.0.5"]]))
         fixture.tools["web_fetch"] = WebFetchTool(web)
@@ -261,7 +261,7 @@ async def test_the_model_follows_a_redirect_to_another_host_by_asking_itself(tmp
         assert len(asked) == 2
 
 
-async def test_a_cancelled_turn_hangs_up(tmp_path: Path) -> None:
+async def test_a_cancelled_turn_closes_the_connection(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
 
         async def endless(writer: asyncio.StreamWriter) -> None:

@@ -54,7 +54,7 @@ def json(value: Any, status: str = "200 OK") -> bytes:
 
 
 def local(site: Site, name: str = "searxng") -> WebSearchTool:
-    """A search by a service of this form on the site, for which leave is needed like for any host inside."""
+    """A search with a service of this form on the site, which needs permission like any private host."""
     return WebSearchTool(env={**SERVICES[name][0], "DRAGOMAN_SEARCH_URL": site.url("/search")})
 
 
@@ -109,12 +109,12 @@ def test_the_environment_names_the_service(variables: dict[str, str], provider: 
         (env(DRAGOMAN_SEARCH_URL="searx.example"), "DRAGOMAN_SEARCH_URL is wrong"),
     ],
 )
-def test_half_a_service_says_what_is_missing(variables: dict[str, str], why: str) -> None:
+def test_an_incomplete_service_is_an_error_that_names_what_is_missing(variables: dict[str, str], why: str) -> None:
     with pytest.raises(ToolError, match=why):
         find_service(variables)
 
 
-async def test_without_a_service_the_tool_says_how_to_set_one_up(tmp_path: Path) -> None:
+async def test_without_a_service_the_tool_explains_how_to_configure_one(tmp_path: Path) -> None:
     tool, context = WebSearchTool(env=env(PATH="/bin")), WebContext(tmp_path)
     assert tool.requests(tool.arguments("x"), context) == ()
     why = await context.why_not(tool, query="x")
@@ -123,7 +123,7 @@ async def test_without_a_service_the_tool_says_how_to_set_one_up(tmp_path: Path)
         assert variable in why
 
 
-async def test_leave_is_asked_for_the_host_of_the_service(tmp_path: Path) -> None:
+async def test_permission_is_requested_for_the_host_of_the_service(tmp_path: Path) -> None:
     tool = WebSearchTool(env=env(BRAVE_API_KEY="k"))
     (request,) = tool.requests(tool.arguments("cats and  dogs"), WebContext(tmp_path))
     assert (request.kind, request.host) == ("fetch", "api.search.brave.com")
@@ -144,7 +144,7 @@ async def test_a_service_inside_needs_a_rule_like_any_host(tmp_path: Path) -> No
         assert part.output["text"] == TEXT
 
 
-async def test_a_session_searches_so_often_and_no_more(tmp_path: Path) -> None:
+async def test_the_number_of_searches_in_a_session_is_limited(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SEARXNG)
         context, tool = WebContext(tmp_path, "fetch:127.0.0.1"), local(site)
@@ -187,14 +187,14 @@ async def test_a_query_is_a_few_words(tmp_path: Path, query: str) -> None:
         ("brave", redirect("/elsewhere"), "redirects more than 0 times"),
     ],
 )
-async def test_a_service_that_does_not_answer_well_is_told_of(tmp_path: Path, name: str, raw: bytes, why: str) -> None:
+async def test_an_invalid_answer_of_a_service_is_reported(tmp_path: Path, name: str, raw: bytes, why: str) -> None:
     async with serving() as site:
         site.answers["/search"] = raw
         assert why in await WebContext(tmp_path, "fetch:127.0.0.1").why_not(local(site, name), query="x")
         assert len(site.asked) == 1
 
 
-async def test_nothing_found_and_odd_entries_are_no_errors(tmp_path: Path) -> None:
+async def test_an_empty_result_and_odd_entries_are_not_errors(tmp_path: Path) -> None:
     async with serving() as site:
         context = WebContext(tmp_path, "fetch:127.0.0.1")
         site.answers["/search"] = json({"type": "search"})
@@ -203,7 +203,7 @@ async def test_nothing_found_and_odd_entries_are_no_errors(tmp_path: Path) -> No
         assert (await context.use(local(site), query="x")).text == "1. https://a.example/\n   https://a.example/"
 
 
-async def test_a_search_has_its_time(tmp_path: Path) -> None:
+async def test_a_search_is_ended_when_it_takes_too_long(tmp_path: Path) -> None:
     import asyncio
 
     asked: list[float] = []
@@ -220,7 +220,7 @@ async def test_a_search_has_its_time(tmp_path: Path) -> None:
         assert asked == [SECONDS] == [15.0]
 
 
-def test_a_person_sees_the_whole_query() -> None:
+def test_the_user_sees_the_whole_query() -> None:
     tool = WebSearchTool(env=env())
     assert tool.preview({}, "/").title == "Search the web"
     assert tool.preview({"query": "a  b"}, "/").title == "Search the web for a b"

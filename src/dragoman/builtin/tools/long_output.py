@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
 
 LIMIT_BYTES: Final = 200 * 1024
-# The beginning and the end of a long output tell a model most: the first error, the summary.
+# The beginning and the end of a long output are the most useful to a model: the first error, the summary.
 _HEAD_BYTES: Final = 24 * 1024
 _TAIL_BYTES: Final = 40 * 1024
 

@@ -53,7 +53,7 @@ class QuestionTool:
     async def run(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutput:
         if not arguments.question.strip():
             raise ToolError("the question is empty; write what you want to know")
-        choices: dict[str, AnswerChoice] = {}  # each label once, because two equal buttons cannot be told apart
+        choices: dict[str, AnswerChoice] = {}  # each label once, because two equal buttons cannot be distinguished
         for choice in arguments.choices or []:
             label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
             if label.strip():

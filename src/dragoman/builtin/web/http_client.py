@@ -191,7 +191,7 @@ def _unpacked(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]
         raise ToolError(f"the answer is compressed as {', '.join(names)[:100]}, which is not supported")
     body = bytearray()
     try:
-        # The lower four bits of the first byte tell a zlib header from raw deflate data.
+        # The lower four bits of the first byte distinguish a zlib header from raw deflate data.
         window = 47 if names != ["deflate"] or raw[0] & 0x0F == 8 else -15
         while raw and len(body) < limit_bytes:
             unpacker = zlib.decompressobj(window)

@@ -1,4 +1,4 @@
-"""Tells public addresses from those of this machine, its network, and other reserved ranges.
+"""Distinguishes public addresses from those of this machine, its network, and other reserved ranges.
 
 Owns the table. A page that the agent reads may name any address, and services on private addresses often trust every
 client that can reach them. An address that embeds another one is not public either, except in the one form (NAT64) that
