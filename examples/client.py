@@ -111,7 +111,7 @@ async def talk(prompts: list[str], command: list[str], *, allows_everything: boo
             screen.line("note", f"  answered by --yes: {chosen.name if chosen else 'no'}")
             return chosen.option_id if chosen else None
         if not sys.stdin.isatty():
-            screen.line("note", "  nobody to ask: no")
+            screen.line("note", "  no terminal to ask on: no")
             return None
         for number, option in enumerate(request.options, 1):
             screen.line("tool", f"  {number} {option.name}")

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: nobody could then test
-# whether Ctrl-C works.
+# A shell starts what it puts in the background with SIGINT ignored, and children inherit that: then no test could
+# show that Ctrl-C works.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -24,7 +24,7 @@ ENDING_SECONDS = 2.0
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs `async def test_*`; fixtures are handed over as they are."""
+    """Runs `async def test_*`; fixtures are passed as they are."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None

@@ -34,11 +34,11 @@ NOT_FOUND: Final = -32002
 
 
 class DragomanError(Exception):
-    """The root of everything this library raises on purpose."""
+    """The base class of every error that this library raises on purpose."""
 
 
 class ProtocolError(DragomanError):
-    """Somebody broke the rules of the protocol."""
+    """One side broke the rules of the protocol."""
 
 
 class LocalProtocolError(ProtocolError):

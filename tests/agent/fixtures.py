@@ -102,7 +102,7 @@ class ClientLine(RawEnd):
         assert message.get("method") == method, message
         return message
 
-    async def grant(self, method: str, result: object) -> dict[str, Any]:
+    async def answer_next(self, method: str, result: object) -> dict[str, Any]:
         """Answers the agent's next request; returns its params."""
         message = await self.expect(method)
         self.send({"jsonrpc": "2.0", "id": message["id"], "result": result})

@@ -103,7 +103,7 @@ async def test_a_handler_can_ask_the_user_on_behalf_of_the_request_it_answers() 
 
     async with connected(agent, capabilities={"elicitation": {"url": {}}}) as line:
         request_id = line.ask("authenticate", methodId="key")
-        assert await line.grant("elicitation/create", {"action": "accept"}) == {
+        assert await line.answer_next("elicitation/create", {"action": "accept"}) == {
             "mode": "url",
             "message": "Go there",
             "elicitationId": "e1",

@@ -103,7 +103,7 @@ async def test_a_handler_that_swallows_its_cancellation_was_cancelled_all_the_sa
 
 @both_ways
 @pytest.mark.rule(197)
-async def test_an_exception_of_a_cancelled_turn_is_no_error_answer(how: str) -> None:
+async def test_an_exception_of_a_cancelled_turn_is_not_answered_as_an_error(how: str) -> None:
     agent = Agent("test")
     running = asyncio.Event()
 

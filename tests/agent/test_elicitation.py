@@ -48,7 +48,7 @@ async def test_a_form_is_answered_in_every_way(answer: object, expected: object,
     async with connected(agent, link, BOTH) as line:
         session_id = await line.open()
         request_id = line.prompt(session_id)
-        assert await line.grant("elicitation/create", answer) == {
+        assert await line.answer_next("elicitation/create", answer) == {
             "mode": "form",
             "message": "Who?",
             "requestedSchema": ON_WIRE,
@@ -63,13 +63,13 @@ async def test_an_unknown_action_is_none_of_the_known_ones() -> None:
     results: list[Any] = []
     async with connected(_agent(lambda turn: turn.elicit("Who?", SCHEMA), results), capabilities=BOTH) as line:
         line.prompt(await line.open())
-        await line.grant("elicitation/create", {"action": "_maybe", "content": {"name": "x"}})
+        await line.answer_next("elicitation/create", {"action": "_maybe", "content": {"name": "x"}})
         await line.next()
     assert isinstance(results[0], Unknown)
 
 
 @pytest.mark.rule(302, 304)
-async def test_a_page_belongs_to_the_tool_call_that_needs_it_and_is_told_when_done(link: Link) -> None:
+async def test_a_page_belongs_to_the_tool_call_that_needs_it_and_is_reported_when_done(link: Link) -> None:
     results: list[Any] = []
 
     async def act(turn: Turn) -> object:
@@ -83,7 +83,7 @@ async def test_a_page_belongs_to_the_tool_call_that_needs_it_and_is_told_when_do
         line.prompt(session_id)
         await line.next()
         await line.next()
-        assert await line.grant("elicitation/create", {"action": "accept"}) == {
+        assert await line.answer_next("elicitation/create", {"action": "accept"}) == {
             "mode": "url",
             "message": "Please log in",
             "elicitationId": "e1",
@@ -135,10 +135,10 @@ async def test_an_id_is_free_again_only_when_its_page_is_done_with() -> None:
     async with connected(agent, capabilities=BOTH) as line:
         session_id = await line.open()
         line.prompt(session_id)
-        await line.grant("elicitation/create", {"action": "decline"})
+        await line.answer_next("elicitation/create", {"action": "decline"})
         await line.next()
         line.prompt(session_id)
-        await line.grant("elicitation/create", {"action": "accept"})
+        await line.answer_next("elicitation/create", {"action": "accept"})
         await line.next()
         await line.turn(session_id)
     assert isinstance(results[2], LocalProtocolError)
@@ -156,7 +156,7 @@ async def test_pages_get_ids_of_their_own() -> None:
 
     async with connected(_agent(act, results), capabilities=BOTH) as line:
         line.prompt(await line.open())
-        ids = {(await line.grant("elicitation/create", {"action": "cancel"}))["elicitationId"] for _ in range(3)}
+        ids = {(await line.answer_next("elicitation/create", {"action": "cancel"}))["elicitationId"] for _ in range(3)}
         assert len(ids) == 3
         await line.next()
 
@@ -171,7 +171,7 @@ async def test_a_failed_question_can_be_caught() -> None:
     assert results[0].code == -32602
 
 
-async def test_a_notification_has_nobody_to_ask_for() -> None:
+async def test_the_handler_of_a_notification_cannot_ask_the_user() -> None:
     agent = Agent("test")
     failures: list[Exception] = []
     done = asyncio.Event()

@@ -31,7 +31,7 @@ async def test_the_end_of_a_connection_cancels_its_turns_and_waits_for_their_cle
     assert events == [True]
 
 
-async def test_a_turn_that_waits_for_the_client_hears_of_the_end_of_the_connection() -> None:
+async def test_a_turn_that_waits_for_the_client_fails_at_the_end_of_the_connection() -> None:
     agent = Agent("test")
     kept: list[AgentSession] = []
     failures: list[BaseException] = []

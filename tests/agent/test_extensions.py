@@ -69,7 +69,7 @@ async def test_an_extension_request_can_be_refused_cancelled_and_fail() -> None:
 
 
 @pytest.mark.rule(24, 31)
-async def test_extension_notifications_start_in_order_and_a_failing_one_harms_nobody(
+async def test_extension_notifications_start_in_order_and_a_failing_one_does_no_harm(
     link: Link, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = _agent()
@@ -129,7 +129,7 @@ async def test_a_flood_of_notifications_is_bounded(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.rule(331)
-async def test_an_agent_asks_and_tells_the_client_beyond_the_protocol(link: Link) -> None:
+async def test_an_agent_sends_extension_requests_and_notifications_to_the_client(link: Link) -> None:
     agent = Agent("test")
     results: list[Any] = []
 
@@ -147,8 +147,8 @@ async def test_an_agent_asks_and_tells_the_client_beyond_the_protocol(link: Link
     async with connected(agent, link) as line:
         request_id = line.prompt(await line.open())
         assert (await line.expect("_vendor/hello"))["params"] == {"from": "agent"}
-        assert await line.grant("_vendor/ask", [1, None]) == {"n": 1}
-        assert await line.grant("_vendor/ask", None) == {}
+        assert await line.answer_next("_vendor/ask", [1, None]) == {"n": 1}
+        assert await line.answer_next("_vendor/ask", None) == {}
         await line.refuse("_vendor/ask", -32601, "Method not found")
         await line.answer_to(request_id)
         assert results == [[1, None], None, (-32601, "Method not found")]
@@ -196,7 +196,7 @@ async def test_a_client_method_can_be_called_by_name_with_its_types() -> None:
 
     async with connected(agent, capabilities={"fs": {"readTextFile": True}}) as line:
         line.prompt(await line.open())
-        await line.grant("fs/read_text_file", {"content": "x"})
+        await line.answer_next("fs/read_text_file", {"content": "x"})
         await line.next()
     assert results == [v1.ReadTextFileResponse("x")]
 

@@ -50,7 +50,7 @@ async def test_a_file_is_read_from_the_client_that_offers_it(link: Link) -> None
         session_id = await line.open("/work")
         for expected in ({"path": "/work/src/a.py"}, {"path": "/b.py", "line": 3, "limit": 2}):
             request_id = line.prompt(session_id)
-            params = await line.grant("fs/read_text_file", {"content": "unsaved"})
+            params = await line.answer_next("fs/read_text_file", {"content": "unsaved"})
             assert params == {"sessionId": session_id, **expected}
             await line.answer_to(request_id)
     assert reader.results == ["unsaved", "unsaved"]
@@ -64,7 +64,7 @@ async def test_a_file_is_written_by_the_client_that_offers_it(result: object, tm
     async with connected(reader.agent, capabilities={"fs": {"writeTextFile": True}}) as line:
         session_id = await line.open(str(tmp_path))
         request_id = line.prompt(session_id)
-        params = await line.grant("fs/write_text_file", result)
+        params = await line.answer_next("fs/write_text_file", result)
         assert params == {"sessionId": session_id, "path": f"{tmp_path}/a.py", "content": "x\n"}
         await line.answer_to(request_id)
     assert reader.results == [None]
@@ -80,7 +80,7 @@ async def test_reading_and_writing_are_judged_each_by_its_own_flag(tmp_path: Pat
         session_id = await line.open(str(tmp_path))
         assert (await line.turn(session_id))[0] == []
         line.prompt(session_id)
-        await line.grant("fs/write_text_file", {})
+        await line.answer_next("fs/write_text_file", {})
         await line.next()
     assert reader.results == ["from the disk", None]
 
@@ -130,7 +130,7 @@ async def test_a_missing_file_fails_as_a_client_would(tmp_path: Path) -> None:
     assert (error.code, error.data) == (-32002, {"path": f"{tmp_path}/gone.txt"})
 
 
-async def test_a_file_that_is_no_text_or_no_file_fails_with_its_path(tmp_path: Path) -> None:
+async def test_a_path_that_is_not_a_text_file_fails_with_its_path(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name in ("binary", ".", "nul\0byte"):
         error = await Reader().locally(tmp_path, "read_file", name)

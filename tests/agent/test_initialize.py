@@ -39,7 +39,7 @@ async def test_a_version_we_do_not_speak_is_answered_with_our_latest_and_no_erro
 
 @pytest.mark.rule(37)
 @pytest.mark.parametrize("version", ["1", "2025.1", -1, 65536, 1.5, None, {}])
-async def test_a_version_that_is_no_small_integer_is_refused_naming_the_member(version: object) -> None:
+async def test_a_version_that_is_not_a_small_integer_is_refused_naming_the_member(version: object) -> None:
     async with raw(_agent()) as line:
         error = await line.error("initialize", protocolVersion=version)
         assert error["code"] == -32602

@@ -97,7 +97,7 @@ async def test_a_block_of_unknown_type_is_delivered_and_does_not_cost_the_prompt
 
 @pytest.mark.rule(178)
 @pytest.mark.parametrize("prompt", ["hi", None, {"type": "text"}, [{"type": "text"}], [7]])
-async def test_a_prompt_that_is_no_list_of_blocks_is_refused_with_its_path(prompt: object) -> None:
+async def test_a_prompt_that_is_not_a_list_of_blocks_is_refused_with_its_path(prompt: object) -> None:
     agent = Agent("test")
 
     @agent.prompt
@@ -126,7 +126,7 @@ async def test_a_handler_chooses_the_stop_reason_by_name_or_as_a_response(reason
 
 @pytest.mark.rule(181)
 @pytest.mark.parametrize("result", ["done", "", 7, {"stopReason": "end_turn"}, v1.PromptResponse("bored")])
-async def test_a_result_that_is_no_stop_reason_is_an_internal_error(
+async def test_a_result_that_is_not_a_stop_reason_is_an_internal_error(
     result: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent("test")
@@ -141,7 +141,9 @@ async def test_a_result_that_is_no_stop_reason_is_an_internal_error(
         assert "a prompt handler returns" in caplog.text
 
 
-async def test_an_exception_is_logged_here_and_not_told_there(caplog: pytest.LogCaptureFixture, link: Link) -> None:
+async def test_an_exception_is_logged_here_and_not_sent_to_the_client(
+    caplog: pytest.LogCaptureFixture, link: Link
+) -> None:
     agent = Agent("test")
 
     @agent.prompt
@@ -357,7 +359,7 @@ async def test_usage_in_the_answer_needs_an_agent_that_takes_the_unstable() -> N
                 assert answer["error"]["code"] == -32603
 
 
-async def test_an_agent_without_a_prompt_handler_serves_nobody() -> None:
+async def test_an_agent_without_a_prompt_handler_does_not_serve() -> None:
     transport: Any = None
     with pytest.raises(LocalProtocolError, match=r"@agent\.prompt"):
         await Agent("test").serve(transport)

@@ -447,7 +447,7 @@ async def test_a_question_while_a_session_opens_belongs_to_the_request() -> None
 
     async with connected(agent, capabilities={"elicitation": {"form": {}}}) as line:
         request_id = line.ask("session/new", cwd="/work", mcpServers=[])
-        params = await line.grant("elicitation/create", {"action": "decline"})
+        params = await line.answer_next("elicitation/create", {"action": "decline"})
         assert params["requestId"] == request_id
         assert "sessionId" not in params
         assert "result" in (await line.answer_to(request_id))[1]

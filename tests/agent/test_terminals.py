@@ -37,7 +37,7 @@ async def test_every_call_of_a_terminal_reaches_the_client_and_it_is_released_at
         session_id = await line.open("/work")
         request_id = line.prompt(session_id)
         where = {"sessionId": session_id, "terminalId": "t1"}
-        assert await line.grant("terminal/create", {"terminalId": "t1"}) == {
+        assert await line.answer_next("terminal/create", {"terminalId": "t1"}) == {
             "sessionId": session_id,
             "command": "make",
             "args": ["test", "-j"],
@@ -46,10 +46,10 @@ async def test_every_call_of_a_terminal_reaches_the_client_and_it_is_released_at
             "outputByteLimit": 1000,
         }
         output = {"output": "ok", "truncated": False}
-        assert await line.grant("terminal/output", output) == where
-        assert await line.grant("terminal/kill", {}) == where
-        assert await line.grant("terminal/wait_for_exit", {"exitCode": None, "signal": "SIGTERM"}) == where
-        assert await line.grant("terminal/release", {}) == where
+        assert await line.answer_next("terminal/output", output) == where
+        assert await line.answer_next("terminal/kill", {}) == where
+        assert await line.answer_next("terminal/wait_for_exit", {"exitCode": None, "signal": "SIGTERM"}) == where
+        assert await line.answer_next("terminal/release", {}) == where
         assert (await line.answer_to(request_id))[1]["result"] == {"stopReason": "end_turn"}
         assert results == [
             "t1",
@@ -69,10 +69,10 @@ async def test_a_terminal_starts_in_the_folder_of_its_session() -> None:
 
     async with connected(agent, capabilities=OFFERED) as line:
         line.prompt(await line.open("/work"))
-        params = await line.grant("terminal/create", {"terminalId": "t1"})
+        params = await line.answer_next("terminal/create", {"terminalId": "t1"})
         assert params["cwd"] == "/work"
         assert "outputByteLimit" not in params
-        await line.grant("terminal/release", None)
+        await line.answer_next("terminal/release", None)
         await line.next()
 
 
@@ -87,8 +87,8 @@ async def test_a_body_that_raises_still_releases_its_terminal() -> None:
 
     async with connected(agent, capabilities=OFFERED) as line:
         request_id = line.prompt(await line.open())
-        await line.grant("terminal/create", {"terminalId": "t1"})
-        assert (await line.grant("terminal/release", {}))["terminalId"] == "t1"
+        await line.answer_next("terminal/create", {"terminalId": "t1"})
+        assert (await line.answer_next("terminal/release", {}))["terminalId"] == "t1"
         assert (await line.answer_to(request_id))[1]["error"]["code"] == -32603
 
 
@@ -104,13 +104,13 @@ async def test_a_cancelled_turn_releases_its_terminals_before_it_answers(link: L
     async with connected(agent, link, OFFERED) as line:
         session_id = await line.open()
         request_id = line.prompt(session_id)
-        await line.grant("terminal/create", {"terminalId": "t1"})
-        await line.grant("terminal/create", {"terminalId": "t2"})
+        await line.answer_next("terminal/create", {"terminalId": "t1"})
+        await line.answer_next("terminal/create", {"terminalId": "t2"})
         waiting = await line.expect("terminal/wait_for_exit")
         line.notify("session/cancel", sessionId=session_id)
         assert (await line.expect("$/cancel_request"))["params"] == {"requestId": waiting["id"]}
-        assert (await line.grant("terminal/release", {}))["terminalId"] == "t2"
-        assert (await line.grant("terminal/release", {}))["terminalId"] == "t1"
+        assert (await line.answer_next("terminal/release", {}))["terminalId"] == "t2"
+        assert (await line.answer_next("terminal/release", {}))["terminalId"] == "t1"
         assert (await line.answer_to(request_id))[1]["result"] == {"stopReason": "cancelled"}
 
 
@@ -131,7 +131,7 @@ async def test_a_client_that_does_not_answer_a_release_does_not_hold_the_turn_up
     async with connected(agent, capabilities=OFFERED) as line:
         session_id = await line.open()
         request_id = line.prompt(session_id)
-        await line.grant("terminal/create", {"terminalId": "t1"})
+        await line.answer_next("terminal/create", {"terminalId": "t1"})
         await reached(running)
         line.notify("session/cancel", sessionId=session_id)
         await line.expect("terminal/release")
@@ -156,7 +156,7 @@ async def test_a_terminal_that_is_created_after_the_cancel_is_released_too(link:
         line.notify("session/cancel", sessionId=session_id)
         assert (await line.answer_to(request_id))[1]["result"] == {"stopReason": "cancelled"}
         line.send({"jsonrpc": "2.0", "id": created["id"], "result": {"terminalId": "late"}})
-        assert (await line.grant("terminal/release", {}))["terminalId"] == "late"
+        assert (await line.answer_next("terminal/release", {}))["terminalId"] == "late"
 
 
 @pytest.mark.rule(292)
@@ -215,8 +215,8 @@ async def test_a_released_terminal_is_used_no_more(tmp_path: Path) -> None:
         async with connected(agent, capabilities=capabilities) as line:
             request_id = line.prompt(await line.open(str(tmp_path)))
             if capabilities:
-                await line.grant("terminal/create", {"terminalId": "t1"})
-                await line.grant("terminal/release", {})
+                await line.answer_next("terminal/create", {"terminalId": "t1"})
+                await line.answer_next("terminal/release", {})
             await line.answer_to(request_id)
             for use in (kept[0].output, kept[0].wait, kept[0].kill):
                 with pytest.raises(LocalProtocolError, match="released"):
@@ -239,9 +239,9 @@ async def test_a_tool_call_shows_the_clients_terminal_live() -> None:
         line.prompt(await line.open())
         await line.next()
         await line.next()
-        await line.grant("terminal/create", {"terminalId": "t1"})
+        await line.answer_next("terminal/create", {"terminalId": "t1"})
         assert updated(await line.next())["content"] == [{"type": "terminal", "terminalId": "t1"}]
-        await line.grant("terminal/release", {})
+        await line.answer_next("terminal/release", {})
         assert updated(await line.next()) == {
             "sessionUpdate": "tool_call_update",
             "toolCallId": "c",
@@ -315,7 +315,7 @@ async def test_local_output_keeps_its_end_and_whole_characters(limit: int, tmp_p
 
 
 @pytest.mark.rule(287)
-async def test_local_output_that_is_no_utf8_stays_within_its_limit(tmp_path: Path) -> None:
+async def test_local_output_that_is_not_utf8_stays_within_its_limit(tmp_path: Path) -> None:
     (_, output), _ = await _run_locally(tmp_path, "sys.stdout.buffer.write(b'\\xff' * 1000)", output_byte_limit=100)
     assert output.output == "\ufffd" * 33
 
@@ -334,7 +334,7 @@ async def test_a_flood_of_local_output_is_bounded(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule(291)
-async def test_a_killed_local_command_still_tells_its_output_and_end(tmp_path: Path) -> None:
+async def test_a_killed_local_command_still_has_its_output_and_exit_status(tmp_path: Path) -> None:
     agent = Agent("test")
     results: list[Any] = []
 

@@ -74,7 +74,7 @@ async def test_every_tool_call_has_an_id_of_its_own_unless_the_author_names_it()
 
 
 @pytest.mark.rule(241)
-async def test_a_body_that_raises_fails_the_call_without_telling_why() -> None:
+async def test_a_body_that_raises_fails_the_call_without_sending_the_reason() -> None:
     agent = Agent("test")
 
     @agent.prompt
@@ -137,7 +137,7 @@ async def test_a_generator_closed_inside_a_tool_call_fails_it() -> None:
         assert answer["result"] == {"stopReason": "cancelled"}
 
 
-async def test_a_tool_call_that_outlives_its_turn_tells_nobody() -> None:
+async def test_a_tool_call_that_outlives_its_turn_sends_nothing() -> None:
     agent = Agent("test")
     may_end = asyncio.Event()
     failures: list[BaseException] = []
@@ -391,13 +391,13 @@ async def test_asking_about_a_call_announces_it_and_about_a_patch_does_not() -> 
         session_id = await line.open()
         line.prompt(session_id, "call")
         assert updated(await line.next()) == {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "New"}
-        assert (await line.grant("session/request_permission", ALLOW))["toolCall"] == {
+        assert (await line.answer_next("session/request_permission", ALLOW))["toolCall"] == {
             "toolCallId": "c",
             "title": "New",
         }
         await line.next()
         line.prompt(session_id, "patch")
-        params = await line.grant("session/request_permission", ALLOW)
+        params = await line.answer_next("session/request_permission", ALLOW)
         assert params["toolCall"] == {"toolCallId": "c", "title": "Known"}
         await line.next()
 

@@ -184,14 +184,14 @@ async def test_an_unstable_update_needs_both_sides_to_want_it(update: v1.Session
 
 
 @pytest.mark.parametrize("update", [v1.TextContent("x"), v1.ToolCallPatch("x"), "text", None, {"sessionUpdate": "x"}])
-async def test_what_is_no_update_is_refused(update: Any) -> None:
-    with pytest.raises(LocalProtocolError, match="no session update"):
+async def test_what_is_not_an_update_is_refused(update: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="not a session update"):
         await _shown(lambda turn: turn.update(update))
 
 
-async def test_what_is_no_content_is_refused() -> None:
+async def test_what_is_not_content_is_refused() -> None:
     strange: Any = v1.Plan([])
-    with pytest.raises(LocalProtocolError, match="no content block"):
+    with pytest.raises(LocalProtocolError, match="not a content block"):
         await _shown(lambda turn: turn.say(strange))
 
 

@@ -84,7 +84,11 @@ class FakeViewer:
 
     def __init__(self, owner: "SessionFixture") -> None:
         self.session = SimpleNamespace(
-            client=SimpleNamespace(is_connected=True), additional_directories=(), mcp_servers=(), cwd="/w"
+            client=SimpleNamespace(is_connected=True),
+            additional_directories=(),
+            mcp_servers=(),
+            cwd="/w",
+            update_when_open=lambda update: None,
         )
         self._owner = owner
 

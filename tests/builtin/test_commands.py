@@ -12,6 +12,7 @@ from dragoman.client import Session
 from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
+from tests.builtin.fixtures import open_fixture
 from tests.builtin.http_service import Service, ask, recording_model
 
 OWN = ["clear", "help", "mode", "model", "review"]
@@ -49,12 +50,18 @@ def said(session: Session) -> list[tuple[str, str]]:
     ],
 )
 def test_a_command_is_the_first_word_of_a_prompt(text: str, call: tuple[str, str] | None) -> None:
-    assert invoked([TextPart(text)]) == call
+    assert invoked(text) == call
 
 
-def test_what_begins_with_something_else_than_text_names_no_command() -> None:
-    assert invoked([FilePart("data:image/png;base64,aW1n", "image/png"), TextPart("/clear")]) is None
-    assert invoked([]) is None
+async def test_a_prompt_that_begins_with_something_else_than_text_names_no_command(tmp_path: Path) -> None:
+    async with open_fixture(tmp_path) as fixture:
+        image = FilePart("data:image/png;base64,aW1n", "image/png")
+        prompts: dict[str | None, list[Part]] = {None: [image, TextPart("/clear")], "clear": [TextPart("/clear")]}
+        for name, parts in prompts.items():
+            prompt = fixture.prompt_of()
+            prompt.parts = parts
+            await fixture.session.submit(prompt)
+            assert (prompt.command and prompt.command.name) == name
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 class AgentLine(RawEnd):
-    """The agent's side: answers what the client asks, in the order the test says."""
+    """The agent's side: answers what the client asks, in the order the test gives."""
 
     async def expect(self, method: str) -> dict[str, Any]:
         message = await self.next()

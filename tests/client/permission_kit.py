@@ -1,4 +1,4 @@
-"""An agent that asks what a test tells it to, people who answer, and requests for them to decide on."""
+"""An agent that asks what a test makes it ask, users who answer, and requests to decide about."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def run(command: object) -> v1.ToolCallPatch:
     return v1.ToolCallPatch("call_1", kind="execute", title="Run", **raw)
 
 
-class Person:
-    """Somebody who always chooses the same, and what they were shown."""
+class User:
+    """A user who always chooses the same option; keeps the questions."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -57,7 +57,7 @@ Ask = Callable[..., Awaitable[v1.RequestPermissionOutcome]]
 
 @asynccontextmanager
 async def turn_of(permissions: ClientPermissions, cwd: str = "/p") -> AsyncIterator[tuple[Ask, Session]]:
-    """A turn that lasts as long as the body, whose agent asks what the body tells it to."""
+    """A turn that lasts as long as the body, whose agent asks what the body makes it ask."""
     agent = Agent("asking")
     started: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()

@@ -16,8 +16,8 @@ from tests.process.kit import SECONDS
 SLEEP = ["-c", "echo begun; exec sleep 1000"]
 
 
-class Desk:
-    """The agent's side of the line, as somebody who uses terminals."""
+class TerminalAgent:
+    """The agent's side of the line; sends terminal requests."""
 
     def __init__(self, agent: RemoteAgent, line: AgentLine, terminals: LocalTerminals, cwd: Path) -> None:
         self.agent = agent
@@ -77,7 +77,7 @@ class Desk:
 
 
 class Words:
-    """Waits for output as a face sees it."""
+    """Waits for output as a user interface sees it."""
 
     def __init__(self) -> None:
         self.seen: dict[str, bytes] = {}
@@ -97,10 +97,10 @@ class Words:
 
 
 @asynccontextmanager
-async def using(cwd: Path, **options: Any) -> AsyncIterator[Desk]:
+async def using(cwd: Path, **options: Any) -> AsyncIterator[TerminalAgent]:
     """A session with real terminals. When it is left, nothing of them may be left, and no descriptor."""
     terminals = LocalTerminals(**{"permissions": None, **options})
     async with client_and_agent(terminals=terminals) as (agent, line):
-        desk = Desk(agent, line, terminals, cwd)
-        await desk.open("s1")
-        yield desk
+        agent_side = TerminalAgent(agent, line, terminals, cwd)
+        await agent_side.open("s1")
+        yield agent_side

@@ -63,7 +63,7 @@ async def test_a_request_for_an_unknown_session_is_refused_at_once_when_none_is_
         assert (await line.next())["error"]["code"] == -32002
 
 
-async def test_an_agent_that_wants_its_answer_first_is_not_kept_waiting_for_ever(
+async def test_an_agent_that_wants_its_answer_first_does_not_wait_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dragoman.client.early_updates, "EARLY_REQUEST_SECONDS", 0.1)

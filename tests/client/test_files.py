@@ -27,7 +27,7 @@ LINES = "one\ntwo\nthree\n"
 
 
 class Witness:
-    """A permissions that notes what it was asked, and says what it was told to say."""
+    """A permission check that keeps what it was asked, and answers as the test set."""
 
     def __init__(self, refuse: str = "") -> None:
         self.asked: list[tuple[Request, Change | None]] = []
@@ -143,7 +143,7 @@ async def test_the_sessions_folders_decide_what_can_be_reached(project: Path, tm
         assert (await talk.read(tmp_path / "library" / "code.py"))["code"] == -32602
 
 
-async def test_what_is_no_text_file_is_answered_with_a_reason(project: Path) -> None:
+async def test_a_file_that_is_not_text_is_answered_with_a_reason(project: Path) -> None:
     os.mkfifo(project / "pipe")
     (project / "image.png").write_bytes(b"\x89PNG\0")
     (project / "large.txt").write_bytes(b"x" * 2000)
@@ -247,7 +247,7 @@ async def test_what_consent_refuses_is_not_done(project: Path) -> None:
         assert (await talk.read(project / "lines.txt"))["message"] == "Not permitted"
 
 
-async def test_nobody_is_asked_about_what_cannot_be_done(project: Path) -> None:
+async def test_the_user_is_not_asked_about_what_cannot_be_done(project: Path) -> None:
     witness = Witness()
     async with conversation(WorkspaceFiles(permissions=witness), project) as talk:
         assert "code" in await talk.write(project.parent / "secret.txt", "x")
@@ -321,8 +321,8 @@ async def test_reading_below_the_roots_needs_no_rule_and_writing_does(project: P
         assert not (project / "new.py").exists()
 
 
-class Person:
-    """Says yes to everything, and remembers what was in sight."""
+class User:
+    """A user who allows everything; keeps what was shown."""
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
@@ -352,10 +352,10 @@ async def test_threat_5_a_protected_path_is_asked_for_even_if_everything_is_allo
         assert await talk.write(project / "plain.txt", "x\n") == {}
         assert "code" in await talk.write(f"{project}/{path}", "x\n")
         assert sorted(os.listdir(project)) == ["lines.txt", "plain.txt"]
-    person = Person()
-    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=person)), project) as talk:
+    user = User()
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=user)), project) as talk:
         assert await talk.write(f"{project}/{path}", "x\n") == {}
-        (question,) = person.questions
+        (question,) = user.questions
         assert "protected" in question.why
         assert question.diffs[0].new_text == "x\n"
         assert question.proposals == ()
@@ -369,10 +369,10 @@ async def test_threat_4_a_hard_link_is_asked_for_even_if_everything_is_allowed(p
         assert "hard link" not in (await talk.write(project / "lines.txt", "x\n")).get("message", "")
         assert "code" in await talk.write(project / "linked.txt", "x\n")
         assert (project / "linked.txt").read_text() == "secret\n"
-    person = Person()
-    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=person)), project) as talk:
+    user = User()
+    async with conversation(WorkspaceFiles(permissions=permissions(ALLOW_ALL, asker=user)), project) as talk:
         assert await talk.write(project / "linked.txt", "x\n") == {}
-        assert "hard link" in person.questions[0].why
+        assert "hard link" in user.questions[0].why
         assert (tmp_path / "secret.txt").read_text() == "secret\n"
 
 

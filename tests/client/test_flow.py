@@ -34,7 +34,7 @@ async def _flood(line: AgentLine, session_id: str, count: int = 30) -> None:
 
 
 class Stuck:
-    """A consumer that takes one update of its turn and then does nothing until told."""
+    """A consumer that takes one update of its turn and then does nothing until released."""
 
     def __init__(self, session: Session) -> None:
         self.gate = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_a_stuck_consumer_pauses_reading_and_holds_no_more_than_its_mark()
         assert not _is_paused(agent)
 
 
-async def test_a_slow_session_beside_a_live_one_delays_it_not() -> None:
+async def test_a_slow_session_does_not_delay_a_live_one() -> None:
     async with client_and_agent(limits=LIMITS) as (agent, line):
         slow, live = await open_session(agent, line, "slow"), await open_session(agent, line, "live")
         stuck, request_id = await _stick(line, slow)
@@ -192,7 +192,7 @@ async def test_when_the_agent_dies_while_reading_is_paused_nothing_it_said_is_lo
 
 
 @pytest.mark.rule(103)
-async def test_updates_of_sessions_nobody_opens_are_bounded() -> None:
+async def test_updates_of_sessions_that_are_not_opened_are_bounded() -> None:
     limits = Limits(unknown_sessions=4, unknown_bytes=10_000)
     async with client_and_agent(limits=limits) as (agent, line):
         for n in range(10):

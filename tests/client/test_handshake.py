@@ -1,4 +1,4 @@
-"""Meeting an agent: what the client says first, and when it goes away again."""
+"""Connecting to an agent: what the client sends first, and when it disconnects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Form:
 
 
 @pytest.mark.rule(33, 36, 37, 43, 44, 46, 49, 51)
-async def test_initialize_comes_first_and_says_who_and_what_the_client_is() -> None:
+async def test_initialize_comes_first_and_names_the_client_and_its_capabilities() -> None:
     ours, theirs = memory_pair()
     line = AgentLine(theirs)
 
@@ -89,7 +89,7 @@ async def test_an_agent_that_never_answers_is_given_up() -> None:
 
 
 @pytest.mark.rule(26, 45, 57, 59)
-async def test_an_agent_may_say_almost_nothing_about_itself() -> None:
+async def test_an_agent_may_send_almost_nothing_about_itself() -> None:
     async with client_and_agent({"loadSession": "yes", "sessionCapabilities": {"list": True, "close": None}}) as (
         agent,
         _,

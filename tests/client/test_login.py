@@ -196,7 +196,7 @@ while True:
 
 
 class Gate:
-    """A gated agent, a person who knows what to choose, and what came of it."""
+    """An agent that requires a login, a user who chooses a method, and the result."""
 
     def __init__(self, folder: Path, choice: str | None) -> None:
         self.file = folder / "credentials"
@@ -225,7 +225,7 @@ async def _work(agent: RemoteAgent) -> str:
     return str((await session.prompt("hello")).stop_reason)
 
 
-async def test_nobody_is_asked_when_no_login_is_needed(tmp_path: Path) -> None:
+async def test_the_user_is_not_asked_when_no_login_is_needed(tmp_path: Path) -> None:
     gate = Gate(tmp_path, None)
     gate.file.touch()
     assert await gate.run() == "end_turn"
@@ -245,7 +245,7 @@ async def test_after_a_login_by_the_agent_the_same_connection_goes_on(tmp_path: 
     [
         (None, AuthRequired, "Log in first"),
         ("fails", LoginFailed, "The browser was closed"),
-        ("lies", LoginFailed, "seemed to succeed, but the agent wants one still"),
+        ("lies", LoginFailed, "seemed to succeed, but the agent still requires one"),
         ("key", LoginFailed, "set API_KEY in the agent's environment"),
         ("coo", LoginFailed, "of a kind this version does not know"),
     ],

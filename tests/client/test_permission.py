@@ -1,4 +1,4 @@
-"""Who decides what an agent may do: a rule, a person, or nobody."""
+"""Permission decisions of the client: by a rule, by the user, or no where no user can be asked."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Request, Rule
 from dragoman.schema import v1
 from dragoman.testing import linked
-from tests.client.permission_kit import FOUR, Person, allow, chosen, deny, edit, run, turn_of
+from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, run, turn_of
 
 
 class Silent:
-    """Somebody who never answers; tells when they are asked and when the question is taken away."""
+    """A user who never answers; counts the questions and those that were withdrawn."""
 
     def __init__(self) -> None:
         self.asked = asyncio.Semaphore(0)
@@ -61,7 +61,7 @@ async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
     assert (decision.session_id, decision.tool_call_id, decision.title) == (session.id, "call_1", "Edit")
 
 
-async def test_no_rule_says_always_to_an_agent() -> None:
+async def test_a_rule_never_answers_always_to_an_agent() -> None:
     permissions = ClientPermissions([allow("edit")], agent="a")
     async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), FOUR[:1] + FOUR[2:])) is None
@@ -69,9 +69,9 @@ async def test_no_rule_says_always_to_an_agent() -> None:
 
 
 @pytest.mark.rule(261)
-@pytest.mark.parametrize("person", [None, Person("maybe"), Person("always")])
-async def test_an_option_of_an_unknown_kind_never_means_yes(person: Person | None) -> None:
-    permissions = ClientPermissions([allow("edit")], agent="a", asker=person)
+@pytest.mark.parametrize("user", [None, User("maybe"), User("always")])
+async def test_an_option_of_an_unknown_kind_never_means_yes(user: User | None) -> None:
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=user)
     options = [v1.PermissionOption("maybe", "Maybe", "allow_for_a_while"), v1.PermissionOption("x", "X", "yes")]
     async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), options)) is None
@@ -80,7 +80,7 @@ async def test_an_option_of_an_unknown_kind_never_means_yes(person: Person | Non
 
 async def test_options_that_share_an_id_are_not_chosen() -> None:
     twins = [v1.PermissionOption("x", "Once", "allow_once"), v1.PermissionOption("x", "Always", "allow_always")]
-    permissions = ClientPermissions([allow("edit")], agent="a", asker=Person("x"))
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=User("x"))
     async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(), twins)) is None
 
@@ -96,14 +96,14 @@ async def test_options_that_share_an_id_are_not_chosen() -> None:
         ("made up", None, "cancelled", "unknown option"),
     ],
 )
-async def test_without_a_rule_a_person_decides(
+async def test_without_a_rule_the_user_decides(
     answer: Answer, expected: str | None, action: str, decided_by: str
 ) -> None:
-    person = Person(answer)
-    permissions = ClientPermissions([], agent="a", asker=person)
+    user = User(answer)
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(edit(content=[v1.Diff("/p/src/a.py", "new", old_text="old")]))) == expected
-    [question], [decision] = person.asked, permissions.decisions
+    [question], [decision] = user.asked, permissions.decisions
     assert (decision.action, decision.decided_by, decision.option_id) == (action, decided_by, expected)
     assert question.request.paths == ("/p/src/a.py",)
     assert [shown.new_text for shown in question.diffs] == ["new"]
@@ -112,18 +112,18 @@ async def test_without_a_rule_a_person_decides(
     assert question.why == "no rule allows it"
 
 
-async def test_a_person_sees_the_exact_words_and_the_folder_of_a_command() -> None:
-    person = Person("no")
-    async with turn_of(ClientPermissions([], agent="a", asker=person)) as (ask, _):
+async def test_the_user_sees_the_exact_words_and_the_folder_of_a_command() -> None:
+    user = User("no")
+    async with turn_of(ClientPermissions([], agent="a", asker=user)) as (ask, _):
         await ask(v1.ToolCallPatch("c", kind="execute", raw_input={"command": ["make", "x y"], "cwd": "/tmp"}))
         await ask(run("make; id"))
-    assert [(asked.argv, asked.shell, asked.cwd) for asked in person.asked] == [
+    assert [(asked.argv, asked.shell, asked.cwd) for asked in user.asked] == [
         (("make", "x y"), None, "/tmp"),
         (None, "make; id", ""),
     ]
 
 
-async def test_nobody_to_ask_is_no() -> None:
+async def test_without_a_user_the_answer_is_no() -> None:
     permissions = ClientPermissions([allow("read")], agent="a")
     async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(edit())) is None
@@ -132,7 +132,7 @@ async def test_nobody_to_ask_is_no() -> None:
     assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")] * 2
 
 
-async def test_silence_is_no_after_a_time_and_the_question_is_taken_away() -> None:
+async def test_without_an_answer_in_time_it_is_no_and_the_question_is_withdrawn() -> None:
     silent = Silent()
     permissions = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
     async with turn_of(permissions) as (ask, session):
@@ -153,7 +153,7 @@ async def test_a_question_that_fails_is_no(caplog: pytest.LogCaptureFixture) -> 
     assert all(made.is_unasked for made in permissions.decisions)
 
 
-async def test_a_refusal_is_said_in_one_sentence_however_long_the_command() -> None:
+async def test_a_refusal_is_one_sentence_however_long_the_command() -> None:
     permissions = ClientPermissions([], agent="a")
     async with turn_of(permissions) as (_, session):
         with pytest.raises(RequestError) as refused:
@@ -181,7 +181,7 @@ async def test_a_cancel_answers_every_pending_request_and_asks_no_more() -> None
     assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "cancelled")] * 4
 
 
-async def test_a_connection_that_ends_takes_the_question_away() -> None:
+async def test_a_connection_that_ends_withdraws_the_question() -> None:
     silent = Silent()
     permissions = ClientPermissions([], agent="a", asker=silent)
     agent = Agent("asking")
@@ -203,47 +203,47 @@ async def test_a_connection_that_ends_takes_the_question_away() -> None:
 @pytest.mark.parametrize(("answer", "action"), [("always", "allow"), ("never", "deny")])
 async def test_always_is_remembered_as_the_narrowest_rule_and_holds_at_once(answer: str, action: str) -> None:
     kept: list[tuple[str, str, str]] = []
-    person = Person(answer)
-    permissions = ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
+    user = User(answer)
+    permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (ask, _):
         assert chosen(await ask(run("npm test"))) == answer
         assert chosen(await ask(run("npm test"))) == {"always": "yes", "never": "no"}[answer]
         await ask(run("make; id"))
         await ask(run("npm test x"))
     assert kept == [("execute:npm test", action, "project"), ("execute:npm test x", action, "project")]
-    assert len(person.asked) == 3
+    assert len(user.asked) == 3
 
 
 async def test_once_is_not_remembered() -> None:
     kept: list[object] = []
-    person = Person("yes")
-    async with turn_of(ClientPermissions([], agent="a", asker=person, remember=lambda *rule: kept.append(rule))) as (
+    user = User("yes")
+    async with turn_of(ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))) as (
         ask,
         _,
     ):
         await ask(run("npm test"))
         await ask(run("npm test"))
-    assert (kept, len(person.asked)) == ([], 2)
+    assert (kept, len(user.asked)) == ([], 2)
 
 
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
-    person = Person("always")
-    permissions = ClientPermissions([allow("*")], agent="a", asker=person, remember=lambda *rule: kept.append(rule))
+    user = User("always")
+    permissions = ClientPermissions([allow("*")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (ask, _):
         for _ in range(2):
             await ask(edit("/p/.git/hooks/pre-commit"))
             await ask(run("make && id"))
-    assert (kept, len(person.asked)) == ([], 4)
-    assert {asked.proposals for asked in person.asked} == {()}
+    assert (kept, len(user.asked)) == ([], 4)
+    assert {asked.proposals for asked in user.asked} == {()}
 
 
 async def test_an_answer_counts_even_if_it_cannot_be_kept(caplog: pytest.LogCaptureFixture) -> None:
     def fail(*rule: object) -> None:
         raise ConfigError("rules.json: this is not JSON")
 
-    person = Person("always")
-    async with turn_of(ClientPermissions([], agent="a", asker=person, remember=fail)) as (ask, _):
+    user = User("always")
+    async with turn_of(ClientPermissions([], agent="a", asker=user, remember=fail)) as (ask, _):
         assert chosen(await ask(run("npm test"))) == "always"
         assert chosen(await ask(run("npm test"))) == "yes"
     assert "this session only" in caplog.text
@@ -263,7 +263,7 @@ async def test_observers_see_every_decision_and_cannot_change_it(caplog: pytest.
     assert "a broken observer" in caplog.text
 
 
-async def test_rules_are_looked_at_anew_for_each_request() -> None:
+async def test_rules_are_read_again_for_each_request() -> None:
     rules: list[Rule] = []
     permissions = ClientPermissions(lambda: rules, agent="a")
     async with turn_of(permissions) as (ask, _):
@@ -272,9 +272,9 @@ async def test_rules_are_looked_at_anew_for_each_request() -> None:
         assert chosen(await ask(edit())) == "yes"
 
 
-async def test_a_person_is_shown_the_variables_that_are_set_for_a_command() -> None:
-    person = Person("allow")
-    permissions = ClientPermissions([], agent="a", asker=person)
+async def test_the_user_is_shown_the_variables_that_are_set_for_a_command() -> None:
+    user = User("allow")
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
         await permissions.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
-    assert [question.env for question in person.asked] == [{"TZ": "UTC"}]
+    assert [question.env for question in user.asked] == [{"TZ": "UTC"}]

@@ -61,6 +61,12 @@ EDITS = {
     "the TypeScript example": {"title": "Modifying", "kind": "edit", "rawInput": {"path": NOTE, "content": "{}"}},
     "an editing tool with a command": {"kind": "edit", "rawInput": {"command": "str_replace", "path": NOTE}},
     "a change called a read": {"kind": "read", "content": [diff(NOTE)]},
+    "cline": {"kind": "edit", "rawInput": {"files": [{"path": NOTE}]}},
+    "cline's patch": {
+        "kind": "other",
+        "rawInput": {"input": "*** Begin Patch\n*** Add File: note.txt\n+x\n*** End Patch"},
+    },
+    "a list of paths": {"kind": "edit", "rawInput": {"files": [NOTE, 7, {"path": None}]}},
     "a patch over files": {"kind": "edit", "rawInput": {"changes": {NOTE: {"type": "update"}}}},
 }
 
@@ -137,7 +143,7 @@ def test_an_edit_without_a_file_matches_no_path(call: dict[str, Any]) -> None:
     assert judge([parse_rule("edit:**", "allow", "flag")], read(call)).action == "ask"
 
 
-def test_a_file_beside_the_one_in_sight_counts() -> None:
+def test_a_file_next_to_the_one_shown_counts() -> None:
     call = {"kind": "edit", "content": [diff(NOTE)], "locations": [{"path": "/home/user/.bashrc"}]}
     assert read(call).paths == (NOTE, "/home/user/.bashrc")
 
@@ -193,7 +199,7 @@ def test_the_host_of_an_address_is_the_one_it_leads_to(url: object, expected: st
 
 
 # What no recorded agent says in a form that can be read; everything else must be read.
-SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other")}
+SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other"), ("openhands", "other")}
 
 
 def requests_of(recording: Path) -> list[Request]:

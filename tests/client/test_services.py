@@ -1,4 +1,4 @@
-"""What the agent may ask of its client, and what it is told."""
+"""Requests of an agent to its client, and the responses."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ async def test_extension_methods_pass_plain_values_both_ways() -> None:
             await agent.request("weather")
 
 
-async def test_everything_pending_is_told_when_the_agent_goes() -> None:
+async def test_everything_pending_fails_when_the_agent_ends() -> None:
     async with client_and_agent() as (agent, line):
         session = await open_session(agent, line)
         waiting = [

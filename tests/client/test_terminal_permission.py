@@ -20,7 +20,7 @@ HOME = os.path.expanduser("~")
 
 
 class Judge:
-    """ClientPermissions that writes down what it was asked, and answers as it was told."""
+    """A permission check that keeps what it was asked, and answers as the test set."""
 
     def __init__(self, refusal: RequestError | None = None) -> None:
         self.asked: list[Request] = []
@@ -40,20 +40,20 @@ class Judge:
 async def test_nothing_runs_before_it_was_allowed(tmp_path: Path) -> None:
     judge = Judge()
     judge.gate.clear()
-    async with using(tmp_path, permissions=judge) as desk:
-        creating = desk.send("create", command="touch", args=["x"])
-        assert (await desk.refused("output", "none"))["code"] == -32002  # so the create was seen before
+    async with using(tmp_path, permissions=judge) as agent_side:
+        creating = agent_side.send("create", command="touch", args=["x"])
+        assert (await agent_side.refused("output", "none"))["code"] == -32002  # so the create was seen before
         assert [request.command for request in judge.asked] == [("touch", "x")]
-        assert desk.terminals._owned == {}
+        assert agent_side.terminals._owned == {}
         judge.gate.set()
-        terminal_id = (await desk.answer(creating))["result"]["terminalId"]
-        await desk.ask("wait_for_exit", terminal_id)
+        terminal_id = (await agent_side.answer(creating))["result"]["terminalId"]
+        await agent_side.ask("wait_for_exit", terminal_id)
         assert os.listdir(tmp_path) == ["x"]
 
 
 async def test_what_was_refused_does_not_run(tmp_path: Path) -> None:
-    async with using(tmp_path, permissions=Judge(RequestError(-32603, "Denied by rule execute:touch *"))) as desk:
-        error = await desk.refused("create", command="touch", args=["x"])
+    async with using(tmp_path, permissions=Judge(RequestError(-32603, "Denied by rule execute:touch *"))) as agent_side:
+        error = await agent_side.refused("create", command="touch", args=["x"])
         assert error == {"code": -32603, "message": "Denied by rule execute:touch *"}
         assert os.listdir(tmp_path) == []
 
@@ -82,8 +82,8 @@ async def test_consent_is_asked_about_what_would_really_run(
 ) -> None:
     judge = Judge(RequestError(-32603, "No"))
     params = {**params, "env": [{"name": name, "value": value} for name, value in params.get("env", {}).items()]}
-    async with using(tmp_path, permissions=judge) as desk:
-        await desk.refused("create", **params)
+    async with using(tmp_path, permissions=judge) as agent_side:
+        await agent_side.refused("create", **params)
     assert [(request.kind, request.command, request.shell) for request in judge.asked] == [("execute", command, shell)]
     assert (judge.asked[0].root, judge.asked[0].home) == (str(tmp_path), HOME)
 
@@ -91,42 +91,42 @@ async def test_consent_is_asked_about_what_would_really_run(
 async def test_a_program_of_another_folder_is_asked_about_by_its_full_path(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     judge = Judge(RequestError(-32603, "No"))
-    async with using(tmp_path, permissions=judge) as desk:
-        await desk.refused("create", command="./run", args=["x"], cwd=str(tmp_path / "sub"))
+    async with using(tmp_path, permissions=judge) as agent_side:
+        await agent_side.refused("create", command="./run", args=["x"], cwd=str(tmp_path / "sub"))
     assert judge.asked[0].command == (f"{tmp_path}/sub/run", "x")
 
 
 async def test_a_link_out_of_the_project_is_outside(tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to("/usr")
     judge = Judge(RequestError(-32603, "No"))
-    async with using(tmp_path, permissions=judge) as desk:
-        await desk.refused("create", command="make", cwd=str(tmp_path / "out"))
+    async with using(tmp_path, permissions=judge) as agent_side:
+        await agent_side.refused("create", command="make", cwd=str(tmp_path / "out"))
     assert judge.asked[0].shell == f"cd {tmp_path}/out && make"
 
 
-async def test_a_session_that_ended_while_somebody_was_asked_starts_nothing(tmp_path: Path) -> None:
+async def test_a_session_that_ended_while_the_user_was_asked_starts_nothing(tmp_path: Path) -> None:
     judge = Judge()
     judge.gate.clear()
-    async with using(tmp_path, permissions=judge) as desk:
-        creating = desk.send("create", command="touch", args=["x"])
-        closing = asyncio.ensure_future(desk.agent.close_session("s1"))
-        await desk.line.answer("session/close", {})
+    async with using(tmp_path, permissions=judge) as agent_side:
+        creating = agent_side.send("create", command="touch", args=["x"])
+        closing = asyncio.ensure_future(agent_side.agent.close_session("s1"))
+        await agent_side.line.answer("session/close", {})
         await closing
         judge.gate.set()
-        assert (await desk.answer(creating))["error"]["code"] == -32002
+        assert (await agent_side.answer(creating))["error"]["code"] == -32002
         assert os.listdir(tmp_path) == []
 
 
 async def test_the_rules_of_the_user_decide_what_runs(tmp_path: Path) -> None:
     rules = [parse_rule("execute:echo *", "allow", "flag"), parse_rule("execute:touch *", "deny", "pinned")]
-    async with using(tmp_path, permissions=ClientPermissions(rules, agent="test")) as desk:
-        assert await desk.printed("echo", ["one"]) == "one\n"
-        assert await desk.printed("echo two") == "two\n"
+    async with using(tmp_path, permissions=ClientPermissions(rules, agent="test")) as agent_side:
+        assert await agent_side.printed("echo", ["one"]) == "one\n"
+        assert await agent_side.printed("echo two") == "two\n"
         for params in (
             {"command": "touch", "args": ["x"]},
             {"command": "echo one; id"},
             {"command": "echo", "env": [{"name": "PATH", "value": str(tmp_path)}]},
             {"command": "echo", "args": ["one"], "cwd": "/usr"},
         ):
-            assert "Not permitted" in (await desk.refused("create", **params))["message"]
+            assert "Not permitted" in (await agent_side.refused("create", **params))["message"]
         assert os.listdir(tmp_path) == []

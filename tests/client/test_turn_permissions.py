@@ -1,4 +1,4 @@
-"""What a decision covers: the write or command that follows it, and what nobody asked about."""
+"""Turn permissions: what a decision covers, and what is judged without a permission request."""
 
 from __future__ import annotations
 
@@ -10,26 +10,27 @@ from dragoman.agent import Agent, Turn
 from dragoman.client.permission import Answer, ClientPermissions
 from dragoman.errors import RequestError
 from dragoman.policy import Request, Rule, parse_rule
+from dragoman.policy.decide import TURN_PERMISSION
 from dragoman.schema import v1
 from dragoman.testing import linked
 from dragoman.workspace import Change
-from tests.client.permission_kit import FOUR, Person, allow, deny, edit, refused, run, terminal, turn_of, write
+from tests.client.permission_kit import FOUR, User, allow, deny, edit, refused, run, terminal, turn_of, write
 
 
 async def test_a_permission_covers_the_writes_of_that_file_that_follow_it() -> None:
-    person = Person("yes")
-    permissions = ClientPermissions([], agent="a", asker=person)
+    user = User("yes")
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/src/a.py"))
-        person.answer = "reject"
+        user.answer = "reject"
         await permissions.check(write("/p/src/a.py"), session)
         await permissions.check(write("/p/src/../src/a.py"), session)
         assert await refused(permissions.check(write("/p/src/b.py"), session))
-    assert [made.decided_by for made in permissions.decisions] == ["person", "grant", "grant", "person"]
+    assert [made.decided_by for made in permissions.decisions] == ["person", TURN_PERMISSION, TURN_PERMISSION, "person"]
 
 
 async def test_a_grant_ends_with_its_turn() -> None:
-    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
+    permissions = ClientPermissions([], agent="a", asker=User("yes"))
     agent = Agent("asking")
 
     @agent.prompt
@@ -52,8 +53,8 @@ async def test_a_grant_ends_with_its_turn() -> None:
 
 @pytest.mark.parametrize("answer", ["no", "never", None])
 async def test_a_refusal_grants_nothing(answer: Answer) -> None:
-    person = Person(answer)
-    permissions = ClientPermissions([], agent="a", asker=person)
+    user = User(answer)
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/a"))
         await ask(run("make"))
@@ -61,8 +62,8 @@ async def test_a_refusal_grants_nothing(answer: Answer) -> None:
         assert await refused(permissions.check(terminal("make"), session))
 
 
-async def test_leave_to_read_is_no_leave_to_write() -> None:
-    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
+async def test_a_permission_to_read_is_not_one_to_write() -> None:
+    permissions = ClientPermissions([], agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(v1.ToolCallPatch("c", kind="read", locations=[v1.ToolCallLocation("/p/a")]))
         permissions._asker = None
@@ -80,7 +81,7 @@ async def test_leave_to_read_is_no_leave_to_write() -> None:
     ],
 )
 async def test_a_permission_covers_the_command_that_follows_it_once(asked: object, started: Request) -> None:
-    permissions = ClientPermissions([], agent="a", asker=Person("yes"))
+    permissions = ClientPermissions([], agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(run(asked))
         permissions._asker = None
@@ -92,7 +93,7 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
 
 async def test_a_deny_beats_a_grant() -> None:
     rules: list[Rule] = []
-    permissions = ClientPermissions(lambda: rules, agent="a", asker=Person("yes"))
+    permissions = ClientPermissions(lambda: rules, agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/a"))
         await ask(run(None))
@@ -102,7 +103,7 @@ async def test_a_deny_beats_a_grant() -> None:
     assert [made.action for made in permissions.decisions] == ["allow", "allow", "deny", "deny"]
 
 
-async def test_a_write_or_command_nobody_asked_about_is_judged_by_the_rules() -> None:
+async def test_a_write_or_command_without_a_permission_request_is_judged_by_the_rules() -> None:
     permissions = ClientPermissions([allow("edit:src/**"), allow("a@execute:make *")], agent="a")
     async with turn_of(permissions) as (_, session):
         await permissions.check(write("/p/src/a"), session)
@@ -120,13 +121,13 @@ async def test_a_write_or_command_nobody_asked_about_is_judged_by_the_rules() ->
 
 
 async def test_a_person_is_asked_about_it_with_the_change_in_sight() -> None:
-    person = Person("always")
-    permissions = ClientPermissions([], agent="a", asker=person)
+    user = User("always")
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
         await permissions.check(write("/p/src/a"), session, change=Change("/p/src/a", b"old\n", b"new\n"))
         await permissions.check(write("/p/src/a"), session)
         await permissions.check(write("/p/new"), session, change=Change("/p/new", None, b"new\n"))
-    first, second = person.asked
+    first, second = user.asked
     assert [(shown.old_text, shown.new_text) for shown in first.diffs] == [("old\n", "new\n")]
     assert not second.diffs[0].old_text
     assert [option.kind for option in first.permission.options] == ["allow_once", "allow_always", "reject_once"]
@@ -135,12 +136,12 @@ async def test_a_person_is_asked_about_it_with_the_change_in_sight() -> None:
 
 
 async def test_always_is_offered_only_where_it_can_be_kept() -> None:
-    person = Person("allow")
-    permissions = ClientPermissions([], agent="a", asker=person)
+    user = User("allow")
+    permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
         await permissions.check(write("/p/.git/hooks/x"), session)
         await permissions.check(terminal(shell="make; id"), session)
-    for asked in person.asked:
+    for asked in user.asked:
         assert [option.kind for option in asked.permission.options] == ["allow_once", "reject_once"]
 
 

@@ -55,7 +55,7 @@ async def test_awaiting_a_prompt_gives_the_result_and_the_state_has_the_text() -
         assert turn.result is result
 
 
-async def test_a_prompt_is_sent_only_when_somebody_wants_it() -> None:
+async def test_a_prompt_is_sent_only_when_it_is_used() -> None:
     async with client_and_agent() as (agent, line):
         session = await open_session(agent, line)
         never = session.prompt("never")
@@ -158,7 +158,7 @@ async def test_an_agent_that_ignores_cancel_holds_its_client_only_so_long(monkey
         await driving
 
 
-async def test_a_turn_nobody_holds_only_folds() -> None:
+async def test_a_turn_without_a_reader_only_folds() -> None:
     async with client_and_agent() as (agent, line):
         session = await open_session(agent, line)
 

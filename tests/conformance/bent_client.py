@@ -1,7 +1,7 @@
 """A good client behind a transport that misbehaves in its name: one switch, one broken rule.
 
-Owns the client that runs inside the tests' process, and the ways to bend what it says and hears. Which bend belongs to
-which case is in `client_mutants.py`.
+Owns the client that runs inside the tests' process, and the ways to bend what it sends and receives. Which bend belongs
+to which case is in `client_mutants.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from dragoman import connect
-from dragoman.conformance.client.link import ClientInProcess
+from dragoman.conformance.client.in_process import ClientInProcess
 from dragoman.errors import ConnectionClosed
 from dragoman.rpc import Receiver, Transport
 from dragoman.testing import RealTerminals
@@ -24,7 +24,7 @@ Frame: TypeAlias = dict[str, Any]
 Out: TypeAlias = Callable[["Bent", Frame], Iterable[Frame | bytes]]
 """What is sent in place of a frame of the client."""
 Into: TypeAlias = Callable[["Bent", bytes], Iterable[bytes]]
-"""What the client hears in place of a line of its agent."""
+"""What the client receives in place of a line of its agent."""
 UNSET = msgspec.UNSET
 
 
@@ -48,7 +48,7 @@ class Bent:
         self._inner = inner
         self._mutant = mutant
         self._receiver: Receiver | None = None
-        self._heard = bytearray()
+        self._received = bytearray()
         self.asked: dict[str, Frame] = {}
         """Requests of the agent, by id."""
         self.mine: dict[str, str] = {}
@@ -72,7 +72,7 @@ class Bent:
         self._receiver = receiver
         self._inner.start(self)
 
-    # What the client says
+    # What the client sends
 
     def write(self, data: bytes) -> None:
         for line in data.splitlines():
@@ -89,19 +89,19 @@ class Bent:
         """The agent's request that this frame answers; empty if it is none."""
         return {} if "method" in frame else self.asked.get(key(frame["id"]), {})
 
-    # What the client hears
+    # What the client receives
 
     def feed(self, data: bytes) -> None:
         if not self._mutant.takes_pieces and not data.endswith(b"\n"):
             self.die()
-        *lines, rest = (bytes(self._heard) + data).split(b"\n")
-        self._heard = bytearray(rest)
+        *lines, rest = (bytes(self._received) + data).split(b"\n")
+        self._received = bytearray(rest)
         for line in lines:
-            self._hear(line, b"\n")
+            self._receive(line, b"\n")
 
     def end(self, reason: ConnectionClosed) -> None:
-        if self._heard and self._mutant.takes_rest:
-            self._hear(bytes(self._heard), b"")
+        if self._received and self._mutant.takes_rest:
+            self._receive(bytes(self._received), b"")
         assert self._receiver is not None
         self._receiver.end(reason)
 
@@ -116,7 +116,7 @@ class Bent:
         assert self._receiver is not None
         asyncio.get_running_loop().call_soon(self._receiver.end, ConnectionClosed("the client fell over"))
 
-    def _hear(self, line: bytes, eol: bytes) -> None:
+    def _receive(self, line: bytes, eol: bytes) -> None:
         frame = read(line)
         if "method" in frame and "id" in frame:
             self.asked[key(frame["id"])] = frame
@@ -159,7 +159,7 @@ def read(line: bytes) -> Frame:
     return frame if isinstance(frame, dict) else {}
 
 
-# Bending what the client says
+# Bending what the client sends
 
 
 def asks(method: str, **changes: Any) -> Mutant:
@@ -220,7 +220,7 @@ def error(frame: Frame, code: Any, message: str = "Wrong on purpose") -> Frame:
     return {"jsonrpc": "2.0", "id": frame["id"], "error": {"code": code, "message": message}}
 
 
-# Bending what the client hears
+# Bending what the client receives
 
 
 def dies_on(text: str | bytes) -> Mutant:
@@ -239,7 +239,7 @@ def dies_when(test: Callable[[Bent, bytes], bool]) -> Mutant:
 
 
 def deaf_after(text: str | bytes) -> Mutant:
-    """Hears this line and nothing any more."""
+    """Receives this line and nothing after it."""
     needle = text.encode() if isinstance(text, str) else text
 
     def into(bent: Bent, line: bytes) -> list[bytes]:
@@ -249,7 +249,7 @@ def deaf_after(text: str | bytes) -> Mutant:
     return Mutant(into=into)
 
 
-def hears(change: Callable[[Bent, Frame], Frame | None]) -> Mutant:
+def receives(change: Callable[[Bent, Frame], Frame | None]) -> Mutant:
     """Changes frames on their way to the client; None drops one."""
 
     def into(bent: Bent, line: bytes) -> list[bytes]:
@@ -263,7 +263,7 @@ def hears(change: Callable[[Bent, Frame], Frame | None]) -> Mutant:
 
 
 def serves(method: str, serve: Callable[[Bent, Frame], Any]) -> Mutant:
-    """Answers a method itself, and the client never hears of it; UNSET leaves the request to the client."""
+    """Answers a method itself, and the client never receives it; UNSET leaves the request to the client."""
 
     def change(bent: Bent, frame: Frame) -> Frame | None:
         if frame.get("method") != method:
@@ -274,4 +274,4 @@ def serves(method: str, serve: Callable[[Bent, Frame], Any]) -> Mutant:
         bent.send(result(frame, value))
         return None
 
-    return hears(change)
+    return receives(change)

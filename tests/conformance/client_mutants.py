@@ -22,9 +22,9 @@ from tests.conformance.bent_client import (
     dies_on,
     dies_when,
     error,
-    hears,
     key,
     read,
+    receives,
     result,
     sends,
     serves,
@@ -82,7 +82,7 @@ def _executes(bent: Bent, line: bytes) -> list[bytes]:
 
 
 def _fetches(bent: Bent, frame: Frame) -> Frame | None:
-    """Looks at a page before it asks anybody, which takes for ever."""
+    """Fetches a page before it asks the user, which takes forever."""
     if frame.get("method") != "elicitation/create":
         return frame
 
@@ -168,7 +168,7 @@ MUTANTS: dict[str, Mutant] = {
     "client/elicitation/unknown-property": answers(
         "elicitation/create", lambda frame, _: result(frame, {"action": "accept", "content": {"shade": "dark"}})
     ),
-    "client/elicitation/no-prefetch": hears(_fetches),
+    "client/elicitation/no-prefetch": receives(_fetches),
     "client/elicitation/unknown-complete": dies_on("never-asked"),
     "client/envelope/jsonrpc": sends(lambda frame: {**frame, "jsonrpc": "1.0"}),
     "client/envelope/request-ids": Mutant(out=lambda bent, frame: _renamed(bent, frame, True)),
@@ -180,15 +180,15 @@ MUTANTS: dict[str, Mutant] = {
         lambda frame: {**frame, "id": 2.0**63} if frame.get("id") == 2**63 - 1 else frame
     ),
     "client/envelope/id-null": sends(lambda frame: None if frame.get("id", 0) is None else frame),
-    "client/envelope/id-namespaces": hears(_own_id),
+    "client/envelope/id-namespaces": receives(_own_id),
     "client/envelope/result-or-error": sends(lambda frame: {**frame, "result": None} if "error" in frame else frame),
     "client/envelope/error-shape": sends(_code("-32601")),
     "client/envelope/one-answer": Mutant(out=_twice),
-    "client/envelope/notifications-unanswered": hears(_answers_notes),
+    "client/envelope/notifications-unanswered": receives(_answers_notes),
     "client/envelope/unknown-notifications": dies_on("no_such_notification"),
     "client/envelope/stray-response": dies_on("never-asked"),
     "client/envelope/concurrent": deaf_after("Delete everything"),
-    "client/errors/custom-request": hears(
+    "client/errors/custom-request": receives(
         lambda bent, frame: None if frame.get("method") == "_dragoman.check/unknown" else frame
     ),
     "client/errors/method-not-found": sends(lambda frame: result(frame, None) if "error" in frame else frame),
@@ -198,14 +198,14 @@ MUTANTS: dict[str, Mutant] = {
         lambda frame: error(frame, -32601, "Traceback\n" * 50) if "error" in frame else frame
     ),
     "client/fs/read": answers("fs/read_text_file", lambda frame, _: result(frame, {"text": "one\ntwo\nthree\nfour\n"})),
-    "client/fs/read-window": hears(_zero_based),
+    "client/fs/read-window": receives(_zero_based),
     "client/fs/read-missing": sends(_code(-32603)),
-    "client/fs/read-meta-ignored": hears(_with_meta),
+    "client/fs/read-meta-ignored": receives(_with_meta),
     "client/fs/write-creates": serves(
         "fs/write_text_file", lambda bent, params: UNSET if Path(params["path"]).exists() else {}
     ),
     "client/fs/write-result": answers("fs/write_text_file", lambda frame, _: result(frame, {"ok": True})),
-    "client/fs/write-replaces": hears(_appends),
+    "client/fs/write-replaces": receives(_appends),
     "client/fs/outside-roots": answers("fs/read_text_file", lambda frame, _: result(frame, {"content": "secret\n"})),
     "client/gates/logout": also("session/prompt", _extra("logout")),
     "client/gates/load": also("session/new", _extra("session/load", sessionId="s", cwd="/", mcpServers=[])),
@@ -231,7 +231,7 @@ MUTANTS: dict[str, Mutant] = {
     "client/initialize/first": also("initialize", _extra("session/list")),
     "client/initialize/waits": also("initialize", _extra("session/list"), is_after=True),
     "client/initialize/version": asks("initialize", protocolVersion="1"),
-    "client/initialize/other-version": hears(_other_version),
+    "client/initialize/other-version": receives(_other_version),
     "client/initialize/capability-types": asks("initialize", clientCapabilities={"terminal": {}}),
     "client/initialize/states-capabilities": asks("initialize", clientCapabilities=UNSET),
     "client/initialize/client-info": asks("initialize", clientInfo=UNSET),
@@ -241,21 +241,21 @@ MUTANTS: dict[str, Mutant] = {
     "client/initialize/malformed-capabilities": dies_on('"loadSession":"yes"'),
     "client/initialize/malformed-members": dies_on('"agentInfo":"me"'),
     "client/initialize/works-with-anyone": dies_on('"agentCapabilities":{}'),
-    "client/initialize/meta-ignored": hears(_with_meta),
+    "client/initialize/meta-ignored": receives(_with_meta),
     "client/session/new-members": asks("session/new", mcpServers=UNSET),
     "client/session/absolute-cwd": asks("session/new", cwd="."),
     "client/session/stdio-servers": asks("session/new", mcpServers=_first_server(env={"NOTES": "1"})),
     "client/session/http-servers": asks("session/new", mcpServers=_first_server(headers={"X-Key": "1"})),
     "client/session/absolute-directories": asks("session/new", additionalDirectories=["docs"]),
-    "client/session/known-ids": asks("session/prompt", sessionId="sess-of-somebody-else"),
+    "client/session/known-ids": asks("session/prompt", sessionId="sess-of-another-client"),
     "client/session/early-updates": dies_on("Welcome."),
     "client/session/idle-updates": dies_on("A title"),
-    "client/session/more-members": hears(_with_meta),
+    "client/session/more-members": receives(_with_meta),
     "client/session/load-members": asks("session/load", mcpServers=UNSET),
     "client/session/load-answer-null": dies_on('"result":null'),
     "client/session/load-directories": asks("session/load", additionalDirectories=UNSET),
     "client/session/resume-members": asks("session/resume", cwd=UNSET),
-    "client/session/close-unknown": hears(
+    "client/session/close-unknown": receives(
         lambda bent, frame: error(frame, -32603) if frame.get("error", {}).get("code") == -32002 else frame
     ),
     "client/list/params": asks("session/list", cwd="docs"),
@@ -278,7 +278,7 @@ MUTANTS: dict[str, Mutant] = {
         lambda frame, request: frame if "title" in request["params"]["toolCall"] else result(frame, {"outcome": None}),
     ),
     "client/permission/malformed": answers(PERMISSION, lambda frame, _: result(frame, YES)),
-    "client/permission/meta-ignored": hears(_with_meta),
+    "client/permission/meta-ignored": receives(_with_meta),
     "client/prompt/blocks": asks("session/prompt", prompt="Hello"),
     "client/prompt/media": asks("session/prompt", prompt=[{"type": "image", "data": "?!", "mimeType": "image/png"}]),
     "client/prompt/annotations": asks(
@@ -288,14 +288,14 @@ MUTANTS: dict[str, Mutant] = {
         "session/prompt", _extra("session/prompt", sessionId="sess-dragoman-check", prompt=[]), is_after=True
     ),
     "client/prompt/more-in-result": dies_on("futureMember"),
-    "client/prompt/every-stop-reason": hears(
+    "client/prompt/every-stop-reason": receives(
         lambda bent, frame: None if frame.get("result") == {"stopReason": "refusal"} else frame
     ),
-    "client/prompt/unknown-stop-reason": hears(
+    "client/prompt/unknown-stop-reason": receives(
         lambda bent, frame: None if "tired" in str(frame.get("result")) else frame
     ),
-    "client/prompt/unknown-error": hears(lambda bent, frame: None if "out of ink" in str(frame) else frame),
-    "client/prompt/malformed-error": hears(lambda bent, frame: None if frame.get("error") == "boom" else frame),
+    "client/prompt/unknown-error": receives(lambda bent, frame: None if "out of ink" in str(frame) else frame),
+    "client/prompt/malformed-error": receives(lambda bent, frame: None if frame.get("error") == "boom" else frame),
     "client/settings/known-mode": asks("session/set_mode", modeId="yolo"),
     "client/settings/modes-as-fallback": also(
         "session/set_mode", _extra("session/set_config_option", sessionId="sess", configId="mode", value="code")
@@ -347,7 +347,7 @@ MUTANTS: dict[str, Mutant] = {
     "client/updates/absent-members": dies_on("no/uuid"),
     "client/updates/upsert": dies_on("Unannounced"),
     "client/updates/unknown-severity": dies_on("catastrophe"),
-    "client/updates/other-session": dies_on("somebody-else"),
+    "client/updates/other-session": dies_on("sess-of-another-client"),
     "client/updates/meta-ignored": dies_on("EVIL"),
 }
 

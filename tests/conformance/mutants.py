@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dragoman.conformance.agent.target import InProcess
+from dragoman.conformance.agent.in_process import AgentInProcess
 from dragoman.testing import scripted_agent
 from tests.conformance import mutants_session, mutants_turn, mutants_wire
 from tests.conformance.tamper import Mutation, Wire
@@ -17,8 +17,8 @@ MUTANTS: dict[str, Mutation] = {
 NEEDS_LOGIN = {"agent/authentication/required", "agent/authentication/opens"}
 
 
-def mutant(mutation: Mutation, *, requires_login: bool = False) -> InProcess:
+def mutant(mutation: Mutation, *, requires_login: bool = False) -> AgentInProcess:
     """The scripted agent, over memory, with this mutation on its wire."""
-    return InProcess(
+    return AgentInProcess(
         lambda: scripted_agent(requires_login=requires_login), around=lambda transport: Wire(transport, mutation)
     )

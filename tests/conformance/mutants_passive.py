@@ -1,6 +1,6 @@
-"""Wrong agents for the rules that are watched in all traffic: which case to play, and what is wrong meanwhile.
+"""Wrong agents for the rules that are watched in all traffic: which case to play, and what is wrong while it runs.
 
-One row per rule that the coverage table says is seen passively. The case only brings the traffic about; it may well
+One row per rule that is watched according to the coverage table. The case only brings the traffic about; it may well
 fail too.
 """
 
@@ -132,7 +132,7 @@ def _tool_of_ended_turn() -> Mutation:
 
 
 def _leaves_permission_open() -> Mutation:
-    """Says nothing about the permission it no longer waits for."""
+    """Does not cancel the permission request it no longer waits for."""
     return asked("$/cancel_request", lambda params: False)
 
 
@@ -155,7 +155,7 @@ PASSIVE: dict[int, Played] = {
     21: Played(ASK, _null_ids()),
     22: Played(NEW, _envelope(_both)),
     23: Played(NEW, _envelope(_error_without_message)),
-    24: Played(NEW, _raw(b'{"jsonrpc":"2.0","id":"nobody","result":{}}')),
+    24: Played(NEW, _raw(b'{"jsonrpc":"2.0","id":"unknown","result":{}}')),
     25: Played("agent/cancel/twice", TURN["cancel"]["twice"]),
     26: Played(SAY, update("agent_message_chunk", lambda each: each.update(message_id="m"))),
     35: Played("agent/initialize/first", SESSION["initialize"]["first"]),

@@ -12,12 +12,12 @@ from tests.conformance.tamper import (
     asked,
     both,
     code,
+    received,
     refusal,
     refuses,
     reply,
     response,
     result,
-    told,
     update,
 )
 
@@ -48,7 +48,7 @@ def put(**members: Any) -> Any:
 
 def ignores_capabilities() -> Mutation:
     """Believes that every client can do everything."""
-    return told("initialize", lambda params: params.update(clientCapabilities=EVERYTHING))
+    return received("initialize", lambda params: params.update(clientCapabilities=EVERYTHING))
 
 
 def is_loading(wire: Wire) -> bool:
@@ -240,7 +240,7 @@ INITIALIZE = {
     "without-capabilities": refuses("initialize", lambda params: "clientCapabilities" not in params),
     "null-capabilities": refuses("initialize", lambda params: None in _client(params).values()),
     "malformed-capabilities": refuses("initialize", lambda params: _client(params).get("fs") == 3, -32602),
-    "meta-ignored": told("initialize", lambda params: params.update(params.get("_meta") or {})),
+    "meta-ignored": received("initialize", lambda params: params.update(params.get("_meta") or {})),
 }
 # What it reads from _meta must also come out again.
 INITIALIZE["meta-ignored"] = both(INITIALIZE["meta-ignored"], result("initialize", put(protocolVersion=9999)))
@@ -277,14 +277,14 @@ SESSION = {
     "params-missing": code(-32602, -32603),
     "params-array": code(-32602, -32603),
     "null-lists": refuses("session/new", lambda params: params["mcpServers"] is None, -32602),
-    "malformed-server": told("session/new", lambda params: params.update(mcpServers=[])),
+    "malformed-server": received("session/new", lambda params: params.update(mcpServers=[])),
     "no-secret-in-error": _leaks_params(),
     "response-first": _adds_before_answer("session/new", "available_commands_update", availableCommands=[]),
     "folder": asked("fs/write_text_file", _to_parent),
     "folder-of-each": asked("fs/write_text_file", _to_parent),
     "command-folder": asked("terminal/create", put(cwd="/")),
     "mcp-stdio": refuses("session/new", lambda params: bool(params["mcpServers"])),
-    "mcp-connected": told("session/new", put(mcpServers=[])),
+    "mcp-connected": received("session/new", put(mcpServers=[])),
     "mcp-http": _capabilities(lambda found: found["mcpCapabilities"].update(http=False)),
     "additional-directories": refuses("session/new", lambda params: "additionalDirectories" in params),
     "meta-ignored": refuses("session/new", lambda params: "_meta" in params),
@@ -317,9 +317,9 @@ CLOSE = {
 LIST = {
     "shape": result("session/list", lambda value: [drop("cwd")(each) for each in value["sessions"]] and None),
     "empty": result("session/list", lambda value: value["sessions"] or put(sessions=None)(value)),
-    "filter": told("session/list", drop("cwd")),
-    "pages": told("session/list", drop("cursor")),
-    "invalid-cursor": told("session/list", drop("cursor")),
+    "filter": received("session/list", drop("cwd")),
+    "pages": received("session/list", drop("cursor")),
+    "invalid-cursor": received("session/list", drop("cursor")),
     "no-side-effects": _every_second_list_backwards(),
 }
 DELETE = {

@@ -219,7 +219,7 @@ PROMPT = {
     "non-ascii": refuses("session/prompt", lambda params: "\u2028" in _text(params)),
 }
 
-# What it tells
+# What it reports
 
 
 def _after_final(params: Body) -> None:

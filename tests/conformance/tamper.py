@@ -1,7 +1,7 @@
 """A wrong agent: the scripted one, with one thing changed on its wire.
 
 Owns standing between an agent and its transport, line by line, and the small vocabulary the mutations are written in.
-`Mutation` sees every message in both directions and says what goes on instead; None means: as it is.
+`Mutation` sees every message in both directions and decides what is sent instead; None means: as it is.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Wire:
         self.inner.write((body if isinstance(body, bytes) else msgspec.json.encode(body)) + b"\n")
 
     def request_of(self, body: Body) -> Body:
-        """What a response of the agent answers; empty if nobody asked."""
+        """What a response of the agent answers; empty if there was no such request."""
         return {} if "method" in body else self.asked.get(_key(body), {})
 
     def crash(self) -> None:
@@ -223,7 +223,7 @@ def code(old: int, new: Any) -> Mutation:
 
 
 def asked(method: str, change: Callable[[Body], Any]) -> Mutation:
-    """Changes the params of what the agent asks or tells with this method; False leaves the message out."""
+    """Changes the params of what the agent sends with this method; False leaves the message out."""
 
     def sent(wire: Wire, body: Body) -> list[Body] | None:
         if body.get("method") != method:
@@ -264,8 +264,8 @@ def refuses(method: str, when: Callable[[Body], bool] | None = None, code: int =
     return answers(method, lambda request: refusal(request, code), when)
 
 
-def told(method: str, change: Callable[[Body], Any]) -> Mutation:
-    """Changes the params of what the client asks or tells with this method, before the agent reads them."""
+def received(method: str, change: Callable[[Body], Any]) -> Mutation:
+    """Changes the params of what the client sends with this method, before the agent reads them."""
 
     def came(wire: Wire, body: Body) -> list[Body] | None:
         if body.get("method") != method:

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.probe import AgentCheckSettings
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
-from tests.conformance.house import assert_in_order
+from tests.conformance.own_programs import assert_in_order
 
 NAME = "dragoman agent"
 COMMAND = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted"]
 # Everything that is not needed to be quick: a busy machine must not make a warning.
-PATIENCE = Settings(timeout_seconds=20.0)
+PATIENCE = AgentCheckSettings(timeout_seconds=20.0)
 
 
 @pytest.mark.timeout(300)
 def test_the_built_in_agent_conforms(tmp_path: Path) -> None:
-    program = Program(COMMAND, env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)})
+    program = AgentProgram(COMMAND, env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)})
     report = asyncio.run(AgentRun(program, PATIENCE, jobs=4).run(load_cases("agent")))
     assert_in_order(report, NAME)
     assert report.count("pass") > 100

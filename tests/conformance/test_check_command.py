@@ -127,26 +127,26 @@ def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (("agent",), exits.USAGE, "needs the program"),
         (("agent", "--only", "nothing", *SCRIPTED), exits.USAGE, "no case is called"),
         (("agent", "--explain", "agent/cancel/streeming"), exits.USAGE, "did you mean agent/cancel/streaming?"),
-        ((), exits.USAGE, "an agent, a client or a trace"),
-        (("agent", "--timeout", "soon", *SCRIPTED), exits.USAGE, "--timeout is a number"),
-        (("agent", "--preset", "nobody", *SCRIPTED), exits.USAGE, "no preset is called"),
+        ((), exits.USAGE, "agent, client or trace"),
+        (("agent", "--timeout", "soon", *SCRIPTED), exits.USAGE, "--timeout must be a number"),
+        (("agent", "--preset", "unheard-of", *SCRIPTED), exits.USAGE, "no preset is called"),
         (("agent", "--prompts", "/no/such/file", *SCRIPTED), exits.USAGE, "/no/such/file"),
         (("agent", "session.jsonl", *SCRIPTED), exits.USAGE, "takes no file"),
         (("trace",), exits.USAGE, "needs a recording"),
-        (("nobody",), exits.USAGE, "invalid choice"),
+        (("server",), exits.USAGE, "invalid choice"),
         (("agent", "--", "/no/such/program"), exits.AGENT_DIED, "/no/such/program"),
         (("agent", "--", sys.executable, "-c", "raise SystemExit('out of order')"), exits.AGENT_DIED, "out of order"),
     ],
 )
-def test_mistake_ends_with_its_code_and_says_what_to_do(
-    words: tuple[str, ...], code: int, said: str, capsys: Captured
+def test_mistake_ends_with_its_code_and_states_what_to_do(
+    words: tuple[str, ...], code: int, message: str, capsys: Captured
 ) -> None:
     assert check(*words) == code
     out, err = capsys.readouterr()
     assert out == ""
-    assert said in err
+    assert message in err

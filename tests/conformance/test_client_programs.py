@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from dragoman.cli.exits import CHECK_FAILED
-from dragoman.conformance.case import Result, load_cases
-from dragoman.conformance.client.link import NoAgent
-from dragoman.conformance.client.probe import ClientSettings
+from dragoman.conformance.case import CaseResult, load_cases
+from dragoman.conformance.client.probe import ClientCheckSettings
+from dragoman.conformance.client.program import ClientProgram
 from dragoman.conformance.client.run import ClientRun
-from dragoman.conformance.client.target import ClientProgram
-from tests.conformance.house import assert_in_order
+from dragoman.conformance.client.target import NoAgent
+from tests.conformance.own_programs import assert_in_order
 from tests.interop.support import ROOT, require
 
 CLIENTS = Path(__file__).parent / "clients"
@@ -33,15 +33,15 @@ FINDINGS = {
         "client/errors/method-not-found": "warn",  # an unknown custom method is answered with null
         "client/errors/no-leak": "warn",  # the error holds the params
         "client/fs/read-meta-ignored": "fail",  # _meta is spread into the handler's arguments
-        "client/gates/terminal-refused": "warn",  # a method nobody wrote is answered with null
-        "client/initialize/malformed-members": "fail",  # authMethods that is no list fails the handshake
+        "client/gates/terminal-refused": "warn",  # a method that the SDK does not have is answered with null
+        "client/initialize/malformed-members": "fail",  # authMethods that is not a list fails the handshake
         "client/initialize/other-version": "warn",
         "client/permission/meta-ignored": "fail",  # as above
         "client/prompt/malformed-error": "warn",  # the prompt hangs
         "client/transport/batch": "warn",  # the connection is lost
         "client/transport/noise-answered": "warn",
         "client/transport/not-an-object": "warn",  # the connection is lost
-        "client/transport/stderr-drained": "warn",  # a pipe that nobody reads
+        "client/transport/stderr-drained": "warn",  # a pipe that is not read
     },
     "ts": {
         "client/envelope/id-64-bit": "warn",  # numbers of JavaScript
@@ -61,13 +61,13 @@ INNOCENT = (
 )
 
 
-def judged(command: tuple[str, ...], *only: str, seconds: float = 10.0) -> dict[str, Result]:
-    run = ClientRun(ClientProgram(command), ClientSettings(timeout_seconds=seconds))
+def judged(command: tuple[str, ...], *only: str, seconds: float = 10.0) -> dict[str, CaseResult]:
+    run = ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=seconds))
     report = asyncio.run(run.run(load_cases("client", only)))
     return {result.id: result for result in report.all}
 
 
-def statuses(results: dict[str, Result]) -> dict[str, str]:
+def statuses(results: dict[str, CaseResult]) -> dict[str, str]:
     return {id: result.status for id, result in results.items() if result.status not in ("pass", "skipped")}
 
 
@@ -78,7 +78,7 @@ def test_our_client_as_a_program_passes() -> None:
 
 def test_example_client_conforms() -> None:
     command = (sys.executable, str(ROOT / "examples" / "client.py"), "--yes", "hello", "--", "{agent}")
-    run = ClientRun(ClientProgram(command), ClientSettings(timeout_seconds=20.0))
+    run = ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=20.0))
     report = asyncio.run(run.run(load_cases("client")))
     assert_in_order(report, "examples/client.py")
     assert report.count("pass") > 90
@@ -138,14 +138,14 @@ def test_agent_that_is_started_and_never_spoken_to_does_not_count() -> None:
 
 async def test_client_that_starts_no_agent_is_not_judged() -> None:
     run = ClientRun(
-        ClientProgram((sys.executable, "-c", "raise SystemExit('no such option: --acp')")), ClientSettings()
+        ClientProgram((sys.executable, "-c", "raise SystemExit('no such option: --acp')")), ClientCheckSettings()
     )
     with pytest.raises(NoAgent, match=r"code 1.*no such option"):
         await run.run(load_cases("client", ["initialize/first"]))
 
 
 async def test_client_that_never_starts_its_agent_is_waited_for_and_then_ended() -> None:
-    run = ClientRun(ClientProgram(("sh", "-c", "sleep 600", "{agent}")), ClientSettings(timeout_seconds=0.1))
+    run = ClientRun(ClientProgram(("sh", "-c", "sleep 600", "{agent}")), ClientCheckSettings(timeout_seconds=0.1))
     with pytest.raises(NoAgent, match="within"):
         await run.run(load_cases("client", ["initialize/first"]))
 

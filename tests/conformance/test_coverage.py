@@ -45,7 +45,7 @@ def test_cases_say_what_they_are_about(side: Binds) -> None:
         assert case.rules
         assert all(rule in RULES for rule in case.rules), case.id
         assert len(case.about.split()) > 3, case.id
-        assert case.steps.endswith("."), f"{case.id}: its docstring says what is sent and expected"
+        assert case.steps.endswith("."), f"{case.id}: its docstring states what is sent and expected"
 
 
 def test_a_case_that_fails_cites_a_rule_that_demands() -> None:
@@ -57,7 +57,7 @@ def test_a_case_that_fails_cites_a_rule_that_demands() -> None:
     assert not mild
 
 
-def test_a_rule_that_demands_is_judged_so_or_has_a_reason_for_mercy() -> None:
+def test_a_rule_that_demands_is_judged_so_or_has_a_reason_to_be_lenient() -> None:
     softened = {
         entry.rule.number
         for entry in ENTRIES

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.conformance.case import load_cases
-from dragoman.conformance.client.probe import ClientSettings
+from dragoman.conformance.client.probe import ClientCheckSettings
+from dragoman.conformance.client.program import ClientProgram
 from dragoman.conformance.client.run import ClientRun
-from dragoman.conformance.client.target import ClientProgram
-from dragoman.conformance.report.model import Report
-from tests.conformance.house import assert_in_order
+from dragoman.conformance.report.model import ConformanceReport
+from tests.conformance.own_programs import assert_in_order
 
 NAME = "dragoman exec (a client)"
 SERVERS = {
@@ -29,9 +29,9 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "dragoman"))
 
 
-def judge(*words: str, only: tuple[str, ...] = ()) -> Report:
+def judge(*words: str, only: tuple[str, ...] = ()) -> ConformanceReport:
     command = (sys.executable, "-m", "dragoman", "exec", "--cwd", "{folder}", *words, "hello", "--", "{agent}")
-    run = ClientRun(ClientProgram(command), ClientSettings(timeout_seconds=20.0))
+    run = ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=20.0))
     return asyncio.run(run.run(load_cases("client", only)))
 
 
@@ -42,7 +42,7 @@ def test_exec_conforms() -> None:
     assert report.count("pass") > 115
 
 
-def assert_passed(report: Report, *cases: str) -> None:
+def assert_passed(report: ConformanceReport, *cases: str) -> None:
     """These were not only without complaint but seen to be right."""
     assert_in_order(report, NAME)
     assert {line.id for line in report.lines("pass")} >= {f"client/{case}" for case in cases}

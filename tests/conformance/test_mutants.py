@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.in_process import AgentInProcess
+from dragoman.conformance.agent.probe import AgentCheckSettings
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import InProcess
-from dragoman.conformance.case import Case, Result, load_cases
+from dragoman.conformance.case import Case, CaseResult, load_cases
 from dragoman.testing import scripted_agent
 from tests.conformance.mutants import MUTANTS, NEEDS_LOGIN, mutant
 from tests.conformance.mutants_passive import PASSIVE
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 CASES = {case.id: case for case in load_cases("agent")}
 # A wrong agent that is silent costs this long; the right one never does.
-PATIENCE = Settings(timeout_seconds=2.0)
+PATIENCE = AgentCheckSettings(timeout_seconds=2.0)
 # Waiting is most of what a wrong agent makes the judge do, so many are judged at once.
 AT_ONCE = 32
 
@@ -34,7 +34,7 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-async def judge(case: Case) -> Result:
+async def judge(case: Case) -> CaseResult:
     """How the case ends for its mutant."""
     target = mutant(MUTANTS[case.id], requires_login=case.id in NEEDS_LOGIN)
     report = await AgentRun(target, PATIENCE, jobs=1).run([case])
@@ -46,7 +46,9 @@ def test_every_case_has_a_mutant_and_every_mutant_a_case() -> None:
 
 
 async def test_scripted_agent_passes_everything() -> None:
-    report = await AgentRun(InProcess(scripted_agent), Settings(timeout_seconds=5.0), jobs=8).run(list(CASES.values()))
+    report = await AgentRun(AgentInProcess(scripted_agent), AgentCheckSettings(timeout_seconds=5.0), jobs=8).run(
+        list(CASES.values())
+    )
     wrong = {result.id: (result.status, result.message) for result in report.all if result.status != "pass"}
     # Whether a login is asked for shows only in an agent that wants one; see the next test.
     assert wrong.pop("agent/authentication/required")[0] == "skipped"
@@ -55,8 +57,8 @@ async def test_scripted_agent_passes_everything() -> None:
 
 async def test_scripted_agent_that_wants_a_login_passes_the_cases_about_it() -> None:
     cases = [case for case in CASES.values() if case.area in ("authentication", "session", "prompt")]
-    target = InProcess(lambda: scripted_agent(requires_login=True))
-    report = await AgentRun(target, Settings(timeout_seconds=5.0), jobs=8).run(cases)
+    target = AgentInProcess(lambda: scripted_agent(requires_login=True))
+    report = await AgentRun(target, AgentCheckSettings(timeout_seconds=5.0), jobs=8).run(cases)
     allowed = {"agent/session/new": "inconclusive"}  # it is the one case that does not log in first
     wrong = {result.id: result.message for result in report.all if result.status != allowed.get(result.id, "pass")}
     assert not wrong

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.conformance.report.excerpt import excerpt
 from dragoman.conformance.report.machine import junit_xml, report_document
-from dragoman.conformance.report.model import Report, Subject
+from dragoman.conformance.report.model import ConformanceReport, Subject
 from dragoman.conformance.report.page import html_page
 from dragoman.conformance.report.terminal import write_report
 from dragoman.trace.entry import End, Entry, Exit, Frame, Stderr
@@ -22,7 +22,7 @@ WRONG = "agent/cancel/streaming"
 
 
 @pytest.fixture
-def report() -> Report:
+def report() -> ConformanceReport:
     return wrong_report()
 
 
@@ -30,27 +30,27 @@ def plain(text: str, style: str) -> str:
     return text
 
 
-def test_report_fails_only_for_a_broken_must_or_an_error_of_the_judge(report: Report) -> None:
+def test_report_fails_only_for_a_broken_must_or_an_error_of_the_judge(report: ConformanceReport) -> None:
     assert report.has_failed
     kinds = {result.id: result for result in report.all}
-    only_warned = Report(report.subject, [kinds["agent/session/mcp-http"]], report.passive)
+    only_warned = ConformanceReport(report.subject, [kinds["agent/session/mcp-http"]], report.passive)
     assert only_warned.count("warn") == 2
     assert not only_warned.has_failed
-    assert Report(report.subject, [kinds["agent/updates/usage"]]).has_failed
+    assert ConformanceReport(report.subject, [kinds["agent/updates/usage"]]).has_failed
 
 
-def test_summary_is_one_line_of_counts(report: Report) -> None:
+def test_summary_is_one_line_of_counts(report: ConformanceReport) -> None:
     counts = report.counts
     assert report.summary == (
         f"ACP v1: {counts['pass']} passed, 1 failed, 2 warnings, 1 inconclusive, {counts['skipped']} skipped, "
         "1 error of the judge"
     )
-    assert Report(Subject("trace", ("x.jsonl",)), [], messages=1).summary == (
+    assert ConformanceReport(Subject("trace", ("x.jsonl",)), [], messages=1).summary == (
         "ACP v1: 0 rules broken, 0 warnings in 1 message"
     )
 
 
-def test_terminal_shows_what_is_broken_first_with_rule_and_frames(report: Report) -> None:
+def test_terminal_shows_what_is_broken_first_with_rule_and_frames(report: ConformanceReport) -> None:
     lines = list(write_report(report, plain))
     broken = next(n for n, line in enumerate(lines) if WRONG in line)
     warned = next(n for n, line in enumerate(lines) if "agent/session/mcp-http" in line)
@@ -61,7 +61,7 @@ def test_terminal_shows_what_is_broken_first_with_rule_and_frames(report: Report
     assert lines[-1].startswith(report.summary)
 
 
-def test_json_has_every_result_and_complete_evidence(report: Report) -> None:
+def test_json_has_every_result_and_complete_evidence(report: ConformanceReport) -> None:
     document = json.loads(msgspec.json.encode(report_document(report)))
     assert document["schema"] == "dragoman.check/1"
     assert document["ok"] is False
@@ -74,7 +74,7 @@ def test_json_has_every_result_and_complete_evidence(report: Report) -> None:
     assert wrong["evidence"][-1]["msg"]["result"] == {"stopReason": "end_turn"}
 
 
-def test_junit_is_xml_that_counts_failures_errors_and_skips(report: Report) -> None:
+def test_junit_is_xml_that_counts_failures_errors_and_skips(report: ConformanceReport) -> None:
     root = ElementTree.fromstring(junit_xml(report))
     assert root.attrib["failures"] == "1"
     assert root.attrib["errors"] == "1"
@@ -87,14 +87,14 @@ def test_junit_is_xml_that_counts_failures_errors_and_skips(report: Report) -> N
     assert not list(cases["agent/initialize/answers"])
 
 
-def test_page_needs_nothing_from_outside_and_escapes_what_it_shows(report: Report) -> None:
+def test_page_needs_nothing_from_outside_and_escapes_what_it_shows(report: ConformanceReport) -> None:
     page = html_page(report)
     assert "<script>alert" not in page
     assert "://" not in page.replace("https://example.org/", "")
     assert ODD.partition("<")[0] in page
 
 
-def test_page_filters_in_a_browser(report: Report, tmp_path: Path) -> None:
+def test_page_filters_in_a_browser(report: ConformanceReport, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(html_page(report), "utf-8", errors="replace")
     shown = "return [...document.querySelectorAll('.case:not([hidden]) code')].map(e => e.textContent)"

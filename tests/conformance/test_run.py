@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.conformance.agent.probe import AgentProbe, Settings
+from dragoman.conformance.agent.in_process import AgentInProcess
+from dragoman.conformance.agent.probe import AgentCheckSettings, AgentProbe
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.prompts import PRESETS, preset, preset_for, read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import InProcess, Program
 from dragoman.conformance.case import (
     CASES,
     Case,
+    CaseResult,
     Fail,
+    FunctionCase,
     Inconclusive,
-    Result,
     Skip,
     Status,
     Warn,
@@ -32,15 +35,23 @@ from dragoman.testing import scripted_agent
 from tests.conformance.mutants import mutant
 from tests.conformance.tamper import answers
 
-QUICK = Settings(timeout_seconds=2.0)
+QUICK = AgentCheckSettings(timeout_seconds=2.0)
 
 
 def made(run: Callable[[AgentProbe], Awaitable[None]], *, level: Any = "MUST", shares: str = "full") -> Case:
-    return Case("agent/made/up", "agent", (25,), level, "it is made up", "Sends nothing.", run, shares, True)
+    return FunctionCase(
+        "agent/made/up",
+        rules=(25,),
+        level=level,
+        about="it is made up",
+        explanation="Sends nothing.",
+        shares=shares,
+        function=run,
+    )
 
 
-async def judged(*cases: Case, target: Any = None) -> list[Result]:
-    report = await AgentRun(target or InProcess(scripted_agent), QUICK, jobs=1).run(cases)
+async def judged(*cases: Case, target: Any = None) -> list[CaseResult]:
+    report = await AgentRun(target or AgentInProcess(scripted_agent), QUICK, jobs=1).run(cases)
     return report.results
 
 
@@ -64,7 +75,7 @@ async def test_ending_counts_by_the_level_of_its_case(ending: Any, level: Any, s
     assert status_of(made(run, level=level), ending) == status
 
 
-async def test_bug_of_a_case_is_an_error_of_the_judge_and_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+async def test_bug_of_a_case_is_an_error_of_the_judge_and_not_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def run(probe: AgentProbe) -> None:
         raise KeyError("half a character: \ud800")
 
@@ -84,10 +95,10 @@ async def test_case_that_fails_where_others_were_before_runs_again_alone_and_onl
     async def minds(probe: AgentProbe) -> None:
         seen.append(id(probe))
         if "spoiled" in probe.answered:
-            raise Fail("somebody was here before")
+            raise Fail("another case was here before")
 
-    first = made(spoils)._replace(id="agent/made/first")
-    second = made(minds)._replace(id="agent/made/second")
+    first = replace(made(spoils), id="agent/made/first")
+    second = replace(made(minds), id="agent/made/second")
     results = await judged(first, second)
     assert [result.status for result in results] == ["pass", "pass"]
     assert len(set(seen)) == 2
@@ -118,20 +129,20 @@ async def test_agent_that_never_answers_initialize_is_judged_by_that_alone() -> 
 async def test_program_that_ends_at_once_cannot_be_judged() -> None:
     with pytest.raises(AgentExited, match="no such thing"):
         await judged(
-            *load_cases("agent"), target=Program([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
+            *load_cases("agent"), target=AgentProgram([sys.executable, "-c", "import sys; sys.exit('no such thing')"])
         )
 
 
 async def test_program_that_is_not_there_cannot_be_judged() -> None:
     with pytest.raises(ConfigError):
-        await judged(*load_cases("agent"), target=Program(["/no/such/program"]))
+        await judged(*load_cases("agent"), target=AgentProgram(["/no/such/program"]))
 
 
 def test_id_names_side_area_and_case_and_is_taken_once() -> None:
     for wrong in ("agent/cancel/streaming", "agent/x", "server/x/y"):
         load_cases("agent")
         with pytest.raises(ValueError, match="taken"):
-            case(wrong, rules=(1,), about="x")(lambda probe: asyncio.sleep(0))
+            case(wrong, rules=(1,))(lambda probe: asyncio.sleep(0))
     assert "agent/x" not in CASES
 
 
@@ -160,7 +171,7 @@ def test_pattern_chooses_cases(pattern: str, expected: int) -> None:
         ("Copilot", "copilot"),
         ("dragoman-scripted", "scripted"),
         ("dragoman", "dragoman"),
-        ("somebody-else", "generic"),
+        ("another-agent", "generic"),
         ("None", "generic"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The judge says the truth about agents on the official SDKs: what it finds was checked by hand, and nothing more.
+"""The judge is right about agents on the official SDKs: what it finds was checked by hand, and nothing more.
 
 The behaviour behind the warnings is the SDKs' own (what they make of bad lines, odd ids and `_meta`); a few findings
 are about the example agent on top of it, and say so.
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.probe import AgentCheckSettings
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.prompts import read_prompts
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
 from tests.interop.support import require
 
@@ -24,8 +24,8 @@ AGENTS = {
     "py": (sys.executable, str(HERE / "peers" / "py_echo.py")),
     "ts": ("node", str(HERE.parent / "interop" / "peers" / "ts_agent.mjs")),
 }
-# What does not depend on the words of a prompt, and is not the business of the example on top of the SDK. Each start
-# of the Python SDK costs a second, so what is no news (that it ends when its input does, for example) is left out.
+# What does not depend on the words of a prompt, and does not concern the example on top of the SDK. Each start
+# of the Python SDK costs a second, so what is known (that it ends when its input does, for example) is left out.
 ONLY = (
     "transport/[b-dgilno]*",
     "envelope/id-*",
@@ -59,7 +59,7 @@ FINDINGS = {
         "agent/initialize/meta-ignored": "fail",  # _meta is spread into the handler's arguments
         "agent/initialize/version-unknown": "fail",  # the example repeats what it was asked; the SDK has no help for it
         "agent/prompt/meta-ignored": "fail",  # _meta.self: "got multiple values for argument 'self'"
-        "agent/session/malformed-server": "warn",  # dropped in silence, as the schema of its release says
+        "agent/session/malformed-server": "warn",  # dropped in silence, as the schema of its release states
         "agent/session/meta-ignored": "fail",  # as in prompt
         "agent/session/null-lists": "warn",  # -32602; newer than its schema
         "agent/transport/batch": "warn",  # the process dies
@@ -84,8 +84,8 @@ FINDINGS = {
 @pytest.mark.parametrize("sdk", AGENTS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)
-    settings = Settings(timeout_seconds=10.0, prompts=read_prompts(HERE / "peers.toml"))
-    report = asyncio.run(AgentRun(Program(AGENTS[sdk]), settings).run(load_cases("agent", ONLY)))
+    settings = AgentCheckSettings(timeout_seconds=10.0, prompts=read_prompts(HERE / "peers.toml"))
+    report = asyncio.run(AgentRun(AgentProgram(AGENTS[sdk]), settings).run(load_cases("agent", ONLY)))
     found = {line.id: line.status for line in report.lines("fail", "error", "warn")}
     assert found == FINDINGS[sdk]
     assert report.count("pass") > 25

@@ -31,7 +31,7 @@ os._exit(3)
 """
 
 
-async def test_row_01_a_crash_in_a_turn_fails_its_tool_calls_and_tells_the_exit_code_and_the_last_words() -> None:
+async def test_row_01_a_crash_in_a_turn_fails_its_tool_calls_and_reports_the_exit_code_and_the_last_words() -> None:
     async with spawn(*rough_agent(DIES_IN_A_TURN)) as agent:
         session = await agent.new_session("/")
         heard_at = 0.0
@@ -168,7 +168,7 @@ while True:
 """
 
 
-async def test_row_13_a_flood_nobody_reads_is_stopped_at_its_source() -> None:
+async def test_row_13_a_flood_without_a_reader_is_stopped_at_its_source() -> None:
     async with spawn(*rough_agent(FLOODS, "20000")) as agent:
         session = await agent.new_session("/")
         turn = session.prompt("flood")
@@ -247,7 +247,7 @@ async def test_row_16_an_exit_is_noticed_while_a_grandchild_holds_stdout() -> No
     assert still_alive(grandchild) == []
 
 
-TELLS_ITS_PIDS = """
+SENDS_ITS_PIDS = """
 {before}
 while True:
     request = until("session/prompt")
@@ -259,7 +259,7 @@ while True:
 async def test_row_17_a_wrapper_takes_the_real_agent_with_it() -> None:
     """Like `npx`: a launcher that knows nothing of its child's stdin, and a child that does not end with it."""
     before = "pids = [os.getpid(), os.getppid()]; sys.exit = lambda code: sleep_for_ever()"
-    command = rough_agent(TELLS_ITS_PIDS.format(before=before))
+    command = rough_agent(SENDS_ITS_PIDS.format(before=before))
     async with spawn("sh", "-c", '"$@"; exit $?', "wrapper", *command) as agent:
         session = await agent.new_session("/")
         await session.prompt("who are you")
@@ -276,7 +276,7 @@ if pid == 0:
     sleep_for_ever()
 pids = [pid]
 """
-    async with spawn(*rough_agent(TELLS_ITS_PIDS.format(before=before))) as agent:
+    async with spawn(*rough_agent(SENDS_ITS_PIDS.format(before=before))) as agent:
         session = await agent.new_session("/")
         await session.prompt("who are you")
         pids = [int(word) for word in session.state.text.split()]
@@ -299,7 +299,7 @@ pids = [int(os.read(reads, 20))]
 
 
 async def test_row_19_a_daemon_with_its_own_session_does_not_survive() -> None:
-    async with spawn(*rough_agent(TELLS_ITS_PIDS.format(before=BECOMES_A_DAEMON))) as agent:
+    async with spawn(*rough_agent(SENDS_ITS_PIDS.format(before=BECOMES_A_DAEMON))) as agent:
         session = await agent.new_session("/")
         await session.prompt("who are you")
         pids = [int(word) for word in session.state.text.split()]
@@ -357,7 +357,7 @@ if pid == 0:
     sleep_for_ever()
 pids = [os.getpid(), pid]
 """
-    command = rough_agent(TELLS_ITS_PIDS.format(before=before))
+    command = rough_agent(SENDS_ITS_PIDS.format(before=before))
     program = subprocess.Popen([sys.executable, "-c", SUPERVISOR, *command], stdout=subprocess.PIPE)
     assert program.stdout is not None
     with program.stdout:
@@ -371,7 +371,7 @@ pids = [os.getpid(), pid]
 
 def test_row_21_our_own_kill_9_takes_daemons_along() -> None:
     program = subprocess.Popen(
-        [sys.executable, "-c", SUPERVISOR, *rough_agent(TELLS_ITS_PIDS.format(before=BECOMES_A_DAEMON))],
+        [sys.executable, "-c", SUPERVISOR, *rough_agent(SENDS_ITS_PIDS.format(before=BECOMES_A_DAEMON))],
         stdout=subprocess.PIPE,
     )
     assert program.stdout is not None

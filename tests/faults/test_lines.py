@@ -1,4 +1,4 @@
-"""Rows 7-11 of the fault matrix: lines that are no messages, and messages at the edge of what a line may be."""
+"""Rows 7-11 of the fault matrix: lines that are not messages, and messages at the edge of what a line may be."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ until("nothing")
         assert agent._connection.peer._framer.held_bytes == 0
 
 
-async def test_row_09_bytes_that_are_no_text_are_refused_and_the_connection_lives() -> None:
+async def test_row_09_bytes_that_are_not_text_are_refused_and_the_connection_lives() -> None:
     update = b'{"jsonrpc":"2.0","id":5,"method":"_x/y","params":{"text":"%s"}}\n'
     for body in (b"\xff\xfe", b"\\ud800"):
         async with spawn(*sends(update % body)) as agent:

@@ -17,7 +17,7 @@ from tests.process.kit import until
 
 
 class FastClock:
-    """Time that passes when somebody sleeps, and not otherwise."""
+    """Time that passes only while a task sleeps."""
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -33,7 +33,7 @@ class FastClock:
 
 
 class Notes(list[RestartNote]):
-    """Keeps what users are told, and can be waited on."""
+    """Keeps the notes for users, and can be waited on."""
 
     def __init__(self) -> None:
         super().__init__()

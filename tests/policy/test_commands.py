@@ -147,7 +147,7 @@ def test_an_allowed_beginning_covers_more_literal_words(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ESCAPES)
-def test_an_allowed_beginning_covers_nothing_that_is_more_than_it_says(text: str) -> None:
+def test_allowed_first_words_do_not_cover_more_than_they_state(text: str) -> None:
     assert judge(NPM_TEST, line(text)).action == "ask"
     assert judge(NPM_TEST, argv("/bin/bash", "-lc", text)).action == "ask"
     assert judge(NPM_TEST, argv("sh", "-c", text)).action == "ask"
@@ -268,7 +268,7 @@ def test_a_beginning_covers_its_program_and_not_what_it_can_be_made_to_run(rule:
 @pytest.mark.parametrize(
     "text", ["npm test*", "npm test; id", "npm * x", "", "A=b npm", "npm test $X", "npm 'x", "npm test:*"]
 )
-def test_a_pattern_that_is_no_simple_command_is_refused(text: str) -> None:
+def test_a_pattern_that_is_not_a_simple_command_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"simple command|nothing after the colon"):
         parse_rule(f"execute:{text}", "deny", "pinned")
 
@@ -281,7 +281,7 @@ def test_the_kind_alone_covers_plain_commands(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["npm test; id", "npm test > x", "sudo id", "python -c 1", "cd /x && make", "A=b make"]
 )
-def test_leave_for_commands_is_none_for_more_than_one_command_or_wrappers_but_everything_is(text: str) -> None:
+def test_execute_does_not_cover_lines_of_several_commands_or_wrappers_but_everything_does(text: str) -> None:
     commands, everything = PLAIN
     assert judge([commands], line(text)).action == "ask"
     assert judge([everything], line(text)).action == "allow"

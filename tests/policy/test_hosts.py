@@ -47,8 +47,8 @@ def test_every_spelling_of_a_host_becomes_one(written: str, plain: str) -> None:
         *("a.0x1g.1", "[::1", "[fe80::1%eth0]", "[1.2.3.4]", "x" * 64, ".".join(["x" * 60] * 5), "☃" * 70, "a%00b"),
     ],
 )
-def test_what_is_no_host_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no |names a"):
+def test_a_text_that_is_not_a_host_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not |names a"):
         plain_host(text)
 
 
@@ -67,7 +67,7 @@ def test_a_deny_holds_in_every_spelling(rule: str, host: str) -> None:
 
 
 def test_a_rule_about_a_host_that_cannot_be_is_refused() -> None:
-    with pytest.raises(ConfigError, match="no IPv4 address"):
+    with pytest.raises(ConfigError, match="not an IPv4 address"):
         parse_rule("fetch:1.2.3.400", "deny", "project")
 
 

@@ -115,25 +115,25 @@ def test_everything_is_allowed_only_when_typed(text: str, scope: Scope) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "problem"),
     [
         ("", "form"),
         ("edit src", "form"),
         ("EDIT", "form"),
-        ("edits", "no known kind; the kinds are read, edit"),
+        ("edits", "not of a known kind; the kinds are read, edit"),
         ("edit:", "nothing after the colon"),
         ("*:x", "after `\\*`"),
         ("think:x", "nothing to compare"),
         ("switch_mode:x", "nothing to compare"),
-        ("mcp::x", "no server"),
-        ("mcp:x:", "no server"),
-        ("fetch:https://x/", "no host"),
+        ("mcp::x", "not name a server"),
+        ("mcp:x:", "not name a server"),
+        ("fetch:https://x/", "not name a host"),
         ("a@b@edit", "form"),
         ("edit:a\nb", "form"),
     ],
 )
-def test_a_rule_that_cannot_be_read_says_what_and_where(text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_a_rule_that_cannot_be_parsed_names_the_problem_and_the_place(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as caught:
         parse_rule(text, "allow", "flag", "--allow")
     assert "--allow" in str(caught.value)
 

@@ -190,7 +190,7 @@ async def test_a_flood_on_stderr_never_blocks_the_child_and_only_the_last_mib_is
     await child.close()
 
 
-async def test_the_last_words_are_there_when_the_exit_is_told() -> None:
+async def test_stderr_is_complete_when_the_exit_is_reported() -> None:
     child = Child.spawn(["sh", "-c", "sleep 1000 & echo Traceback >&2; exit 1"])
     tails: list[str] = []
     child.when_exited(lambda: tails.append(child.stderr_tail()))
@@ -210,7 +210,7 @@ async def test_a_failing_observer_stops_neither_the_drain_nor_the_end(caplog: py
     assert child.stderr_tail() == "words\n"
 
 
-async def test_who_asks_after_the_exit_is_told_too() -> None:
+async def test_a_callback_added_after_the_exit_is_called_too() -> None:
     child = Child.spawn(["true"])
     await child.wait_gone()
     told = asyncio.Event()

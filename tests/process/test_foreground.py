@@ -110,7 +110,7 @@ async def test_without_a_terminal_there_is_a_clear_error(tmp_path: Path) -> None
         await run_in_foreground(["true"], terminal=str(tmp_path / "none"))
 
 
-async def test_a_terminal_of_somebody_else_is_not_taken() -> None:
+async def test_a_terminal_of_another_session_is_not_taken() -> None:
     ours, theirs = pty.openpty()
     try:
         with pytest.raises(DragomanError, match=r"not the terminal of this program|in the background"):

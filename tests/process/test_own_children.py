@@ -54,7 +54,7 @@ async def test_the_programs_own_sigchld_handler_stays_and_is_called() -> None:
         assert calls
 
 
-async def test_popen_objects_of_the_program_can_come_and_go_beside_ours() -> None:
+async def test_popen_objects_of_the_program_can_come_and_go_next_to_ours() -> None:
     children = []
     for _ in range(10):
         children.append(Child.spawn(["sh", "-c", "exit 9"]))
@@ -93,18 +93,18 @@ print("fine")
 """
 
 
-def said_by_thief(way: str) -> tuple[str, str]:
+def output_of_thief(way: str) -> tuple[str, str]:
     argv = [sys.executable, "-c", THIEF, way]
     result = subprocess.run(argv, capture_output=True, text=True, timeout=25, check=False)
     return result.stdout, result.stderr
 
 
 def test_a_program_that_reaps_every_child_loses_the_exit_code_and_nothing_else() -> None:
-    assert said_by_thief("reap") == ("fine\n", "")
+    assert output_of_thief("reap") == ("fine\n", "")
 
 
 def test_a_program_that_ignores_sigchld_loses_the_exit_code_and_nothing_else() -> None:
-    assert said_by_thief("ignore") == ("fine\n", "")
+    assert output_of_thief("ignore") == ("fine\n", "")
 
 
 def test_children_work_on_a_loop_in_a_thread_that_ends_before_them() -> None:

@@ -54,7 +54,7 @@ async def test_what_a_spared_daemon_started_is_spared_with_it() -> None:
 
 
 @pytest.mark.parametrize("spare", [["--another-daemon"], (), lambda pid: False])
-async def test_a_daemon_nobody_named_is_ended(spare: Spare) -> None:
+async def test_a_daemon_that_is_not_spared_is_ended(spare: Spare) -> None:
     assert marked((await daemon_after_close(HUB, spare))[1]) == []
 
 

@@ -102,7 +102,7 @@ async def test_both_streams_come_in_their_order(pty: bool) -> None:
 
 
 @ways
-async def test_nobody_types_so_reading_ends_at_once_every_time(pty: bool) -> None:
+async def test_there_is_no_keyboard_so_reading_ends_at_once_every_time(pty: bool) -> None:
     assert await ran("sh", "-c", "cat; cat; echo over", pty=pty) == "over\n"
 
 
@@ -216,7 +216,7 @@ async def test_without_pseudo_terminals_a_command_runs_on_a_pipe(
     ("script", "code", "name"),
     [("exit 0", 0, None), ("exit 7", 7, None), ("kill -9 $$", None, "SIGKILL"), ("kill -36 $$", None, "SIG36")],
 )
-async def test_the_end_is_a_code_or_a_signal_and_everybody_who_waits_hears_of_it(
+async def test_the_end_is_a_code_or_a_signal_and_every_waiter_gets_it(
     pty: bool, script: str, code: int | None, name: str | None
 ) -> None:
     async with running("sh", "-c", script, pty=pty) as (terminal, _):
@@ -245,7 +245,7 @@ async def test_output_is_complete_as_soon_as_a_wait_returns(pty: bool) -> None:
         assert len(text) == size + 1
 
 
-async def test_a_terminal_that_everybody_left_can_be_written_to_again() -> None:
+async def test_a_terminal_that_every_process_closed_can_be_written_to_again() -> None:
     script = "exec </dev/null >/dev/null 2>&1; kill -STOP $$; yes | head -c 200000 >/dev/tty; echo last >/dev/tty"
     async with running("sh", "-c", script) as (terminal, watched):
         await until(lambda: _state(terminal.pid) == "T")
@@ -320,7 +320,7 @@ async def test_a_daemon_does_not_survive_a_command_that_ended_by_itself(pty: boo
 
 
 @ways
-async def test_a_release_lets_whoever_waits_go_and_leaves_no_descriptor(pty: bool) -> None:
+async def test_a_release_wakes_every_waiter_and_leaves_no_descriptor(pty: bool) -> None:
     before = open_fds()
     async with running("sh", "-c", "echo begun; exec sleep 1000", pty=pty) as (terminal, watched):
         await watched.saw(b"begun")
@@ -349,7 +349,7 @@ async def test_a_release_that_is_given_up_still_ends_the_command(pty: bool) -> N
 
 
 @ways
-async def test_a_flood_is_kept_within_its_limit_and_does_not_hold_anybody_up(pty: bool) -> None:
+async def test_a_flood_is_kept_within_its_limit_and_does_not_block_the_loop(pty: bool) -> None:
     async with running("yes", pty=pty, limit_bytes=1000) as (terminal, watched):
         await watched.grew_to(3_000_000)
         text, is_truncated = terminal.read()

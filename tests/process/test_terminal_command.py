@@ -20,7 +20,7 @@ def program(path: Path) -> Path:
 
 @pytest.mark.rule(284)
 @pytest.mark.parametrize("line", ["touch x && echo y", "ls /tmp", "ls ", "A=1 make\ntest", "no-such-program -x"])
-def test_a_command_with_white_space_that_is_no_program_is_a_shell_line(line: str, tmp_path: Path) -> None:
+def test_a_command_with_white_space_that_is_not_a_program_is_a_shell_line(line: str, tmp_path: Path) -> None:
     assert resolve_command(line, [], ENV, str(tmp_path)) == (["/bin/sh", "-c", line], True)
 
 

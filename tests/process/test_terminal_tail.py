@@ -42,7 +42,7 @@ def test_half_a_character_is_shown_only_when_its_rest_cannot_come_any_more() -> 
 
 
 @pytest.mark.rule(287)
-def test_bytes_that_are_no_text_stay_within_the_limit_and_count_as_cut() -> None:
+def test_bytes_that_are_not_text_stay_within_the_limit_and_count_as_cut() -> None:
     assert kept(10, b"\xff" * 10) == ("\ufffd" * 3, True)
     assert kept(30, b"\xff" * 10) == ("\ufffd" * 10, False)
 

@@ -37,7 +37,7 @@ def test_client_shows_the_conversation_and_that_the_agent_is_scripted() -> None:
 
 def test_client_without_a_terminal_answers_no() -> None:
     done = run(*CLIENT, "permission", *SCRIPTED)
-    assert "  nobody to ask: no" in done.stdout.splitlines()
+    assert "  no terminal to ask on: no" in done.stdout.splitlines()
     assert "not allowed (None)" in done.stdout.splitlines()
 
 
@@ -102,7 +102,7 @@ async def test_shout_agent_prefers_the_files_of_the_client(tmp_path: Path) -> No
     assert not (tmp_path / "draft.txt").exists()
 
 
-async def test_shout_agent_tells_what_went_wrong(tmp_path: Path) -> None:
+async def test_shout_agent_reports_what_went_wrong(tmp_path: Path) -> None:
     async with linked(shout_agent.agent) as agent:
         session = await agent.new_session(cwd=tmp_path)
         result = await session.prompt("shout missing.txt")

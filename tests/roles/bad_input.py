@@ -1,4 +1,4 @@
-"""Everything a peer can do wrong on the wire, and what it is told: one table for both roles and every transport."""
+"""Everything a peer can do wrong on the wire, and the response: one table for both roles and every transport."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ async def test_a_client_in_memory_answers_and_lives(case: BadInput) -> None:
 
 
 async def test_a_client_on_stdio_answers_every_case_and_lives(tmp_path: Path) -> None:
-    """A fake agent sends each case in the middle of a turn and tells what it got back."""
+    """A fake agent sends each case in the middle of a turn and reports the responses."""
     script = tmp_path / "cases.json"
     script.write_text(json.dumps([case.data.decode("latin-1") for case in BAD_INPUTS]))
     async with spawn(sys.executable, FAKE_AGENT, str(script)) as agent:
@@ -120,7 +120,7 @@ async def test_a_client_on_stdio_answers_every_case_and_lives(tmp_path: Path) ->
             assert answers == [answer for answer in case.answers if answer[1] is not None], case.name
 
 
-async def test_malformed_answers_fail_the_one_who_waits_and_nobody_else() -> None:
+async def test_malformed_answers_fail_only_the_waiting_caller() -> None:
     async with client_and_agent() as (agent, line):
         for outcome in ({"result": 1, "error": {}}, {}, {"error": "boom"}, {"error": {"code": "x"}}, {"result": 5}):
             listing = asyncio.ensure_future(agent.list_sessions())

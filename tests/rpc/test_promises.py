@@ -222,7 +222,7 @@ async def test_promise_4_a_cancel_for_an_unknown_id_is_ignored() -> None:
 
 
 @pytest.mark.rule(201)
-async def test_promise_4_cancelling_the_asking_task_tells_the_peer() -> None:
+async def test_promise_4_cancelling_the_asking_task_sends_a_cancellation() -> None:
     async with peer_and_line() as (peer, line, role):
         asked = asyncio.create_task(peer.request("ask", {}, str))
         question = await line.next()

@@ -38,7 +38,7 @@ NOT_JSON = {
 
 @pytest.mark.rule(1, 12, 337)
 @pytest.mark.parametrize("data", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_no_json_is_a_parse_error(data: bytes) -> None:
+def test_what_is_not_json_is_a_parse_error(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError) as caught:
         decode(v1.CancelNotification, data)
     assert caught.value.code == PARSE_ERROR
@@ -185,7 +185,7 @@ def test_a_pair_of_surrogates_is_written_as_the_character_it_means() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {1: object()}, v1.TextContent("a", meta={"a": {1j}})])
-def test_what_is_no_json_value_is_not_written(value: object) -> None:
+def test_what_is_not_a_json_value_is_not_written(value: object) -> None:
     with pytest.raises(LocalProtocolError):
         encode(value)
 

@@ -108,13 +108,13 @@ def test_an_unknown_update_is_kept_and_written_back() -> None:
     assert json.loads(encode(notification)) == given
 
 
-def test_a_known_variant_with_a_bad_body_is_no_unknown_variant() -> None:
+def test_a_known_variant_with_a_bad_body_is_not_an_unknown_variant() -> None:
     given = {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": {"type": "text"}}}
     assert refused(v1.SessionNotification, given).path == "$.update.content.text"
 
 
 @pytest.mark.parametrize("tag", [None, 5, ["text"], {}])
-def test_a_tag_that_is_no_string_is_refused(tag: Any) -> None:
+def test_a_tag_that_is_not_a_string_is_refused(tag: Any) -> None:
     assert refused(v1.PromptRequest, {"sessionId": "s", "prompt": [{"type": tag}]}).path == "$.prompt[0].type"
 
 
@@ -124,7 +124,7 @@ def test_a_variant_without_tag_is_refused() -> None:
 
 
 @pytest.mark.rule(226)
-def test_the_nearest_mark_decides_and_what_lies_beside_is_kept() -> None:
+def test_the_nearest_mark_decides_and_its_neighbours_are_kept() -> None:
     content: list[dict[str, Any]] = [
         {"type": "content", "content": {"type": "text"}},
         {"type": "content", "content": {"type": "text", "text": "kept", "annotations": {"priority": "high"}}},
@@ -159,7 +159,7 @@ def test_losses_inside_what_was_given_up_are_not_reported_twice() -> None:
 
 
 @pytest.mark.rule(226)
-def test_a_list_that_is_no_list_falls_back_to_the_empty_one() -> None:
+def test_a_value_that_is_not_a_list_falls_back_to_the_empty_one() -> None:
     plan, losses = read(v1.Plan, {"sessionUpdate": "plan", "entries": {"content": "c"}})
     assert plan == v1.Plan([])
     assert [loss.path for loss in losses] == ["$.entries"]

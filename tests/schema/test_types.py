@@ -70,7 +70,7 @@ def test_known_values_are_there_for_every_open_enum() -> None:
     assert all(v1.KNOWN_VALUES.values())
 
 
-def test_a_name_nobody_defined_is_an_attribute_error() -> None:
+def test_a_name_that_is_not_defined_is_an_attribute_error() -> None:
     for module in (schema, v1):
         with pytest.raises(AttributeError, match="NoSuchType"):
             _ = module.NoSuchType

@@ -18,7 +18,6 @@ from dragoman.schema.v1 import (
     UsageUpdate,
 )
 from dragoman.state import SessionState, fold
-from dragoman.state.session import _STEPS
 from tests.state.make import agent, folded, in_turn, text, thought, tool
 
 PLAN = AvailableCommand("plan", "Plan it")
@@ -26,7 +25,7 @@ TEST = AvailableCommand("test", "Run the tests")
 
 
 def test_there_is_a_step_for_every_variant_of_the_schema() -> None:
-    assert {*get_args(v1.SessionUpdate), Unknown} == set(_STEPS)
+    assert {*get_args(v1.SessionUpdate), Unknown} == set(SessionState()._steps)
 
 
 @pytest.mark.rule(270)

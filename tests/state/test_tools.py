@@ -101,7 +101,7 @@ class TestOrder:
         )
         call = state.tool_calls["t"]
         assert (call.title, call.kind, call.status, call.raw_input) == ("Run ls", "execute", "in_progress", {})
-        assert [type(item).__name__ for item in state.timeline] == ["Message", "ToolCallState", "Message"]
+        assert list(state.timeline) == [state.messages[0], call, state.messages[1]]
 
     def test_a_call_named_only_in_a_permission_request_is_known(self) -> None:
         state = in_turn(agent("I will "))
@@ -130,7 +130,7 @@ class TestOrder:
     def test_a_finished_id_announced_again_in_the_same_turn_is_the_same_call(self) -> None:
         state = in_turn(ToolCall("1", "a", status="completed", raw_output="x"), ToolCall("1", "b", status="completed"))
         assert (state.tool_calls["1"].title, state.tool_calls["1"].raw_output) == ("b", "x")
-        assert [type(item).__name__ for item in state.timeline] == ["Message", "ToolCallState"]
+        assert list(state.timeline) == [state.messages[0], state.tool_calls["1"]]
 
     def test_an_update_in_a_later_turn_belongs_to_the_old_call(self) -> None:
         state = in_turn(ToolCall("1", "first", status="completed"))

@@ -209,7 +209,7 @@ def test_a_recording_without_header_is_read() -> None:
 def test_a_last_line_that_was_cut_off_is_left_out_and_told(cut: int) -> None:
     trace = open_trace(io.BytesIO(HEADER + ENTRY + ENTRY[:cut]))
     assert len(trace.entries) == 1
-    assert trace.problems == ("the recording: line 3 was cut off and is left out",)
+    assert trace.problems == ("the file: line 3 was cut off and is left out",)
 
 
 def test_a_whole_recording_has_no_problems() -> None:
@@ -219,12 +219,12 @@ def test_a_whole_recording_has_no_problems() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"hello\n", "is no recording: line 1"),
-        (b"{}\n", "is no recording: line 1"),
-        (b'{"name":"x"}\n', "is no recording: line 1"),
-        (b"hello", "is no recording: line 1"),
-        (b'{"trace":"other","version":1}\n', "of the form other 1"),
-        (b'{"trace":"dragoman","version":2}\n', "of the form dragoman 2"),
+        (b"hello\n", "is not a recording: line 1"),
+        (b"{}\n", "is not a recording: line 1"),
+        (b'{"name":"x"}\n', "is not a recording: line 1"),
+        (b"hello", "is not a recording: line 1"),
+        (b'{"trace":"other","version":1}\n', "its format is other 1"),
+        (b'{"trace":"dragoman","version":2}\n', "its format is dragoman 2"),
         (HEADER + b"{broken\n" + ENTRY, "is damaged: line 2"),
         (HEADER + b'{"t":1,"dir":"sideways","raw":""}\n', "is damaged: line 2"),
         (HEADER + b'{"t":1,"dir":"c2a","b64":"?"}\n', "is damaged: line 2"),
@@ -242,7 +242,7 @@ def test_members_and_entries_of_a_later_version_are_passed_over() -> None:
     later = b'{"t":2,"mood":"good"}\n'
     trace = open_trace(io.BytesIO(HEADER + b'{"t":1,"dir":"c2a","raw":"hi","mood":"good"}\n' + later + ENTRY))
     assert [entry.data for entry in trace.frames] == [b"hi", b"hi"]
-    assert trace.problems == ("the recording: line 3 is of a kind this version does not know and is left out",)
+    assert trace.problems == ("the file: line 3 is of a kind that this version does not know and is left out",)
 
 
 def test_reading_streams_and_does_not_wait_for_the_whole_file(tmp_path: Path) -> None:

@@ -103,8 +103,8 @@ def test_session_is_named_in_full_in_short_or_by_an_end(word: str, capsys: Captu
     ("words", "error", "hint"),
     [
         ([], "inspect needs a recording", "dragoman inspect session.jsonl"),
-        ([SMALL, "--session", "sess"], "could be any of 2 sessions", "s1 (sess_01J9Z4)"),
-        ([SMALL, "--session", "x"], "is no session", "s1 (sess_01J9Z4)"),
+        ([SMALL, "--session", "sess"], "matches 2 sessions", "s1 (sess_01J9Z4)"),
+        ([SMALL, "--session", "x"], "is not a session", "s1 (sess_01J9Z4)"),
         ([SMALL, "--message", "36"], "--message takes a number from 1 to 35", "--help"),
         ([SMALL, "--message", "one"], "--message takes a number", "--help"),
         ([SMALL, "--since", "noon"], "--since takes a number of seconds", "--help"),
@@ -131,7 +131,7 @@ def test_file_that_is_no_recording_is_refused(tmp_path: Path, capsys: Captured) 
     path = tmp_path / "x.jsonl"
     path.write_text("hello\n")
     assert main(["inspect", str(path)]) == exits.USAGE
-    assert "is no recording" in capsys.readouterr().err
+    assert "is not a recording" in capsys.readouterr().err
 
 
 def test_file_that_is_not_there_is_an_error_with_its_name(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def validator(key: str) -> Draft202012Validator:
 def is_about_form(finding: Finding) -> bool:
     """A failure the decoder or the shape found, not one of the order or of content."""
     return finding.is_failure and (
-        finding.message.startswith("$") or "the schema wants" in finding.message or "needs `" in finding.message
+        finding.message.startswith("$") or "the schema requires" in finding.message or "needs `" in finding.message
     )
 
 

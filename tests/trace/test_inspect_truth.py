@@ -1,6 +1,6 @@
 """What is said about real agents is true: every kind of finding below was checked by hand in its recording.
 
-The recordings lie beside the project and may be absent. Their client sends a few bad requests on purpose.
+The recordings lie next to the project and may be absent. Their client sends a few bad requests on purpose.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tools.rules import TABLE, table
 
 # (rule, how often) of the agent's failures, then of its warnings. In words:
 #   6    prints a notice on stdout              45   no agentInfo
-#   69   terminal login nobody asked for        102  updates before the answer that names their session
+#   69   terminal login without auth.terminal   102  updates before the response that names their session
 #   107  replays after answering session/load   119  another code than -32002 for a session that is not open
 #   112  replays on session/resume              157  a category of its own without `_`
-#   196  a cancelled turn ends as end_turn      166  accepts a value it no longer offers
-#   239  uses a tool call id again              208  leaves a request open when a cancelled turn ends
-#   246  a diff with a relative path            243  tool calls announced late or twice
-#                                               251  shows terminals the client never made
-#                                               284  a shell line as the command of a terminal
+#   149  an option's value that is not offered  166  accepts a value it no longer offers
+#   150  a boolean option, not advertised       208  leaves a request open when a cancelled turn ends
+#   196  a cancelled turn ends as end_turn      243  tool calls announced late or twice
+#   239  uses a tool call id again              251  shows terminals the client never made
+#   246  a diff with a relative path            284  a shell line as the command of a terminal
 #                                               342  -32002 without data.sessionId
 KNOWN: dict[str, tuple[dict[int, int], dict[int, int]]] = {
     "auggie": ({}, {}),
@@ -41,6 +41,8 @@ KNOWN: dict[str, tuple[dict[int, int], dict[int, int]]] = {
     "claude.load": ({}, {}),
     "claude22": ({}, {}),
     "claude22.load": ({}, {}),
+    "cline": ({149: 14, 150: 14}, {119: 1, 243: 14}),
+    "cline.load": ({149: 1, 150: 1}, {}),
     "codex": ({}, {157: 15, 251: 6}),
     "codex.load": ({}, {157: 2}),
     "codex-readonly": ({}, {157: 15, 251: 6}),
@@ -61,6 +63,9 @@ KNOWN: dict[str, tuple[dict[int, int], dict[int, int]]] = {
     "kimi-code": ({69: 1}, {119: 1, 208: 1}),
     "kimi-code.load": ({69: 1}, {}),
     "kimi152": ({6: 1}, {}),
+    "openhands": ({196: 3}, {119: 1, 243: 1}),
+    "openhands-noauth": ({6: 6}, {}),
+    "openhands.load": ({}, {}),
     "py-sdk-agent": ({}, {119: 1}),
     "py-sdk-agent-latest": ({}, {119: 1}),
     "py-sdk-echo": ({}, {45: 1, 119: 1}),
@@ -80,11 +85,11 @@ NOTED = {
     "gemini": {186: 2},  # "[MODE_UPDATE] ..." as a message
     "fast-agent": {292: 1},  # a terminal that was never released
     "claude22": {208: 1},  # a permission request that was cancelled
-    "py-sdk-agent": {86: 2},  # updates for a session nobody opened
+    "py-sdk-agent": {86: 2},  # updates for a session that is not open
 }
 
 
-@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents beside the project")
+@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents next to the project")
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_findings_about_a_real_agent_are_the_known_ones(path: Path) -> None:
     timeline = read_timeline(open_trace(path).entries)
@@ -100,7 +105,7 @@ def test_findings_about_a_real_agent_are_the_known_ones(path: Path) -> None:
     assert all(noted[rule] == times for rule, times in NOTED.get(path.stem, {}).items())
 
 
-@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents beside the project")
+@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents next to the project")
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_redacting_a_recording_brings_no_finding(path: Path) -> None:
     trace, redactor = open_trace(path), Redactor()
@@ -111,7 +116,7 @@ def test_redacting_a_recording_brings_no_finding(path: Path) -> None:
     assert after - before == Counter()
 
 
-@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents beside the project")
+@pytest.mark.skipif(not RECORDINGS, reason="no recordings of real agents next to the project")
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_recording_without_its_beginning_or_end_brings_no_finding(path: Path) -> None:
     entries = open_trace(path).entries
@@ -159,7 +164,7 @@ def test_every_demand_that_shows_in_traffic_is_looked_at() -> None:
     """The list of the rest is written down, each with its reason, in docs/inspect.md."""
     demands = {rule.number for rule in RULES.values() if rule.level in FAILURES}
     page = (ROOT / "docs" / "inspect.md").read_text()
-    unseen = page.partition("## Rules that do not show")[2]
+    unseen = page.partition("## Rules that are not checked")[2]
     listed = {
         number
         for line in unseen.splitlines()

@@ -160,7 +160,7 @@ def test_filters_leave_what_is_wanted(
 def test_boxes_leave_errors_broken_rules_and_single_chunks(window: Browser, small: Path) -> None:
     window.open(small)
     window.click("#errors")
-    assert shown(window) == ["fs/read_text_file", "terminal/create", "(no message)", "session/prompt"]
+    assert shown(window) == ["fs/read_text_file", "terminal/create", "(not a message)", "session/prompt"]
     window.click("#errors")
     window.click("#marked")
     assert window.texts(".row .mark") == ["273", "282", "6", "102"]

@@ -12,7 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, End, Exit, Frame, Recorder, Redactor, Replay, Trace
-from tests.trace.stage import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
 
 
 async def test_the_same_client_sees_the_same_agent_and_no_difference() -> None:
@@ -147,7 +147,7 @@ async def test_lines_that_are_no_messages_are_sent_and_expected_as_they_were() -
         wire.transport.write(b"what?\n")
         assert (await wire.hear())["error"]["code"] == -32700
         wire.transport.write(b"noise\n")
-    assert [str(each) for each in differences] == ['unexpected: a line that is no message: "noise"']
+    assert [str(each) for each in differences] == ['unexpected: a line that is not a message: "noise"']
 
 
 async def test_a_malformed_request_with_an_id_is_refused() -> None:

@@ -11,7 +11,7 @@ from dragoman.errors import RequestError
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, Trace
 from dragoman.trace.replay import player
-from tests.trace.stage import HELLO, everything, fake_client, prompts, record, replay_client, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_client, prompts, record, replay_client, script, told
 
 
 async def test_the_same_agent_shows_no_difference() -> None:
@@ -218,5 +218,5 @@ def test_a_difference_is_a_line_for_people() -> None:
     assert told(what="missing", kind="notification") == "missing: notification m (#3) did not come"
     assert told(what="order", kind="request") == "order: request m (#3) came later than recorded"
     assert told(what="unexpected", kind="raw", number=None, came="x" * 100) == (
-        f'unexpected: a line that is no message: "{"x" * 56}...'
+        f'unexpected: a line that is not a message: "{"x" * 56}...'
     )

@@ -15,7 +15,7 @@ import pytest
 from dragoman.cli import exits
 from dragoman.trace import Recorder
 from tests.trace.kit import DRAGOMAN, SECONDS
-from tests.trace.stage import perform, prompts
+from tests.trace.replay_kit import perform, prompts
 
 AGENT = [sys.executable, "-m", "dragoman.testing.scripted_agent"]
 HELLO = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
@@ -158,7 +158,7 @@ def test_wrong_words_are_refused_with_a_hint(words: list[str], recording: Path) 
     assert b"\nhint: " in done.stderr
 
 
-@pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("hello\n", "is no recording: line 1")])
+@pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("hello\n", "is not a recording: line 1")])
 def test_what_is_no_recording_is_refused(text: str | None, why: str, tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
     if text is not None:

@@ -16,12 +16,13 @@ from dragoman.trace import Replay, Trace, open_trace
 from dragoman.transports.memory import memory_pair
 from tests.trace.kit import RECORDINGS
 
-pytestmark = pytest.mark.skipif(not RECORDINGS, reason="no recordings beside the project")
+pytestmark = pytest.mark.skipif(not RECORDINGS, reason="no recordings next to the project")
 
 
-# What our client has to warn of, because the agent is at fault. Everything else these agents do is no reason for it.
+# What our client must warn about, because the agent is at fault. Nothing else these agents do causes a warning.
 OWN_FAULTS = {
     "kimi152": ["kimi-cli is no longer maintained"],  # a sentence on stdout
+    "openhands-noauth": ["Logging in to OpenHands Cloud"],
 }
 
 

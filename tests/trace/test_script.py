@@ -7,9 +7,9 @@ import json
 import pytest
 
 from dragoman.trace.replay.difference import Comparison
-from dragoman.trace.replay.ids import Names, is_made_up
+from dragoman.trace.replay.ids import IdMap, is_made_up
 from dragoman.trace.replay.script import Step, read_script
-from tests.trace.stage import script
+from tests.trace.replay_kit import script
 
 
 def lanes(*lines: str) -> list[str]:
@@ -80,7 +80,7 @@ def test_ids_with_a_meaning_are_not_made_up(member: str, expected: bool) -> None
 
 
 def test_names_are_learned_once_and_both_ways() -> None:
-    names = Names()
+    names = IdMap()
     names.learn({"a": [{"sessionId": "r1"}]}, {"a": [{"sessionId": "l1"}]})
     names.learn({"sessionId": "r1"}, {"sessionId": "other"})
     names.learn({"sessionId": "r2"}, {"sessionId": "l1"})
@@ -92,7 +92,7 @@ def test_names_are_learned_once_and_both_ways() -> None:
 
 
 def test_a_line_is_rewritten_only_where_it_has_to_be() -> None:
-    names = Names()
+    names = IdMap()
     line = b'{ "jsonrpc":"2.0","id": 1, "result":{"x": 1.0, "sessionId":"r"} }'
     assert names.rewrite(line) == line
     assert names.rewrite(line, 1) == line
@@ -104,7 +104,7 @@ def test_a_line_is_rewritten_only_where_it_has_to_be() -> None:
 
 
 def test_values_are_compared_as_json() -> None:
-    compare = Comparison(Names(), ["m ignored.*"])
+    compare = Comparison(IdMap(), ["m ignored.*"])
     assert compare.changes("m", {"a": 1}, {"a": 1.0}) == []
     assert [path for path, _, _ in compare.changes("m", {"a": 1}, {"a": True})] == ["a"]
     assert [path for path, _, _ in compare.changes("m", {"a": [1, 2]}, {"a": [1]})] == ["a[1]"]
@@ -114,6 +114,6 @@ def test_values_are_compared_as_json() -> None:
 
 
 def test_brackets_in_a_pattern_are_just_that() -> None:
-    compare = Comparison(Names(), ["m a[0].b"])
+    compare = Comparison(IdMap(), ["m a[0].b"])
     assert compare.changes("m", {"a": [{"b": 1}]}, {"a": [{"b": 2}]}) == []
     assert len(compare.changes("m", {"a": [{}, {"b": 1}]}, {"a": [{}, {"b": 2}]})) == 1

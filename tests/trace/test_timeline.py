@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from dragoman.trace.entry import Header
-from dragoman.trace.inspect.exchange import Reading
+from dragoman.trace.inspect.exchange import DecodedFrame
 from dragoman.trace.inspect.figures import figures, percentile
 from dragoman.trace.inspect.folding import FoldedSessions, describe
-from dragoman.trace.inspect.timeline import Filter, Row, Timeline, joined_summary, read_timeline, runs
+from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, Row, joined_summary, read_timeline, runs
 from tests.trace.talk import MODES, OPTIONS, SELECT, Talk, started, text
 
 
@@ -67,7 +67,7 @@ def test_every_kind_of_entry_is_a_row() -> None:
         ("stderr", "warning"),
         ("malformed", "noise"),
         ("blank", ""),
-        ("end", "the agent said its last word"),
+        ("end", "the agent closed its side"),
         ("exit", "the agent exited with code 3"),
     ]
 
@@ -122,7 +122,7 @@ def test_finding_that_shows_later_is_added_to_its_row() -> None:
 def test_timeline_that_keeps_no_rows_still_pairs_and_judges() -> None:
     talk = started()
     talk.end(talk.prompt(), "no-such-reason")
-    timeline = Timeline(is_whole=True, keeps_rows=False)
+    timeline = RecordingTimeline(is_whole=True, keeps_rows=False)
     last = [timeline.feed(entry) for entry in talk.entries][-1]
     assert last is not None
     assert (timeline.rows, [each.rule for each in last.findings]) == ([], [181])
@@ -232,8 +232,8 @@ def test_changed_place_of_the_timeline_is_told() -> None:
     talk.update("usage_update", used=1, size=2)
     sessions, told = FoldedSessions(), []
 
-    def watch(reading: Reading) -> None:
-        told.append(sessions.feed(reading))
+    def watch(frame: DecodedFrame) -> None:
+        told.append(sessions.feed(frame))
 
     read_timeline(talk.entries, watch=watch)
     assert told[3:] == [("s", -1), *(("s", place) for place in (0, -1, 1, 2, 1, 2, -1))]

@@ -116,7 +116,7 @@ async def test_when_the_peer_reads_no_more_its_last_words_are_fed_and_then_it_is
     await pipes.finish()
 
 
-async def test_who_waits_for_room_is_told_when_the_pipe_breaks() -> None:
+async def test_a_sender_that_waits_for_room_is_woken_when_the_pipe_breaks() -> None:
     pipes = Pipes()
     pipes.transport.start(pipes.inbox)
     pipes.transport.write(b"x" * 1_000_000)
@@ -154,7 +154,7 @@ async def test_a_terminal_that_hangs_up_is_an_end() -> None:
     transport.close()
 
 
-async def test_close_does_not_wait_for_ever_for_a_peer_that_does_not_read() -> None:
+async def test_close_does_not_wait_forever_for_a_peer_that_does_not_read() -> None:
     pipes = Pipes(flush_seconds=0.2)
     pipes.transport.start(pipes.inbox)
     pipes.transport.write(b"x" * 1_000_000)

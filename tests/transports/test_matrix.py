@@ -122,7 +122,7 @@ async def test_writing_after_the_end_or_after_close_does_nothing(kind: str) -> N
         await asyncio.wait_for(near.transport.wait_closed(), 10)
 
 
-async def test_what_was_written_before_close_still_arrives_and_our_receiver_hears_no_more(kind: str) -> None:
+async def test_what_was_written_before_close_still_arrives_and_our_receiver_is_not_called_again(kind: str) -> None:
     async with link(kind) as near:
         near.transport.write(b"hello")
         await near.inbox.holds(b"hello")
@@ -189,7 +189,7 @@ async def test_other_callbacks_run_while_a_large_message_moves(kind: str) -> Non
     assert turns >= 2
 
 
-async def test_a_receiver_that_fails_still_hears_of_the_end(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_receiver_that_fails_still_gets_the_end(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     errors: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context.get("exception")))
 

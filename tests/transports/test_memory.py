@@ -56,7 +56,7 @@ async def test_a_closed_other_end_drops_what_it_was_sent_and_frees_its_writer() 
     assert one.unsent_bytes == 0
 
 
-async def test_both_ends_closing_at_once_is_no_end_for_either() -> None:
+async def test_both_ends_closing_at_once_is_not_reported_to_either() -> None:
     one, two = memory_pair()
     ours, theirs = Inbox(), Inbox()
     one.start(ours)

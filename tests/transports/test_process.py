@@ -134,7 +134,7 @@ async def test_an_agent_that_closes_its_stdout_first_keeps_its_own_exit_code() -
         assert (await one.exit()).returncode == 3
 
 
-async def test_an_agent_that_reads_no_more_is_heard_out() -> None:
+async def test_what_an_agent_wrote_before_it_stopped_reading_is_received() -> None:
     async with agent(*sh("exec <&-; echo ready; sleep 0.2; echo last words; exit 2")) as one:
         await one.inbox.holds(b"ready\n")
         one.transport.write(b"anybody there?")
@@ -142,7 +142,7 @@ async def test_an_agent_that_reads_no_more_is_heard_out() -> None:
         assert one.inbox.data == b"ready\nlast words\n"
 
 
-async def test_an_agent_that_reads_no_more_and_goes_on_for_ever_is_ended() -> None:
+async def test_an_agent_that_stops_reading_and_runs_on_is_ended() -> None:
     async with agent(*sh("exec <&-; echo ready; while :; do sleep 1000; done")) as one:
         await one.inbox.holds(b"ready\n")
         one.transport.write(b"anybody there?")
@@ -159,7 +159,7 @@ async def test_an_agent_with_much_left_to_say_can_still_end_by_itself_when_we_cl
         assert one.inbox.data == b""
 
 
-async def test_our_own_close_is_no_news_to_the_receiver() -> None:
+async def test_our_own_close_is_not_reported_to_the_receiver() -> None:
     async with agent(*sh("cat")) as one:
         one.transport.close()
         await one.transport.wait_closed()
@@ -188,7 +188,7 @@ async def test_close_goes_on_when_the_one_who_waits_is_cancelled() -> None:
         assert one.transport.returncode == -signal.SIGTERM
 
 
-async def test_an_agent_that_ended_before_anybody_listened_is_heard() -> None:
+async def test_the_output_of_an_agent_that_ended_before_start_is_received() -> None:
     async with agent(*sh("echo early; exit 9"), start=False) as one:
         await one.transport._child.wait()
         await settle()

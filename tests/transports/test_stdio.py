@@ -149,7 +149,7 @@ def test_sockets_as_stdio_work_and_are_blocking_again_afterwards() -> None:
         assert os.get_blocking(theirs.fileno())
 
 
-def test_a_person_at_a_terminal_is_told_what_this_is() -> None:
+def test_a_user_at_a_terminal_reads_what_this_program_is() -> None:
     controller, terminal = pty.openpty()
     process = subprocess.Popen(agent(), stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     os.write(controller, b"hello\n\x04")
@@ -169,7 +169,7 @@ def test_a_closed_descriptor_is_a_clear_error(redirection: str) -> None:
     assert result.stdout == b""
 
 
-def test_a_closed_stderr_is_no_obstacle() -> None:
+def test_a_closed_stderr_does_no_harm() -> None:
     assert talk(["sh", "-c", 'exec "$@" 2>&-', "sh", *agent(during="os.write(1, b'noise')")])[0] == b"HELLO\n"
 
 

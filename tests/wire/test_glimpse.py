@@ -61,7 +61,7 @@ UNREADABLE = {
 
 @pytest.mark.rule(20, 27)
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_what_is_not_certain_is_not_told(name: str) -> None:
+def test_what_is_not_certain_is_not_returned(name: str) -> None:
     head, expected = UNREADABLE[name]
     assert glimpse(head) == expected
 

@@ -190,7 +190,7 @@ MALFORMED = {
 
 @pytest.mark.rule(1, 5, 6, 7, 10, 11, 12, 19, 20, 21, 22, 23, 337)
 @pytest.mark.parametrize("name", MALFORMED)
-def test_a_malformed_line_tells_its_code_its_kind_and_its_id(name: str) -> None:
+def test_a_malformed_line_has_its_code_its_kind_and_its_id(name: str) -> None:
     line, code, kind, id = MALFORMED[name]
     message = read_message(line)
     assert isinstance(message, Malformed)
@@ -234,7 +234,7 @@ def test_lines_that_are_wrong_in_different_ways_are_told_apart() -> None:
     ],
     ids=["object", "cut object", "array", "cut array", "not UTF-8", "depth", "values"],
 )
-def test_a_line_that_cannot_be_decoded_tells_where_it_fails(line: bytes, why: str) -> None:
+def test_a_line_that_cannot_be_decoded_names_where_it_fails(line: bytes, why: str) -> None:
     message = read_message(line)
     assert isinstance(message, Malformed)
     assert message.why == why
@@ -267,7 +267,7 @@ def test_a_decoder_that_runs_out_of_stack_is_not_an_error_of_ours(monkeypatch: p
 
 
 @pytest.mark.rule(14)
-def test_an_over_long_line_still_tells_whom_it_concerns() -> None:
+def test_an_over_long_line_still_names_its_request() -> None:
     framer = Framer(1024)
     text = b"x" * 2000
     request = b'{"jsonrpc":"2.0","id":1,"method":"m","params":"' + text + b'"}\n'
@@ -284,7 +284,7 @@ def test_an_over_long_line_still_tells_whom_it_concerns() -> None:
 
 
 @pytest.mark.rule(13)
-def test_a_truncated_line_tells_whom_it_concerned() -> None:
+def test_a_truncated_line_names_its_request() -> None:
     frame = Truncated(b'{"jsonrpc":"2.0","id":1,"result":{"a', 36)
     message = refuse(frame)
     assert (message.code, message.kind, message.id) == (PARSE_ERROR, "response", 1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.workspace import hunks as hunks_module
-from dragoman.workspace.hunks import Hunk, find_hunks, take_back
+from dragoman.workspace.hunks import Hunk, find_hunks, revert_hunks
 
 # A small alphabet, so that versions have lines in common; a lone \r and bytes that are no text are lines' business too.
 LINE = st.sampled_from([b"a\n", b"b\n", b"c\r\n", b"d\xff\n", b"\n", b"e\r"])
@@ -41,8 +41,8 @@ def test_a_last_line_without_newline_is_another_line() -> None:
 def test_one_hunk_of_two_is_taken_back() -> None:
     before, after = b"a\nb\nc\nd\n", b"A\nb\nc\nD\nE\n"
     first, second = find_hunks(before, after)
-    assert take_back(after, [first]) == b"a\nb\nc\nD\nE\n"
-    assert take_back(after, [second]) == b"A\nb\nc\nd\n"
+    assert revert_hunks(after, [first]) == b"a\nb\nc\nD\nE\n"
+    assert revert_hunks(after, [second]) == b"A\nb\nc\nd\n"
 
 
 @given(before=VERSION, after=VERSION)
@@ -52,21 +52,21 @@ def test_hunks_are_in_order_apart_from_each_other_and_complete(before: bytes, af
     for hunk, following in pairwise(hunks):
         assert following.before_line > hunk.before_line + len(hunk.before)
         assert following.after_line > hunk.after_line + len(hunk.after)
-    assert take_back(after, hunks) == before
-    assert take_back(after, ()) == after
+    assert revert_hunks(after, hunks) == before
+    assert revert_hunks(after, ()) == after
 
 
 @given(before=VERSION, after=VERSION, chosen=st.sets(st.integers(0, 40)))
 def test_taking_back_some_hunks_leaves_exactly_the_others(before: bytes, after: bytes, chosen: set[int]) -> None:
     hunks = find_hunks(before, after)
-    result = take_back(after, [hunk for number, hunk in enumerate(hunks) if number in chosen])
+    result = revert_hunks(after, [hunk for number, hunk in enumerate(hunks) if number in chosen])
     # Seen from the other side: the hunks that stay, put into the old text, give the same.
     stay = [
         Hunk(hunk.after_line, hunk.after, hunk.before_line, hunk.before)
         for number, hunk in enumerate(hunks)
         if number not in chosen
     ]
-    assert result == take_back(before, stay)
+    assert result == revert_hunks(before, stay)
 
 
 @settings(max_examples=200)
@@ -78,7 +78,7 @@ def test_the_bounded_difference_is_still_a_difference(before: bytes, after: byte
         hunks = find_hunks(before, after)
     finally:
         hunks_module._MOST_PAIRS = whole  # type: ignore[misc]
-    assert take_back(after, hunks) == before
+    assert revert_hunks(after, hunks) == before
     assert all(hunk.before != hunk.after for hunk in hunks)
 
 
@@ -97,7 +97,7 @@ def test_large_texts_with_little_in_common_are_compared_in_bounded_time(shape: s
     start = time.process_time()
     hunks = find_hunks(before, after)
     assert time.process_time() - start < 15
-    assert take_back(after, hunks) == before
+    assert revert_hunks(after, hunks) == before
 
 
 def test_a_few_edits_of_a_large_text_stay_small_hunks() -> None:

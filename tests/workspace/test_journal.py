@@ -47,7 +47,7 @@ def test_the_net_of_a_turn_is_one_change_for_each_file(workspace: Workspace, pro
     ]
 
 
-def test_the_net_of_a_turn_holds_nothing_that_somebody_else_did(workspace: Workspace, project: Path) -> None:
+def test_the_net_of_a_turn_holds_nothing_that_another_program_did(workspace: Workspace, project: Path) -> None:
     path = project / "src" / "main.py"
     workspace.write_text(path, "agent\n", label="0")
     path.write_text("agent\nuser\n")
@@ -168,7 +168,7 @@ def test_taking_back_all_of_a_new_file_deletes_it_and_taking_back_nothing_does_n
     assert not (project / "new.txt").exists()
 
 
-def test_a_change_made_by_somebody_else_can_be_recorded_and_taken_back(workspace: Workspace, project: Path) -> None:
+def test_a_change_of_another_program_can_be_recorded_and_reverted(workspace: Workspace, project: Path) -> None:
     path = project / "src" / "main.py"
     path.write_text("print('by the agent itself')\n")
     workspace.record(path, b"print(1)\n", b"print('by the agent itself')\n", label="0")

@@ -141,7 +141,7 @@ def test_links_in_a_circle_are_refused(workspace: Workspace, project: Path) -> N
         workspace.write_text(project / "a", "x")
 
 
-def test_a_link_to_a_folder_is_no_file(workspace: Workspace, project: Path) -> None:
+def test_a_link_to_a_folder_is_not_a_file(workspace: Workspace, project: Path) -> None:
     for name, target in (("one", "src"), ("two", "src/.."), ("three", ".")):
         (project / name).symlink_to(target)
         with refused("not_a_file"):

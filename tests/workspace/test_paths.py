@@ -118,13 +118,13 @@ def test_the_whole_disk_can_be_a_root(tmp_path: Path) -> None:
             workspace.read_text(f"/proc/self/root{tmp_path}/file.txt")
 
 
-def test_a_root_that_is_no_folder_is_refused(project: Path) -> None:
+def test_a_root_that_is_not_a_folder_is_refused(project: Path) -> None:
     for path in (project / "missing", project / "src" / "main.py"):
         with refused("missing"):
             Workspace([path])
 
 
-def test_a_root_that_was_made_anew_is_found_again(workspace: Workspace, project: Path) -> None:
+def test_a_root_that_was_deleted_and_made_again_is_found(workspace: Workspace, project: Path) -> None:
     (project / "src" / "main.py").unlink()
     (project / "src").rmdir()
     project.rmdir()

@@ -56,7 +56,7 @@ def test_a_window_is_what_splitting_at_newlines_gives(text: str, line: int, limi
     assert window(text, line, limit) == "".join(lines[line - 1 : end])
 
 
-def test_a_byte_order_mark_is_the_files_business(workspace: Workspace, project: Path) -> None:
+def test_a_byte_order_mark_belongs_to_the_file(workspace: Workspace, project: Path) -> None:
     (project / "marked.txt").write_bytes(b"\xef\xbb\xbftext\n")
     assert workspace.read_text(project / "marked.txt") == "text\n"
 

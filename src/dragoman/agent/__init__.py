@@ -1,7 +1,7 @@
 """The agent role: prompts become turns, turns become updates and one answer.
 
-Owns the protocol's rules for an agent; knows neither how bytes move nor any model. Read `app.py` first, then
-`turn.py`, which is what an author works with, and `connection.py`, where requests arrive.
+Owns the protocol's rules for an agent. Does not know how bytes move, nor any model. Read `agent.py` first, then
+`turn.py`, which is what the author of an agent works with, and `connection.py`, where requests arrive.
 """
 
 from dragoman.agent.agent import Agent

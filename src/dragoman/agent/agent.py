@@ -1,7 +1,7 @@
-"""An agent: what it is called, what it can do, and the ways to run it.
+"""An agent: its name, its handlers, and the ways to run it.
 
-Owns the identity and the running; what is registered lives in `handlers`, what happens on a connection in
-`connection`. One agent serves any number of connections, each with sessions of its own.
+Owns the agent's identity and how it is run. `handlers.py` holds what is registered, `connection.py` what happens on a
+connection. One agent serves any number of connections, each with its own sessions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from dragoman.agent.connection import CLOSE_SECONDS, Connection
+from dragoman.agent.connection import CLOSE_SECONDS, AgentConnection
 from dragoman.agent.handlers import Handlers
 from dragoman.errors import LocalProtocolError
 from dragoman.rpc import DEFAULT_LIMITS
@@ -29,10 +29,18 @@ if TYPE_CHECKING:
 class Agent(Handlers):
     """An ACP agent. Register handlers with its decorators, then `run()` it on stdio or `serve()` a transport.
 
-    Its capabilities are derived from what is registered. `overlapping_prompts` says what happens to a prompt while
-    another one runs in the same session: it is refused with an error, waits for its turn, or its handler starts at once
-    and sees to the order itself. `meta` goes into the `_meta` of the advertised capabilities, the place to announce
-    extensions (rule 335).
+    Its capabilities are derived from the handlers that are registered; they are not declared.
+
+    Args:
+        name: The agent's name for programs, sent in `initialize`.
+        version: The agent's version, sent in `initialize`.
+        title: The agent's name for users.
+        unstable: Permit methods and types that are not in the stable protocol yet.
+        overlapping_prompts: What happens to a prompt while another one runs in the same session: it is refused with an
+            error, it waits for the other to end, or its handler starts at once and is responsible for the order.
+        auth_methods: The ways to log in that are offered. Those of the agent itself need `@agent.authenticate`.
+        meta: The `_meta` of the advertised capabilities, the place to announce extensions (rule 335).
+        limits: How much a connection may hold.
     """
 
     def __init__(
@@ -57,12 +65,16 @@ class Agent(Handlers):
     def run(self) -> None:
         """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
 
-        SIGTERM and SIGINT end it the same way, turns cancelled and children ended, with exit code 128 + signal.
-        Raises: LocalProtocolError when the agent is not complete, ConfigError when stdio cannot be used.
+        SIGTERM and SIGINT end it in the same way, with turns cancelled and children ended; the exit code is then
+        128 + signal.
+
+        Raises:
+            LocalProtocolError: A handler is missing that every such agent needs.
+            ConfigError: stdin or stdout cannot be used.
         """
         self._require_complete()
         # After the connection nothing may keep this program alive, no handler that ignores its cancellation and no
-        # thread it started: the client is gone, and nobody else would end it.
+        # thread it started: the client is gone, and no other program would end it.
         last_resort = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
         last_resort.daemon = True
         try:
@@ -75,10 +87,15 @@ class Agent(Handlers):
     async def serve(self, transport: Transport, *, observers: Sequence[Observer] = ()) -> None:
         """Serves one connection and returns when it has ended; cancelling the call ends it.
 
-        Raises: LocalProtocolError when the agent is not complete.
+        Args:
+            transport: Leads to the client; see `dragoman.transports`.
+            observers: See every line that is sent or received on this connection.
+
+        Raises:
+            LocalProtocolError: A handler is missing that every such agent needs.
         """
         self._require_complete()
-        await Connection(self, transport, observers).serve()
+        await AgentConnection(self, transport, observers).serve()
 
     async def _serve_stdio(self, last_resort: threading.Timer) -> int | None:
         """Returns the signal that ended it, None if the client did."""

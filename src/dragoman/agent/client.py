@@ -1,6 +1,6 @@
 """The client at the other end, as an agent sees it.
 
-Owns what the client said about itself at `initialize` and every request that goes to it: nothing it did not
+Owns what the client sent about itself in `initialize`, and every request that goes to it: nothing it did not
 advertise is sent. Does not know sessions or turns.
 """
 
@@ -20,15 +20,15 @@ T = TypeVar("T")
 
 
 class ClientError(RequestError):
-    """The client refused or failed what the agent asked of it, or the local stand-in for that service did.
+    """The client answered a request of the agent with an error, or the local replacement for that service failed.
 
-    Not caught by the handler it is a fault of the handler and answered as such: the code of a missing file must not
-    become the answer to `session/prompt`.
+    If a handler does not catch it, the client's own request is answered with an internal error: the code of a missing
+    file must not become the answer to `session/prompt`.
     """
 
 
 class RemoteClient:
-    """What the client is and can do, and the way to ask it for something the typed calls do not cover."""
+    """The client: its name, its capabilities, and requests to it that the typed calls of a turn do not cover."""
 
     __slots__ = ("_elicitations", "_offered", "_peer", "_takes_unstable", "capabilities", "info")
 
@@ -38,7 +38,7 @@ class RemoteClient:
         self.info: v1.Implementation | None = None
         self.capabilities = v1.ClientCapabilities()
         self._offered: dict[str, bool] = {}
-        # The ids of pages the user was sent to and that are not done with.
+        # The ids of pages that the user was sent to and has not finished.
         self._elicitations: set[str] = set()
 
     def offers(self, gate: str) -> bool:
@@ -54,31 +54,42 @@ class RemoteClient:
         return self._peer.is_open
 
     async def request(self, method: str, params: object = None) -> Any:
-        """The client's answer to an extension request (`_vendor/name`, builtins) or to a client method (typed).
+        """Sends a request to the client and returns its result.
 
-        Raises: LocalProtocolError for a name that is neither, CapabilityError for what the client did not
-        advertise, ClientError when it answers with an error, ConnectionClosed.
+        Args:
+            method: An extension (`_vendor/name`), whose result is plain JSON data, or a method of the protocol that a
+                client serves, whose result has the type of the schema.
+            params: The parameters; an empty object by default.
+
+        Raises:
+            LocalProtocolError: The name is neither.
+            CapabilityError: The client did not advertise the method.
+            ClientError: The client answered with an error.
+            ConnectionClosed: The connection has ended.
         """
         if method.startswith("_"):
             return await self._ask(method, {} if params is None else params, Any)
         return await self._ask(method, params, self._allowed(method, "request").result)
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Sends an extension notification (`_vendor/name`) or one of the client's (`elicitation/complete`).
+        """Sends a notification to the client: an extension (`_vendor/name`) or one of the protocol.
 
-        Raises: LocalProtocolError for a name that is neither, CapabilityError, ConnectionClosed.
+        Raises:
+            LocalProtocolError: The name is neither.
+            CapabilityError: The client did not advertise the method.
+            ConnectionClosed: The connection has ended.
         """
         if not method.startswith("_"):
             self._allowed(method, "notification")
         await self._peer.notify(method, {} if params is None else params)
 
     async def complete_elicitation(self, elicitation_id: str) -> None:
-        """Tells the client that what the user was asked to do on a page is done (rule 318)."""
+        """Reports to the client that what the user was asked to do on a page is done (rule 318)."""
         self._elicitations.discard(elicitation_id)
         await self.notify("elicitation/complete", v1.CompleteElicitationNotification(elicitation_id))
 
     async def _ask(self, method: str, params: object, result_type: type[T]) -> T:
-        """Sends a request whose right to be sent was checked before; the way of this package's own calls."""
+        """Sends a request whose capability was checked before; for the calls of this package."""
         try:
             return await self._peer.request(method, params, result_type)
         except RequestError as error:
@@ -90,7 +101,7 @@ class RemoteClient:
             raise CapabilityError(f"{what} needs a client that advertises {gate}; this one does not")
 
     def _meet(self, params: v1.InitializeRequest) -> None:
-        """Takes what the client says of itself; a repeated `initialize` replaces it (rule 48)."""
+        """Keeps what the client sent in `initialize`; a repeated one replaces it (rule 48)."""
         self.info = params.client_info or None
         self.capabilities = params.client_capabilities or v1.ClientCapabilities()
         self._offered.clear()
@@ -98,7 +109,7 @@ class RemoteClient:
     def _allowed(self, method: str, kind: str) -> Method:
         known = CLIENT_METHODS.get(method)
         if known is None or known.kind != kind or method == "session/update":
-            raise LocalProtocolError(f"{method!r} is no {kind} of a client; extension names begin with an underscore")
+            raise LocalProtocolError(f"a client has no {kind} {method!r}; extension names begin with an underscore")
         if not known.is_stable and not self._takes_unstable:
             raise LocalProtocolError(f"{method} is not stable; create the agent with unstable=True to send it")
         if known.gate is not None:

@@ -1,7 +1,7 @@
 """One connection of an agent: initialize first, then every request to its handler.
 
-Owns dispatch by the one method table and what may be called when. Everything here is the synchronous in-order step;
-the work itself runs in the peer's tasks. What sessions need is in `sessions`.
+Owns dispatch by the method table, and which method may be called when. Everything here is the synchronous in-order step
+of `rpc/peer.py`; handlers run in the peer's tasks. `sessions.py` serves the requests about sessions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman.agent.capabilities import answer_initialize, shown_methods
 from dragoman.agent.client import RemoteClient
 from dragoman.agent.context import Context
 from dragoman.agent.handlers import handled
-from dragoman.agent.outgoing import make_gates
+from dragoman.agent.outgoing import make_update_checks
 from dragoman.agent.sessions import Sessions, checked, require_absolute
 from dragoman.errors import RequestError
 from dragoman.rpc import Peer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from msgspec.json import Decoder
 
     from dragoman.agent.agent import Agent
-    from dragoman.agent.outgoing import Gates
+    from dragoman.agent.outgoing import UpdateChecks
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Call, Observer, Transport
     from dragoman.schema import Method
@@ -43,11 +43,12 @@ _NO_PARAMS = Raw(b"{}")
 # How long the end of a connection waits for handlers to clean up. They were cancelled; one that ignores that must not
 # keep an agent alive whose client is gone.
 CLOSE_SECONDS = 10.0
-# Extension notifications whose handlers run at once; what comes on top is dropped, because nobody waits for it.
+# Extension notifications whose handlers run at once; further ones are dropped, because the client does not wait for
+# them.
 RUNNING_NOTIFICATIONS = 1024
 
 
-class Connection:
+class AgentConnection:
     """The agent's side of one connection; the role its peer serves."""
 
     hot_mark = b""
@@ -61,7 +62,7 @@ class Connection:
         self.client = RemoteClient(self.peer, takes_unstable=agent.registered.takes_unstable)
         self._is_initialized = False
         self._sessions = Sessions(self, agent.registered, overlap=agent.overlapping_prompts)
-        self._gates: Gates = {}
+        self._checks: UpdateChecks = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._over = asyncio.Event()
         self._routes: dict[str, Route] = {
@@ -79,16 +80,16 @@ class Connection:
         }
 
     @property
-    def gates(self) -> Gates:
-        """Which updates may leave; made when the first session needs it, to keep `initialize` quick."""
-        if not self._gates:
-            self._gates.update(make_gates(self.client, takes_unstable=self._registered.takes_unstable))
-        return self._gates
+    def update_checks(self) -> UpdateChecks:
+        """Which updates may be sent; made when the first session needs it, to keep `initialize` quick."""
+        if not self._checks:
+            self._checks.update(make_update_checks(self.client, takes_unstable=self._registered.takes_unstable))
+        return self._checks
 
-    def _refresh_gates(self) -> None:
+    def _refresh_checks(self) -> None:
         """In place: open sessions share the table."""
-        if self._gates:
-            self._gates.update(make_gates(self.client, takes_unstable=self._registered.takes_unstable))
+        if self._checks:
+            self._checks.update(make_update_checks(self.client, takes_unstable=self._registered.takes_unstable))
 
     async def serve(self) -> None:
         """Runs until the connection ends and everything that ran on it has ended too."""
@@ -166,7 +167,7 @@ class Connection:
         """Takes effect here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
         self.client._meet(params)
         self._is_initialized = True
-        self._refresh_gates()
+        self._refresh_checks()
         return _value(answer_initialize(self._registered, self._agent.info, self._auth_methods(), self._agent.meta))
 
     def _auth_methods(self) -> list[v1.AuthMethod]:

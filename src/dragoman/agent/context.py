@@ -1,13 +1,13 @@
-"""What a handler without a session works with.
+"""What a handler of a request without a session gets.
 
-Owns the tie between a handler and the request it answers. What can be asked of the client is in `client`.
+Owns the connection between a handler and the request it answers. `client.py` holds what can be asked of the client.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.agent.elicitation import Scope, elicit
+from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """Whom a handler talks to, and about which request."""
+    """The client that a handler serves, and the request that it answers."""
 
     __slots__ = ("_call", "client")
 
@@ -34,12 +34,20 @@ class Context:
         url: str | None = None,
         elicitation_id: str | None = None,
     ) -> Answer:
-        """The user's input for the request that is being answered, by a form (`schema`) or on a page (`url`).
+        """Asks the user for input that the request needs, in a form or on a web page.
 
-        Raises: CapabilityError when the client did not advertise that mode, LocalProtocolError in the handler of a
-        notification, ClientError.
+        Args:
+            message: What the user is asked.
+            schema: The fields of a form. Give this or `url`.
+            url: A page that the user is asked to visit.
+            elicitation_id: The id of the page, for `RemoteClient.complete_elicitation`; made if not given.
+
+        Raises:
+            CapabilityError: The client did not advertise this mode. LocalProtocolError: This is the handler of a
+            notification, or both or neither of `schema` and `url` are given. ClientError: The client answered with an
+            error.
         """
         if self._call is None:
-            raise LocalProtocolError("a notification is no request the user could be asked about")
-        scope = Scope(request_id=self._call.id)
+            raise LocalProtocolError("the handler of a notification cannot ask the user; the handler of a request can")
+        scope = ElicitationScope(request_id=self._call.id)
         return await elicit(self.client, scope, message, schema, url, elicitation_id)

@@ -1,6 +1,6 @@
 """Asks the user for input: a form, or a page to visit.
 
-Owns the gates of both modes and the scope of the question. Does not judge what the user typed.
+Owns the capability checks of both modes and the scope of the question. Does not check what the user typed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = "v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation | Unknown"
 
 
-class Scope:
+class ElicitationScope:
     """What a question belongs to: a session (and perhaps a tool call), or a request that is being answered."""
 
     __slots__ = ("request_id", "session_id", "tool_call_id")
@@ -39,7 +39,7 @@ class Scope:
 
 async def elicit(
     client: RemoteClient,
-    scope: Scope,
+    scope: ElicitationScope,
     message: str,
     schema: v1.ElicitationSchema | None,
     url: str | None,
@@ -55,7 +55,7 @@ async def elicit(
     client._require("elicitation.url", "asking the user to visit a page")
     page_id = elicitation_id or os.urandom(12).hex()
     if page_id in client._elicitations:
-        raise LocalProtocolError(f"elicitation {page_id!r} is not done with; every one needs an id of its own")
+        raise LocalProtocolError(f"elicitation {page_id!r} is not finished; give every elicitation its own id")
     page = v1.ElicitationUrlMode(message, page_id, url, scope.session_id, scope.tool_call_id, scope.request_id)
     client._elicitations.add(page_id)
     answer: Answer | None = None

@@ -1,7 +1,7 @@
 """Text files: the client's when it offers them, the local disk otherwise.
 
-Owns that choice and the local side of it. Paths are made absolute against the session's folder before either side
-sees them. Does not decide which paths are in bounds.
+Owns that choice and the local side of it. A relative path is made absolute against the session's folder first. Does
+not check which paths may be used.
 """
 
 from __future__ import annotations

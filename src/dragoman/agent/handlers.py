@@ -1,7 +1,7 @@
-"""What an author registers, and under which names.
+"""The handlers that the author of an agent registers.
 
-Owns the decorators and what follows from them: a method is served, and its capability advertised, because a handler
-for it stands here. Does not know connections.
+Owns the decorators and what follows from them: a method is served, and its capability advertised, because a handler for
+it is registered. Does not know connections.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ T = TypeVar("T")
 
 
 async def handled(method: str, work: Awaitable[T], session_id: str | None = None) -> T:
-    """Runs a handler. An error of the client that it let pass is no answer to the client's own request; a session it
-    did not find is named in the answer (rule 342)."""
+    """Runs a handler.
+
+    A ClientError that the handler did not catch must not become the answer to the client's own request. A session that
+    was not found is named in the answer (rule 342).
+    """
     try:
         return await work
     except ClientError as error:
@@ -55,7 +58,7 @@ async def handled(method: str, work: Awaitable[T], session_id: str | None = None
 
 
 async def _accept(params: object, session: object) -> None:
-    """How a session begins when nobody wants to have a say in it."""
+    """Default handler of `session/new`: accept."""
 
 
 class Registered:
@@ -71,7 +74,7 @@ class Registered:
         self.system_prompt: str | None = None
 
     def find(self, method: str) -> Callable[..., Any] | None:
-        """The handler of a request; None when the agent does not serve it."""
+        """Registers the handler of a request; None when the agent does not serve it."""
         return self.requests.get(method, _accept if method == "session/new" else None)
 
     def require_unstable(self, what: str) -> None:
@@ -93,10 +96,13 @@ class Handlers:
     def prompt(self, /, *, accepts: Sequence[Accepts] = ()) -> Callable[[P], P]: ...
 
     def prompt(self, handler: Any = None, /, *, accepts: Sequence[Accepts] = ()) -> Any:
-        """The handler of `session/prompt`, which every agent has: an async function of a Turn that returns a stop
-        reason, a PromptResponse or None (`end_turn`), or an async generator of text, content blocks and updates.
+        """Registers the handler of `session/prompt`, which every agent needs.
 
-        `accepts` names the content besides text and links that prompts may carry.
+        The handler is an async function of a Turn that returns a stop reason, a PromptResponse or None (`end_turn`), or
+        an async generator of text, content blocks and updates.
+
+        Args:
+            accepts: The kinds of content that prompts may carry besides text and links.
         """
 
         def register(handler: P) -> P:
@@ -127,11 +133,15 @@ class Handlers:
         additional_directories: bool = False,
         system_prompt: Literal["append", "override"] | None = None,
     ) -> Any:
-        """The handler of `session/new`; without one every session is accepted as it is.
+        """Registers the handler of `session/new`; without one every session is accepted as it is.
 
-        It may return None: then the library answers with the id it made. Updates it sends leave after the answer.
-        `mcp` names the kinds of MCP server it can use besides stdio; the options hold for load, resume and fork too.
-        `system_prompt` and the kind `acp` are not stable.
+        The handler may return None: then the answer carries the id that the library made. Updates that it sends are
+        sent after the answer. The options below hold for load, resume and fork too.
+
+        Args:
+            mcp: The kinds of MCP server that the agent can use besides stdio; `acp` is not stable.
+            additional_directories: Whether a session may have more than one folder.
+            system_prompt: How a client may change the system prompt (not stable).
         """
         if system_prompt is not None or "acp" in mcp:
             self.registered.require_unstable("system_prompt and MCP over ACP")
@@ -147,7 +157,7 @@ class Handlers:
     def load_session(
         self, handler: OfSession[v1.LoadSessionRequest, v1.LoadSessionResponse | None]
     ) -> OfSession[v1.LoadSessionRequest, v1.LoadSessionResponse | None]:
-        """The handler of `session/load`: sends the whole history through the session, then returns (rule 107).
+        """Registers the handler of `session/load`: it sends the whole history, then returns (rule 107).
 
         Raise `RequestError.not_found()` for a session that does not exist.
         """
@@ -156,38 +166,40 @@ class Handlers:
     def resume_session(
         self, handler: OfSession[v1.ResumeSessionRequest, v1.ResumeSessionResponse | None]
     ) -> OfSession[v1.ResumeSessionRequest, v1.ResumeSessionResponse | None]:
-        """The handler of `session/resume`: goes on without history; updates leave after the answer (rule 112)."""
+        """Registers the handler of `session/resume`; updates are sent after its answer (rule 112)."""
         return self._add("session/resume", handler)
 
     def list_sessions(
         self, handler: OfConnection[v1.ListSessionsRequest, v1.ListSessionsResponse]
     ) -> OfConnection[v1.ListSessionsRequest, v1.ListSessionsResponse]:
-        """The handler of `session/list`: one page of sessions, those of `cwd` only if the request names one."""
+        """Registers the handler of `session/list`: one page of sessions, only those of `cwd` if the request has one."""
         return self._add("session/list", handler)
 
     def close_session(
         self, handler: OfSession[v1.CloseSessionRequest, v1.CloseSessionResponse | None]
     ) -> OfSession[v1.CloseSessionRequest, v1.CloseSessionResponse | None]:
-        """The handler of `session/close`, called after the session's turns were cancelled and answered (rule 116)."""
+        """Registers the handler of `session/close`, called after the session's turns were answered (rule 116)."""
         return self._add("session/close", handler)
 
     def delete_session(
         self, handler: OfConnection[v1.DeleteSessionRequest, v1.DeleteSessionResponse | None]
     ) -> OfConnection[v1.DeleteSessionRequest, v1.DeleteSessionResponse | None]:
-        """The handler of `session/delete`; a session that does not exist is no error (rule 138). An open session is
-        closed when the handler returns."""
+        """Registers the handler of `session/delete`. A session that does not exist is not an error (rule 138).
+
+        An open session is closed when the handler returns.
+        """
         return self._add("session/delete", handler)
 
     def set_mode(
         self, handler: OfSession[v1.SetSessionModeRequest, v1.SetSessionModeResponse | None]
     ) -> OfSession[v1.SetSessionModeRequest, v1.SetSessionModeResponse | None]:
-        """The handler of `session/set_mode`, called for modes the session offered only."""
+        """Registers the handler of `session/set_mode`, called for modes the session offered only."""
         return self._add("session/set_mode", handler)
 
     def set_config_option(
         self, handler: OfSession[v1.SetSessionConfigOptionRequest, v1.SetSessionConfigOptionResponse | None]
     ) -> OfSession[v1.SetSessionConfigOptionRequest, v1.SetSessionConfigOptionResponse | None]:
-        """The handler of `session/set_config_option`, called for options and values the session offered only.
+        """Registers the handler of `session/set_config_option`, called for options and values the session offered only.
 
         None means the choice changed nothing else; the library then answers with the complete list (rule 163).
         """
@@ -196,24 +208,26 @@ class Handlers:
     def authenticate(
         self, handler: OfConnection[v1.AuthenticateRequest, v1.AuthenticateResponse | None]
     ) -> OfConnection[v1.AuthenticateRequest, v1.AuthenticateResponse | None]:
-        """The handler of `authenticate`, called for the methods in the agent's `auth_methods` only."""
+        """Registers the handler of `authenticate`, called for the methods in the agent's `auth_methods` only."""
         return self._add("authenticate", handler)
 
     def logout(
         self, handler: OfConnection[v1.LogoutRequest, v1.LogoutResponse | None]
     ) -> OfConnection[v1.LogoutRequest, v1.LogoutResponse | None]:
-        """The handler of `logout`."""
+        """Registers the handler of `logout`."""
         return self._add("logout", handler)
 
     def request(self, method: str) -> Callable[[OfConnection[Any, Any]], OfConnection[Any, Any]]:
-        """The handler of an extension request; its name begins with an underscore (rule 331)."""
+        """Registers the handler of an extension request; its name begins with an underscore (rule 331)."""
         if not method.startswith("_"):
             raise LocalProtocolError(f"{method!r}: the name of an extension begins with an underscore")
         return lambda handler: self._add(method, handler)
 
     def notification(self, method: str) -> Callable[[OfConnection[Any, None]], OfConnection[Any, None]]:
-        """The handler of an extension notification, or of `mcp/message` (not stable). Handlers start in the order in
-        which notifications arrive."""
+        """Registers the handler of an extension notification, or of `mcp/message` (not stable).
+
+        Handlers start in the order in which notifications arrive.
+        """
         if method == "mcp/message":
             self.registered.require_unstable(method)
         elif not method.startswith("_"):
@@ -229,55 +243,55 @@ class Handlers:
     def fork_session(
         self, handler: OfSession[v1.ForkSessionRequest, v1.ForkSessionResponse | None]
     ) -> OfSession[v1.ForkSessionRequest, v1.ForkSessionResponse | None]:
-        """The handler of `session/fork`; gets the new session, whose id the library made."""
+        """Registers the handler of `session/fork`; gets the new session, whose id the library made."""
         return self._add_unstable("session/fork", handler)
 
     def archive_session(
         self, handler: OfConnection[v1.ArchiveSessionRequest, v1.ArchiveSessionResponse | None]
     ) -> OfConnection[v1.ArchiveSessionRequest, v1.ArchiveSessionResponse | None]:
-        """The handler of `session/archive`."""
+        """Registers the handler of `session/archive`."""
         return self._add_unstable("session/archive", handler)
 
     def unarchive_session(
         self, handler: OfConnection[v1.UnarchiveSessionRequest, v1.UnarchiveSessionResponse | None]
     ) -> OfConnection[v1.UnarchiveSessionRequest, v1.UnarchiveSessionResponse | None]:
-        """The handler of `session/unarchive`."""
+        """Registers the handler of `session/unarchive`."""
         return self._add_unstable("session/unarchive", handler)
 
     def session_status(
         self, handler: OfConnection[v1.SessionStatusRequest, v1.SessionStatusResponse]
     ) -> OfConnection[v1.SessionStatusRequest, v1.SessionStatusResponse]:
-        """The handler of `session/status`."""
+        """Registers the handler of `session/status`."""
         return self._add_unstable("session/status", handler)
 
     def set_session_title(
         self, handler: OfConnection[v1.SetSessionTitleRequest, v1.SetSessionTitleResponse]
     ) -> OfConnection[v1.SetSessionTitleRequest, v1.SetSessionTitleResponse]:
-        """The handler of `session/set_title`."""
+        """Registers the handler of `session/set_title`."""
         return self._add_unstable("session/set_title", handler)
 
     def list_providers(
         self, handler: OfConnection[v1.ListProvidersRequest, v1.ListProvidersResponse]
     ) -> OfConnection[v1.ListProvidersRequest, v1.ListProvidersResponse]:
-        """The handler of `providers/list`."""
+        """Registers the handler of `providers/list`."""
         return self._add_unstable("providers/list", handler)
 
     def set_provider(
         self, handler: OfConnection[v1.SetProviderRequest, v1.SetProviderResponse | None]
     ) -> OfConnection[v1.SetProviderRequest, v1.SetProviderResponse | None]:
-        """The handler of `providers/set`."""
+        """Registers the handler of `providers/set`."""
         return self._add_unstable("providers/set", handler)
 
     def disable_provider(
         self, handler: OfConnection[v1.DisableProviderRequest, v1.DisableProviderResponse | None]
     ) -> OfConnection[v1.DisableProviderRequest, v1.DisableProviderResponse | None]:
-        """The handler of `providers/disable`."""
+        """Registers the handler of `providers/disable`."""
         return self._add_unstable("providers/disable", handler)
 
     def auth_status(
         self, handler: OfConnection[v1.AuthStatusRequest, v1.AuthStatusResponse]
     ) -> OfConnection[v1.AuthStatusRequest, v1.AuthStatusResponse]:
-        """The handler of `auth/status`."""
+        """Registers the handler of `auth/status`."""
         return self._add_unstable("auth/status", handler)
 
     def _add(self, method: str, handler: T) -> T:

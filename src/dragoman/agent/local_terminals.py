@@ -1,6 +1,6 @@
 """A command as a child of this process, behaving like a client's terminal.
 
-Owns the words of the protocol for it; how it runs and that nothing of it survives belong to `dragoman.process`.
+Owns the translation to the protocol's types. `dragoman.process` runs the command and ends all of its processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What may leave on a connection, and what it has to satisfy first.
+"""Which session updates an agent may send on a connection, and the checks before they are sent.
 
-Owns one table per connection, made from what its client advertised: the type of a session update leads to a check,
-to nothing (send it), or is missing (no update at all). A lookup is all the common updates pay. Pure.
+Owns one table per connection, made from what its client advertised. It maps the type of an update to a check, or to
+None (send it as it is); a type that is missing is not an update. Common updates cost one lookup. Pure.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dragoman.schema import Unknown, v1
 
 if TYPE_CHECKING:
     from dragoman.agent.client import RemoteClient
-    from dragoman.agent.settings import Offers
+    from dragoman.agent.settings import OfferedSettings
 
 Check: TypeAlias = Callable[[Any, Any], Any]
-Gates: TypeAlias = dict[type, Check | None]
+UpdateChecks: TypeAlias = dict[type, Check | None]
 
 
-def make_gates(client: RemoteClient, *, takes_unstable: bool) -> Gates:
-    """The table for a client that has introduced itself."""
+def make_update_checks(client: RemoteClient, *, takes_unstable: bool) -> UpdateChecks:
+    """The table for a client whose capabilities are known."""
     from dragoman.schema.stability import UNSTABLE_TYPES  # defines every type, which `initialize` can do without
 
-    gates: Gates = {
+    checks: UpdateChecks = {
         v1.UserMessageChunk: None,
         v1.AgentMessageChunk: None,
         v1.AgentThoughtChunk: None,
@@ -37,7 +37,7 @@ def make_gates(client: RemoteClient, *, takes_unstable: bool) -> Gates:
         v1.ToolCallUpdate: _check_paths,
         v1.CurrentModeUpdate: _note_mode,
         v1.ConfigOptionUpdate: _note_options,
-        Unknown: None,  # whoever relays another agent passes on what neither side knows
+        Unknown: None,  # an agent that relays another one passes on what neither side knows
     }
     needs = {
         v1.Notice: "session.notices",  # rule 62
@@ -51,13 +51,13 @@ def make_gates(client: RemoteClient, *, takes_unstable: bool) -> Gates:
     }
     for kind, gate in needs.items():
         if kind in UNSTABLE_TYPES and not takes_unstable:
-            gates[kind] = _refuse_unstable
+            checks[kind] = _refuse_unstable
         else:
-            gates[kind] = None if client.offers(gate) else _refusal(gate)
-    return gates
+            checks[kind] = None if client.offers(gate) else _refusal(gate)
+    return checks
 
 
-def _check_paths(offers: Offers, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
+def _check_paths(settings: OfferedSettings, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
     """Paths of diffs and locations are absolute (rules 246, 248)."""
     for item in update.content or ():
         if type(item) is v1.Diff and not os.path.isabs(item.path):
@@ -68,21 +68,21 @@ def _check_paths(offers: Offers, update: v1.ToolCall | v1.ToolCallUpdate) -> obj
     return update
 
 
-def _note_mode(offers: Offers, update: v1.CurrentModeUpdate) -> object:
-    offers.change_mode(update.current_mode_id)
+def _note_mode(settings: OfferedSettings, update: v1.CurrentModeUpdate) -> object:
+    settings.change_mode(update.current_mode_id)
     return update
 
 
-def _note_options(offers: Offers, update: v1.ConfigOptionUpdate) -> object:
-    return v1.ConfigOptionUpdate(offers.offer_options(update.config_options), meta=update.meta)
+def _note_options(settings: OfferedSettings, update: v1.ConfigOptionUpdate) -> object:
+    return v1.ConfigOptionUpdate(settings.offer_options(update.config_options), meta=update.meta)
 
 
-def _refuse_unstable(offers: Offers, update: object) -> NoReturn:
+def _refuse_unstable(settings: OfferedSettings, update: object) -> NoReturn:
     raise LocalProtocolError(f"{type(update).__name__} is not stable; create the agent with unstable=True to send it")
 
 
 def _refusal(gate: str) -> Check:
-    def refuse(offers: Offers, update: object) -> NoReturn:
+    def refuse(settings: OfferedSettings, update: object) -> NoReturn:
         raise CapabilityError(f"{type(update).__name__} needs a client that advertises {gate}; this one does not")
 
     return refuse

@@ -1,4 +1,4 @@
-"""Asks the user, and judges the answer.
+"""Asks the user for permission, and reads the answer.
 
 Owns what counts as a yes: the kind of the chosen option and nothing else. Does not know how tool calls are shown.
 """
@@ -25,10 +25,9 @@ _ALLOWING = frozenset({"allow_once", "allow_always"})
 
 
 class Permission(Struct, frozen=True):
-    """What the user said. True only for a yes, so that `if await turn.ask(...)` cannot be fooled by a no.
+    """The user's answer to a permission request. It is true only for a yes, so that `if await turn.ask(...)` is safe.
 
-    `option_id` and `kind` are those of the chosen option, None when the question was cancelled or the answer means
-    nothing.
+    `option_id` and `kind` are those of the chosen option, None when the request was cancelled or the answer is invalid.
     """
 
     allowed: bool
@@ -45,10 +44,10 @@ REFUSED = Permission(False)
 async def ask_permission(
     session: AgentSession, tool_call: v1.ToolCallPatch, options: Sequence[v1.PermissionOption] | None
 ) -> Permission:
-    """Puts the question to the client. Whatever is not clearly a yes is a no, an error answer included."""
+    """Sends the request to the client. Everything that is not clearly a yes is a no, also an error."""
     offered = allow_or_reject() if options is None else list(options)
     if not offered or len({option.option_id for option in offered}) != len(offered):
-        raise LocalProtocolError("a permission needs at least one option, and every option an id of its own")
+        raise LocalProtocolError("a permission request needs at least one option, and every option needs its own id")
     request = v1.RequestPermissionRequest(session.id, tool_call, offered)
     try:
         response = await session.client._ask("session/request_permission", request, v1.RequestPermissionResponse)
@@ -59,7 +58,7 @@ async def ask_permission(
 
 
 def allow_or_reject() -> list[v1.PermissionOption]:
-    """The usual question. "Always" is not offered unasked: an agent that offers it has to remember the answer."""
+    """The usual options. "Always" is not among them, because an agent that offers it has to remember the answer."""
     return [
         v1.PermissionOption("allow", "Allow", "allow_once"),
         v1.PermissionOption("reject", "Reject", "reject_once"),
@@ -72,5 +71,5 @@ def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionO
         for option in offered:
             if option.option_id == outcome.option_id:
                 return Permission(option.kind in _ALLOWING, option.option_id, option.kind)
-        _log.warning("the client chose an option that was not offered; that is no permission")
+        _log.warning("the client chose an option that was not offered; that counts as a no")
     return REFUSED

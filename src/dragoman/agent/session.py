@@ -1,7 +1,8 @@
 """One session as its agent sees it.
 
-Owns the session's identity, its folder, its running and waiting turns, and the way its updates take: held until the
-answer that names the session was written, then straight out, then nowhere. Does not know how sessions are asked for.
+Owns the session's identity, its folder, its running and waiting turns, and what happens to its updates: they are held
+until the answer that names the session was written, then sent at once, and refused after the end. Does not know how
+sessions are requested.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dragoman.agent.elicitation import Scope, elicit
-from dragoman.agent.settings import Offers
+from dragoman.agent.elicitation import ElicitationScope, elicit
+from dragoman.agent.settings import OfferedSettings
 from dragoman.agent.turn import Turn, cancelled_result
-from dragoman.agent.updates import Updates
+from dragoman.agent.updates import UpdateSender
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 
 if TYPE_CHECKING:
@@ -20,22 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from dragoman.agent.client import RemoteClient
-    from dragoman.agent.connection import Connection
+    from dragoman.agent.connection import AgentConnection
     from dragoman.agent.elicitation import Answer
     from dragoman.rpc import Call
     from dragoman.schema import v1
 
-# What a handler may send before the answer that names its session. Nobody can wait for the client here, so the
-# bound is an error; replaying a long history belongs to `session/load`, whose updates are not held.
+# What a handler may send before the answer that names its session. The sender cannot wait for the client here, so
+# exceeding the bound is an error; replaying a long history belongs to `session/load`, whose updates are not held.
 HELD_BYTES = 8 * 1024 * 1024
 
 T = TypeVar("T")
 
 
-class AgentSession(Updates):
-    """A conversation: where it works, whom it talks to, and a way to send updates at any time, in and between turns.
+class AgentSession(UpdateSender):
+    """A session: its folder, its client, and methods that send updates at any time, in and between turns.
 
-    `extra` is yours, for whatever your handlers want to find again in the next turn; the library never looks.
+    `extra` is for your handlers, to keep what they need in later turns; the library does not use it.
     """
 
     __slots__ = (
@@ -52,7 +53,7 @@ class AgentSession(Updates):
         "mcp_servers",
     )
 
-    def __init__(self, connection: Connection, session_id: str, request: Any, opened_by: Call) -> None:
+    def __init__(self, connection: AgentConnection, session_id: str, request: Any, opened_by: Call) -> None:
         self.id = session_id
         self.cwd: str = request.cwd
         self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
@@ -65,15 +66,15 @@ class AgentSession(Updates):
         self._held_bytes = 0
         self._late: list[v1.SessionUpdate] = []
         self._turns: list[Turn] = []
-        self._offers = Offers(takes_booleans=self.client.offers("session.configOptions.boolean"))
-        self._gates = connection.gates
+        self._settings = OfferedSettings(takes_booleans=self.client.offers("session.configOptions.boolean"))
+        self._checks = connection.update_checks
         self._breathe = connection.peer.breathe
         self._post = connection.peer.post
         self._address(session_id)
 
     @property
     def client(self) -> RemoteClient:
-        """Who the session belongs to: its name, its capabilities, and requests of its own."""
+        """The client that the session belongs to."""
         return self._connection.client
 
     @property
@@ -84,12 +85,12 @@ class AgentSession(Updates):
     @property
     def modes(self) -> v1.SessionModeState | None:
         """The modes offered last, with the current one; None when the session has none."""
-        return self._offers.modes
+        return self._settings.modes
 
     @property
     def options(self) -> Sequence[v1.SessionConfigOption]:
         """The config options offered last, with their current values, boolean ones included."""
-        return tuple(self._offers.config_options or ())
+        return tuple(self._settings.config_options or ())
 
     @property
     def turn(self) -> Turn | None:
@@ -108,18 +109,30 @@ class AgentSession(Updates):
         url: str | None = None,
         elicitation_id: str | None = None,
     ) -> Answer:
-        """The user's input, by a form or on a page. While the session is being opened the question belongs to that
-        request, because the client does not know the session yet.
+        """Asks the user for input, in a form or on a web page.
 
-        Raises: CapabilityError when the client did not advertise that mode, ClientError.
+        While the session is being opened the question belongs to that request, because the client does not know the
+        session yet.
+
+        Args:
+            message: What the user is asked.
+            schema: The fields of a form. Give this or `url`.
+            url: A page that the user is asked to visit.
+            elicitation_id: The id of the page, for `RemoteClient.complete_elicitation`; made if not given.
+
+        Raises:
+            CapabilityError: The client did not advertise this mode.
+            ClientError: The client answered with an error.
         """
         opened_by = self._opened_by
-        scope = Scope(session_id=self.id) if opened_by is None else Scope(request_id=opened_by.id)
+        scope = ElicitationScope(session_id=self.id) if opened_by is None else ElicitationScope(request_id=opened_by.id)
         return await elicit(self.client, scope, message, schema, url, elicitation_id)
 
     def update_when_open(self, update: v1.SessionUpdate) -> None:
-        """Sends an update right after the answer that opens the session, also where others leave before it, as the
-        history of `session/load` does; at once if the session is open. For what belongs to no turn, such as commands.
+        """Sends an update right after the answer that opens the session, or at once if the session is open.
+
+        For what does not belong to a turn or to the history, such as the list of commands. Other updates of
+        `session/load` are sent before its answer.
         """
         if self._opened_by is None:
             self._submit(update)
@@ -154,7 +167,7 @@ class AgentSession(Updates):
             self._submit(update)
 
     def _end(self, why: Exception) -> None:
-        """No update leaves any more; who tries is told `why`."""
+        """No update is sent any more; sending one raises `why`."""
         self._held = []
 
         def refuse(frame: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""The sessions of one connection: how they begin, what may be done to them, how they end.
+"""The sessions of one connection: opening, requests about them, closing.
 
 Owns which sessions are active (from new, load, resume or fork until close, on this connection: rule 120) and the
-checks every session request needs. Does not decode, and does not know how answers travel.
+checks every session request needs. Does not decode parameters or send answers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dragoman.schema import v1
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
-    from dragoman.agent.connection import Connection
+    from dragoman.agent.connection import AgentConnection
     from dragoman.agent.handlers import Registered
     from dragoman.agent.turn import Turn
     from dragoman.rpc import Call
@@ -41,7 +41,7 @@ CLOSE_SECONDS = 10.0
 class Sessions:
     """The active sessions by id, and one method per request about them: checks now, work later."""
 
-    def __init__(self, connection: Connection, registered: Registered, *, overlap: str) -> None:
+    def __init__(self, connection: AgentConnection, registered: Registered, *, overlap: str) -> None:
         self._connection = connection
         self._registered = registered
         self._overlap = overlap
@@ -55,7 +55,7 @@ class Sessions:
         return session
 
     def cancel(self, session_id: str) -> None:
-        """Cancels what runs in a session; a session that is idle or unknown is none of our business (rule 200)."""
+        """Cancels what runs in a session; nothing happens if it is idle or unknown (rule 200)."""
         session = self._active.get(session_id)
         if session is not None:
             session._cancel()
@@ -66,7 +66,7 @@ class Sessions:
             session._end(reason)
         self._active.clear()
 
-    # Beginnings
+    # Opening
 
     def new(self, call: Call, method: Method, handler: Handler, params: v1.NewSessionRequest) -> Work:
         self._check_workspace(params)
@@ -108,21 +108,21 @@ class Sessions:
             if response is None and not method.null_result_ok:
                 response = method.result(session.id)
             response = self._checked(method, response)
-            self._take_offers(session, response)
+            self._take_settings(session, response)
             self._activate(session, getattr(response, "session_id", session.id))
         except BaseException:
             session._end(LocalProtocolError("this session was never opened"))
             raise
         call.after_response(session._open)
         if response.config_options:
-            response = replace(response, config_options=session._offers.visible())
+            response = replace(response, config_options=session._settings.visible())
         return response
 
-    def _take_offers(self, session: AgentSession, response: Any) -> None:
+    def _take_settings(self, session: AgentSession, response: Any) -> None:
         if response.modes:
-            session._offers.offer_modes(response.modes)
+            session._settings.offer_modes(response.modes)
         if response.config_options:
-            session._offers.offer_options(response.config_options)
+            session._settings.offer_options(response.config_options)
 
     def _activate(self, session: AgentSession, session_id: str) -> None:
         previous = self._active.get(session_id)
@@ -136,7 +136,7 @@ class Sessions:
             previous._end(LocalProtocolError("this session was opened again; use the new one"))
         self._active[session_id] = session
 
-    # In between
+    # Open sessions
 
     def prompt(self, call: Call, method: Method, handler: Handler, params: v1.PromptRequest) -> Work:
         session = self.find(params.session_id)
@@ -151,15 +151,15 @@ class Sessions:
 
     def set_mode(self, call: Call, method: Method, handler: Handler, params: v1.SetSessionModeRequest) -> Work:
         session = self.find(params.session_id)
-        session._offers.check_mode(params.mode_id)
+        session._settings.check_mode(params.mode_id)
         return self._set_mode(method, handler, params, session)
 
     async def _set_mode(
         self, method: Method, handler: Handler, params: v1.SetSessionModeRequest, session: AgentSession
     ) -> object:
         response = await handled(method.name, handler(params, session), session.id)
-        session._offers.change_mode(params.mode_id)
-        follow = session._offers.follow_mode()
+        session._settings.change_mode(params.mode_id)
+        follow = session._settings.follow_mode()
         if follow is not None:
             await session.update(follow)
         return self._checked(method, response)
@@ -168,26 +168,26 @@ class Sessions:
         self, call: Call, method: Method, handler: Handler, params: v1.SetSessionConfigOptionRequest
     ) -> Work:
         session = self.find(params.session_id)
-        session._offers.check_option(params.config_id, params.value)
+        session._settings.check_option(params.config_id, params.value)
         return self._set_config_option(method, handler, params, session)
 
     async def _set_config_option(
         self, method: Method, handler: Handler, params: v1.SetSessionConfigOptionRequest, session: AgentSession
     ) -> object:
-        offers = session._offers
+        settings = session._settings
         response = await handled(method.name, handler(params, session), session.id)
         if response is None:
-            offers.choose_option(params.config_id, params.value)
-            response = v1.SetSessionConfigOptionResponse(offers.visible())
+            settings.choose_option(params.config_id, params.value)
+            response = v1.SetSessionConfigOptionResponse(settings.visible())
         else:
             response = self._checked(method, response)
-            response = replace(response, config_options=offers.offer_options(response.config_options))
-        follow = offers.follow_options()
+            response = replace(response, config_options=settings.offer_options(response.config_options))
+        follow = settings.follow_options()
         if follow is not None:
             await session.update(follow)
         return response
 
-    # Ends
+    # Closing
 
     def close(self, call: Call, method: Method, handler: Handler, params: v1.CloseSessionRequest) -> Work:
         """Takes effect here and now, whatever becomes of this request: later ones for the session are refused."""
@@ -252,7 +252,7 @@ async def _stop(session: AgentSession) -> None:
 def checked(method: Method, response: Any, *, takes_unstable: bool) -> Any:
     """What a handler returned, if it can be the answer; None is the empty result where there is one.
 
-    Raises: LocalProtocolError otherwise; the client hears of an internal error, the author reads what is wrong.
+    Raises: LocalProtocolError otherwise; the client gets an internal error, the log shows what is wrong.
     """
     if response is None and method.null_result_ok:
         return method.result()

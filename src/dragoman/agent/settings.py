@@ -1,6 +1,6 @@
-"""The modes and config options a session has offered, and what may be chosen from them.
+"""The modes and config options that a session offers, and the check of a choice against them.
 
-Owns the last complete offer of each kind and the check of a choice against it. Pure: sends nothing.
+Owns the last complete list of each kind. Pure: sends nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
-class Offers:
-    """What the client may choose from in one session."""
+class OfferedSettings:
+    """The modes and config options that one session offers, with their current values."""
 
     __slots__ = ("config_options", "modes", "takes_booleans")
 
@@ -95,7 +95,7 @@ class Offers:
         ]
 
     def follow_mode(self) -> v1.ConfigOptionUpdate | None:
-        """Brings the option that shows the mode in step with it (rule 167): what the client has to be told, if any."""
+        """Sets the option of category `mode` to the current mode (rule 167); returns the update to send, if any."""
         option, modes = self._mode_option(), self.modes
         if option is None or modes is None or modes.current_mode_id == option.current_value:
             return None
@@ -105,7 +105,7 @@ class Offers:
         return v1.ConfigOptionUpdate(self.config_options or [])
 
     def follow_options(self) -> v1.CurrentModeUpdate | None:
-        """Brings the mode in step with the option that shows it: what the client has to be told, if anything."""
+        """Sets the mode to the value of the option of category `mode`; returns the update to send, if any."""
         option, modes = self._mode_option(), self.modes
         if option is None or modes is None or modes.current_mode_id == option.current_value:
             return None

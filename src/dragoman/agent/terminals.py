@@ -1,7 +1,7 @@
 """Commands in a terminal: the client's when it offers one, a child of this process otherwise.
 
-Owns the promise that every terminal is released, whatever happens around it (rule 292). How a child runs is the
-business of `local_terminals`.
+Owns the promise that every terminal is released, whatever happens around it (rule 292). `local_terminals.py`
+runs a child.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RELEASE_SECONDS = 2.0
 
 
 class TerminalHandle(ABC):
-    """A command that was started. It is released when the `async with` around it is left."""
+    """A command that was started. Its terminal is released at the end of the `async with` around it."""
 
     id: str
     """The client's name for the terminal, or a local one."""
@@ -140,8 +140,11 @@ async def open_terminal(
 
 
 async def _create(session: AgentSession, request: v1.CreateTerminalRequest) -> ClientTerminal:
-    """Asks for a terminal. Cancelled meanwhile, the answer is still awaited elsewhere: giving the request up could
-    leave the client with a terminal whose id nobody knows."""
+    """Asks the client for a terminal.
+
+    If this is cancelled, another task still waits for the answer and releases the terminal: otherwise the client could
+    keep a terminal whose id this side does not know.
+    """
     asked = session._spawn(session.client._ask("terminal/create", request, v1.CreateTerminalResponse))
     try:
         answer = await asyncio.shield(asked)

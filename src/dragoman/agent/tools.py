@@ -30,13 +30,13 @@ _OVER = frozenset({"completed", "failed"})
 
 
 class ToolCallHandle:
-    """A tool call that has been announced."""
+    """A tool call that was announced to the client; its methods send updates of it."""
 
     __slots__ = ("_known", "_shown", "_turn")
 
     def __init__(self, turn: Turn, call: v1.ToolCall) -> None:
         self._turn = turn
-        # Everything the client has been told so far; a permission request repeats it.
+        # Everything that was sent about the call so far; a permission request repeats it.
         self._known = as_patch(call)
         self._shown: list[v1.ToolCallContent | TerminalHandle] = []
 
@@ -61,7 +61,14 @@ class ToolCallHandle:
         raw_input: Any = UNSET,
         raw_output: Any = UNSET,
     ) -> None:
-        """Sends what changed. `content` and `locations` replace what was there."""
+        """Sends what changed; what is not given stays as it is.
+
+        Args:
+            content: Everything the call shows from now on, in place of what it showed.
+            locations: The files the call works on, in place of the former ones. A relative path starts at `cwd`.
+            raw_input: The tool's arguments, as JSON data.
+            raw_output: The tool's result, as JSON data.
+        """
         changes: dict[str, Any] = {}
         for name, value in (("title", title), ("kind", kind), ("status", status)):
             if value is not UNSET:
@@ -106,7 +113,11 @@ class ToolCallHandle:
             await self._send({"status": "in_progress"})
 
     async def ask(self, options: Sequence[v1.PermissionOption] | None = None) -> Permission:
-        """The user's permission for this call. A yes starts it (rule 188); after a no it ends as failed."""
+        """Asks the user for permission for this call. A yes starts it (rule 188); a no ends it as failed.
+
+        Args:
+            options: What the user can choose from; by default to allow or to reject once.
+        """
         permission = await ask_permission(self._turn.session, self._known, options)
         if permission.allowed:
             await self.start()
@@ -115,7 +126,7 @@ class ToolCallHandle:
         return permission
 
     def _finish(self, status: str) -> bool:
-        """Ends the call if nobody did. Synchronous, so that a cancelled task can still do it; True: breathe."""
+        """Ends the call if it has not ended. Synchronous, so that a cancelled task can still do it; True: breathe."""
         if self.status in _OVER:
             return False
         changes: dict[str, Any] = {"status": status}
@@ -138,7 +149,7 @@ class ToolCallHandle:
 
 @asynccontextmanager
 async def run_tool(turn: Turn, call: v1.ToolCall, *, starts: bool) -> AsyncIterator[ToolCallHandle]:
-    """Announces `call` and sees to its end."""
+    """Announces `call`, and completes or fails it at the end of the body."""
     must_breathe = turn._submit(call)
     handle = ToolCallHandle(turn, call)
     try:
@@ -161,7 +172,7 @@ async def ask(
     subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
     options: Sequence[v1.PermissionOption] | None,
 ) -> Permission:
-    """Asks about a tool call that the client has heard of, announcing it if need be (rule 243)."""
+    """Asks for permission for a tool call, and announces the call first if the client does not know it (rule 243)."""
     if isinstance(subject, ToolCallHandle):
         return await subject.ask(options)
     if isinstance(subject, str):
@@ -173,7 +184,7 @@ async def ask(
 
 
 def new_tool_call(session: AgentSession, title: str, **members: Any) -> v1.ToolCall:
-    """A pending call with an id nobody else has; a loaded session keeps the ids of its past, so no counter will do."""
+    """A pending call with a random id: a loaded session keeps the ids of its history, so a counter could repeat one."""
     members["locations"] = as_locations(session, members["locations"]) or UNSET
     return v1.ToolCall(members.pop("id") or f"call_{os.urandom(8).hex()}", title, status="pending", **members)
 

@@ -1,7 +1,7 @@
-"""One turn: a prompt, what the agent says and does about it, one answer.
+"""One turn: a prompt, the updates that the agent sends, one answer.
 
 Owns running a prompt handler and the turn's end: exactly one result, `cancelled` if the client cancelled, and nothing
-sent in its name afterwards. What the verbs do in detail lives in the modules they name.
+sent in its name afterwards. The methods are implemented in the modules they call.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dragoman.agent import files
-from dragoman.agent.elicitation import Scope, elicit
+from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.agent.handlers import handled
 from dragoman.agent.terminals import open_terminal
 from dragoman.agent.tools import ask, new_tool_call, run_tool
-from dragoman.agent.updates import Updates
+from dragoman.agent.updates import UpdateSender
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import UNSET, Unknown, v1
 
@@ -41,10 +41,10 @@ def cancelled_result() -> v1.PromptResponse:
     return v1.PromptResponse("cancelled")
 
 
-class Turn(Updates):
-    """What a prompt handler gets: the prompt, the session, and a verb for everything an agent does.
+class Turn(UpdateSender):
+    """What a prompt handler gets: the prompt, the session, and a method for everything an agent does.
 
-    After the turn was answered the verbs raise LocalProtocolError (CancelledError if it was cancelled); what happens
+    After the turn was answered the methods raise LocalProtocolError (CancelledError if it was cancelled); what happens
     between turns goes through `turn.session`.
     """
 
@@ -57,13 +57,7 @@ class Turn(Updates):
         self._call = call
         self._is_over = False
         self._over = asyncio.Event()
-        self._post = session._post
-        self._breathe = session._breathe
-        self._gates = session._gates
-        self._offers = session._offers
-        self._prefix = session._prefix
-        self._said = session._said
-        self._thought = session._thought
+        self._send_as(session)
 
     @property
     def text(self) -> str:
@@ -72,7 +66,7 @@ class Turn(Updates):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the client cancelled this turn, or left. The handler's task is cancelled too, so few need to look."""
+        """Whether the client cancelled this turn or disconnected. The handler's task is cancelled too."""
         return self._call.is_cancelled
 
     def tool(
@@ -86,11 +80,19 @@ class Turn(Updates):
         raw_input: Any = UNSET,
         start: bool = True,
     ) -> AbstractAsyncContextManager[ToolCallHandle]:
-        """A tool call around the body of `async with`: announced, in progress, then completed, or failed if the body
-        raises (also when it is cancelled).
+        """Announces a tool call that lasts as long as the body of `async with`.
 
-        `start=False` leaves it pending until `ask()` got a yes or `start()` was called; a diff can be shown for
-        approval meanwhile.
+        It is in progress while the body runs, then completed; it is failed if the body raises or is cancelled.
+
+        Args:
+            title: What the user reads.
+            kind: What sort of tool it is; clients choose an icon by it.
+            id: The call's id, unique in the session; made if not given.
+            name: The tool's name for programs (not stable).
+            locations: Files the call works on. A relative path starts at the session's `cwd`.
+            raw_input: The tool's arguments, as JSON data.
+            start: False leaves the call pending until `ask()` got a yes or `start()` was called. A diff can be shown
+                before that, so that the user sees what they permit.
         """
         self._require_running()
         call = new_tool_call(
@@ -109,10 +111,12 @@ class Turn(Updates):
         subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
         options: Sequence[v1.PermissionOption] | None = None,
     ) -> Permission:
-        """The user's permission. Only an option of an allowing kind is a yes; errors and unknown answers are a no.
+        """Asks the user for permission. Only an option of an allowing kind is a yes; everything else is a no.
 
-        `subject` is a running tool call, one to announce (ToolCall, or just its title), or one announced before.
-        Without `options` the user can allow or reject once.
+        Args:
+            subject: The tool call in question: a running one, one to announce (a ToolCall or just its title), or one
+                that was announced before (a ToolCallPatch).
+            options: What the user can choose from; by default to allow or to reject once.
         """
         self._require_running()
         return await ask(self, subject, options)
@@ -126,29 +130,46 @@ class Turn(Updates):
         elicitation_id: str | None = None,
         tool_call: ToolCallHandle | None = None,
     ) -> Answer:
-        """The user's input, by a form (`schema`) or on a page (`url`); accepted, declined or cancelled.
+        """Asks the user for input, in a form or on a web page. The answer is accepted, declined or cancelled.
 
-        Raises: CapabilityError when the client did not advertise that mode, ClientError.
+        Args:
+            message: What the user is asked.
+            schema: The fields of a form. Give this or `url`.
+            url: A page that the user is asked to visit.
+            elicitation_id: The id of the page, for `RemoteClient.complete_elicitation`; made if not given.
+            tool_call: The tool call that needs the input.
+
+        Raises:
+            CapabilityError: The client did not advertise this mode.
+            ClientError: The client answered with an error.
         """
         self._require_running()
-        scope = Scope(session_id=self.session.id, tool_call_id=UNSET if tool_call is None else tool_call.id)
+        scope = ElicitationScope(session_id=self.session.id, tool_call_id=UNSET if tool_call is None else tool_call.id)
         return await elicit(self.session.client, scope, message, schema, url, elicitation_id)
 
     async def read_file(self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None) -> str:
-        """A file's text, with unsaved changes if the client offers its files; from the disk otherwise.
+        """Reads a text file: through the client, with unsaved changes, if it offers that; from the disk otherwise.
 
-        `line` counts from 1 and `limit` counts lines; past the end there is "". A relative path starts at the
-        session's `cwd`.
+        Args:
+            path: A relative path starts at the session's `cwd`.
+            line: The first line to read, counted from 1. Past the end the result is "".
+            limit: How many lines to read.
 
-        Raises: ClientError (code -32002 for a missing file), LocalProtocolError.
+        Raises:
+            ClientError: The file cannot be read; code -32002 if it does not exist.
+            LocalProtocolError: `line` or `limit` is out of range.
         """
         self._require_running()
         return await files.read_file(self.session, path, line, limit)
 
     async def write_file(self, path: str | os.PathLike[str], text: str) -> None:
-        """Writes a whole file, through the client if it offers that.
+        """Writes a whole file: through the client if it offers that, otherwise on the disk. The file may be new.
 
-        Raises: ClientError.
+        Args:
+            path: A relative path starts at the session's `cwd`. On the disk a symbolic link is followed.
+
+        Raises:
+            ClientError: The file cannot be written.
         """
         self._require_running()
         await files.write_file(self.session, path, text)
@@ -162,11 +183,18 @@ class Turn(Updates):
         env: Mapping[str, str] | None = None,
         output_byte_limit: int | None = None,
     ) -> AbstractAsyncContextManager[TerminalHandle]:
-        """A running command around the body of `async with`, in the client's terminal if it offers one, else a child
-        of this process. It is ended and released when the body is left, however that happens (rule 292).
+        """Runs a command for the body of `async with`: in the client's terminal if it offers one, else as a child.
 
-        `command` is a program and `args` are its arguments; for a shell line name the shell (rule 284).
-        Raises: ClientError when the command cannot be started.
+        The command is ended and its terminal released at the end of the body, however that comes about (rule 292).
+
+        Args:
+            command: The program. For a shell line name the shell, with `args=["-c", line]` (rule 284).
+            cwd: The folder it runs in; by default the session's.
+            env: Variables added to the environment.
+            output_byte_limit: How much of the end of its output is kept.
+
+        Raises:
+            ClientError: The command cannot be started.
         """
         self._require_running()
         return open_terminal(self.session, command, args, cwd, env, output_byte_limit)
@@ -177,8 +205,10 @@ class Turn(Updates):
         return await self.session.client.request(method, params)
 
     async def wait(self) -> None:
-        """Returns when the turn was answered: for what goes on afterwards, in a task of its own and through
-        `turn.session`. The handler itself would wait for ever."""
+        """Returns when the turn was answered.
+
+        For a task that goes on afterwards, through `turn.session`. The handler itself would wait forever.
+        """
         await self._over.wait()
 
     # What follows is the library's side
@@ -193,7 +223,7 @@ class Turn(Updates):
         except Exception:
             if not self.cancelled:
                 raise
-            # Whatever an aborted model call or tool raised, the client hears what it asked for (rule 197).
+            # Whatever an aborted model call or tool raised, the client gets what it asked for (rule 197).
             _log.debug("the prompt handler failed while it was cancelled", exc_info=True)
             return cancelled_result()
         # A handler that swallowed its cancellation was cancelled all the same.
@@ -205,7 +235,7 @@ class Turn(Updates):
             self._call.cancel()
 
     def _end(self) -> None:
-        """The turn was answered: nothing leaves in its name any more, and the next one may begin."""
+        """The turn was answered: no update is sent for it any more, and the next one may begin."""
         self._is_over = True
         self._post = self._refuse
         self.session._turns.remove(self)

@@ -1,7 +1,7 @@
-"""Everything an agent can tell about a session, one verb each.
+"""Sends session updates, with one method for each kind.
 
-Owns how updates become frames. Streaming text is the hot path of the whole package: a frame is a prefix prepared
-once per session, the text, and a suffix; no objects are built for it. Does not know what a turn is.
+Owns how updates become frames. Streaming text is the hot path of the whole package: a frame is a prefix prepared once
+per session, the text, and a suffix; no objects are built for it. Does not know what a turn is.
 """
 
 from __future__ import annotations
@@ -17,37 +17,44 @@ if TYPE_CHECKING:
 
     from msgspec import UnsetType
 
-    from dragoman.agent.outgoing import Gates
-    from dragoman.agent.settings import Offers
+    from dragoman.agent.outgoing import UpdateChecks
+    from dragoman.agent.settings import OfferedSettings
 
 _UPDATE_END = b"}" + NOTIFICATION_END
 _TEXT_END = b"}}" + _UPDATE_END
 
 
-class Updates:
-    """Sends `session/update`. Every verb returns once the update is on its way, in order, before anything later."""
+class UpdateSender:
+    """Sends `session/update`. Every method returns once the update is queued, in order, before anything sent later."""
 
-    __slots__ = ("_breathe", "_gates", "_offers", "_post", "_prefix", "_said", "_thought")
+    __slots__ = ("_breathe", "_checks", "_message_start", "_post", "_prefix", "_settings", "_thought_start")
 
-    # Takes a frame; True asks the sender to breathe before the next. Where updates may not leave, this is replaced
-    # by a function that says why, so that the hot path asks no questions.
+    # Takes a frame; True asks the sender to call `_breathe` before the next. Where updates may not be sent, this is
+    # replaced by a function that raises the reason, so that the hot path needs no checks.
     _post: Callable[[bytes], bool]
     _breathe: Callable[[], Awaitable[None]]
-    _gates: Gates
-    _offers: Offers
+    _checks: UpdateChecks
+    _settings: OfferedSettings
     _prefix: bytes
-    _said: bytes
-    _thought: bytes
+    _message_start: bytes
+    _thought_start: bytes
+
+    def _send_as(self, other: UpdateSender) -> None:
+        """Sends updates of the same session, under the same checks, as `other` does."""
+        self._post, self._breathe = other._post, other._breathe
+        self._checks, self._settings = other._checks, other._settings
+        self._prefix = other._prefix
+        self._message_start, self._thought_start = other._message_start, other._thought_start
 
     def _address(self, session_id: str) -> None:
         self._prefix = notification_start("session/update") + b'{"sessionId":' + encode(session_id) + b',"update":'
-        self._said = self._prefix + b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
-        self._thought = self._prefix + b'{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":'
+        self._message_start = self._prefix + b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
+        self._thought_start = self._prefix + b'{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":'
 
     async def say(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
         """Streams a piece of the agent's message. Pieces with the same `message_id` are one message (rule 212)."""
         if type(content) is str and message_id is UNSET:
-            if self._post(self._said + encode(content) + _TEXT_END):
+            if self._post(self._message_start + encode(content) + _TEXT_END):
                 await self._breathe()
         else:
             await self.update(v1.AgentMessageChunk(_block(content), message_id))
@@ -55,22 +62,29 @@ class Updates:
     async def think(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
         """Streams a piece of the agent's thoughts."""
         if type(content) is str and message_id is UNSET:
-            if self._post(self._thought + encode(content) + _TEXT_END):
+            if self._post(self._thought_start + encode(content) + _TEXT_END):
                 await self._breathe()
         else:
             await self.update(v1.AgentThoughtChunk(_block(content), message_id))
 
     async def plan(self, entries: Iterable[v1.PlanEntry | tuple[str, v1.PlanEntryStatus] | str]) -> None:
-        """Shows the whole plan; what is not listed any more is gone (rule 265).
+        """Shows the whole plan, in place of the former one (rule 265).
 
-        An entry is a PlanEntry, a (content, status) pair, or just the content, which is then pending.
+        Args:
+            entries: Each is a PlanEntry, a (content, status) pair, or just the content, which is then pending.
         """
         await self.update(v1.Plan([_entry(entry) for entry in entries]))
 
     async def usage(self, used: int, size: int, cost: v1.Cost | tuple[float, str] | None = None) -> None:
         """Shows how many tokens of the context window are in use, and what the session has cost so far.
 
-        Raises: LocalProtocolError for a negative number or a currency that is no ISO 4217 code (rules 215, 216).
+        Args:
+            used: Tokens in use.
+            size: Tokens that fit into the context window.
+            cost: An amount and a currency, such as `(0.25, "EUR")`.
+
+        Raises:
+            LocalProtocolError: A number is negative, or the currency is not an ISO 4217 code (rules 215, 216).
         """
         if used < 0 or size < 0:
             raise LocalProtocolError(f"usage {used} of {size}: neither can be negative")
@@ -79,7 +93,7 @@ class Updates:
             price = v1.Cost(*cost) if isinstance(cost, tuple) else cost
             currency = price.currency
             if not (len(currency) == 3 and currency.isascii() and currency.isalpha() and currency.isupper()):
-                raise LocalProtocolError(f"currency {currency!r} is no ISO 4217 code such as 'EUR'")
+                raise LocalProtocolError(f"currency {currency!r} is not an ISO 4217 code such as 'EUR'")
         await self.update(v1.UsageUpdate(used, size, price))
 
     async def commands(self, commands: Iterable[v1.AvailableCommand | tuple[str, str]]) -> None:
@@ -88,38 +102,38 @@ class Updates:
         await self.update(v1.AvailableCommandsUpdate(listed))
 
     async def mode(self, mode_id: str) -> None:
-        """Says that the agent changed the session's mode by itself. An option of category `mode` follows (rule 167).
+        """Reports that the agent changed the session's mode. An option of category `mode` changes with it (rule 167).
 
         Raises: LocalProtocolError for a mode the session does not offer.
         """
         await self.update(v1.CurrentModeUpdate(mode_id))
-        follow = self._offers.follow_mode()
+        follow = self._settings.follow_mode()
         if follow is not None:
             await self.update(follow)
 
     async def config_options(self, options: Iterable[v1.SessionConfigOption]) -> None:
         """Replaces the list of config options. Boolean ones are left out for a client that cannot show them; the mode
-        follows an option of category `mode` (rule 167).
+        changes with an option of category `mode` (rule 167).
 
         Raises: LocalProtocolError when a current value is not among the values of its option.
         """
         await self.update(v1.ConfigOptionUpdate(list(options)))
-        follow = self._offers.follow_options()
+        follow = self._settings.follow_options()
         if follow is not None:
             await self.update(follow)
 
     async def title(self, title: str | None) -> None:
-        """Names the session; None takes the name away."""
+        """Sets the title of the session; None removes it."""
         await self.update(v1.SessionInfoUpdate(title=title))
 
     async def notice(self, severity: v1.NoticeSeverity, title: str, description: str | None = None) -> bool:
-        """Shows a notice beside the conversation. False: this client shows none, and nothing was sent.
+        """Shows a notice next to the conversation. Returns False if this client cannot show one; nothing was sent then.
 
         Raises: LocalProtocolError for an empty title (rule 219).
         """
         if not title:
             raise LocalProtocolError("a notice needs a title")
-        if self._gates[v1.Notice] is not None:
+        if self._checks[v1.Notice] is not None:
             return False
         await self.update(v1.Notice(severity, title, UNSET if description is None else description))
         return True
@@ -127,20 +141,20 @@ class Updates:
     async def update(self, update: v1.SessionUpdate) -> None:
         """Sends any session update.
 
-        Raises: LocalProtocolError for what is no update, is not stable or breaks a rule, CapabilityError for a kind
+        Raises: LocalProtocolError for what is not an update, is not stable or breaks a rule, CapabilityError for a kind
         the client did not advertise.
         """
         if self._submit(update):
             await self._breathe()
 
     def _submit(self, update: v1.SessionUpdate) -> bool:
-        """Checks and posts an update without waiting; True asks for a breath."""
+        """Checks and posts an update without waiting; True asks the sender to call `_breathe`."""
         try:
-            check = self._gates[type(update)]
+            check = self._checks[type(update)]
         except KeyError:
-            raise LocalProtocolError(f"{type(update).__name__} is no session update") from None
+            raise LocalProtocolError(f"{type(update).__name__} is not a session update") from None
         if check is not None:
-            update = check(self._offers, update)
+            update = check(self._settings, update)
         return self._post(b"".join((self._prefix, encode(update), _UPDATE_END)))
 
 
@@ -148,7 +162,7 @@ def _block(content: str | v1.ContentBlock) -> v1.ContentBlock:
     if isinstance(content, str):
         return v1.TextContent(content)
     if not isinstance(content, (v1.ContentBlock, Unknown)):
-        raise LocalProtocolError(f"{type(content).__name__} is no content block")
+        raise LocalProtocolError(f"{type(content).__name__} is not a content block")
     return content
 
 

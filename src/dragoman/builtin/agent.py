@@ -175,8 +175,8 @@ class BuiltInAgent:
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
         from dragoman.builtin.context.titles import settle_title
-        from dragoman.builtin.context.trace_context import TRACE, trace_of
         from dragoman.builtin.session import Prompt
+        from dragoman.builtin.turn import trace_of
         from dragoman.uistream.content import parts_of
 
         viewer = self._viewer(turn.session)
@@ -184,9 +184,9 @@ class BuiltInAgent:
         trace = trace_of(turn.meta)
         prompt = Prompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
         if trace:
-            prompt.metadata[TRACE] = trace
+            prompt.metadata["trace"] = trace
         end = await _stored(_wait_for(session.submit(prompt), viewer))
-        if prompt.is_for_model:
+        if prompt.is_for_model and session.row.title is None:
             await _stored(settle_title(session, prompt.parts))
         if end.error is not None:
             raise _to_request_error(end.error, session.model_name) from end.error

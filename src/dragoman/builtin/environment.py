@@ -46,18 +46,19 @@ class UserEnvironment:
     """Completes this process's environment from the login shell, once, in the background."""
 
     def __init__(self) -> None:
-        self._reading: asyncio.Future[None] | None = None
+        self.reading: asyncio.Future[None] | None = None
+        """Set while the login shell is asked, and afterwards; None if nothing is missing."""
 
     def begin(self) -> None:
         """Begin to ask the login shell, if our environment misses something."""
-        if self._reading is None and needs_login_environment(os.environ):
-            self._reading = asyncio.ensure_future(self._read())
+        if self.reading is None and needs_login_environment(os.environ):
+            self.reading = asyncio.ensure_future(self._read())
 
     async def ready(self) -> None:
         """Return when the environment is complete, or as complete as it can be."""
         self.begin()
-        if self._reading is not None:
-            await self._reading
+        if self.reading is not None:
+            await self.reading
 
     async def _read(self) -> None:
         found = await asyncio.to_thread(login_environment)

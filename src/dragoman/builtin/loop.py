@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +19,6 @@ from msgspec import UNSET
 from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd, ToolSpec
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent
-from dragoman.policy.decide import is_allowing
 from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, with_display
@@ -89,16 +89,15 @@ class Loop:
             await context.emit(c.FinishStep())
             if end.usage is not None:
                 await self._account(end)
-            if not wanted and not await self._emit_steering():
+            if not wanted and not context.steering:
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
 
-    async def _emit_steering(self) -> bool:
-        texts = self._context.take_steering()
-        for text in texts:
-            part = {"type": "text", "text": text}
-            await self._context.emit(c.SteeringMessage(f"{self._context.message.id}.s{time.time_ns():x}", [part]))
-        return bool(texts)
+    async def _emit_steering(self) -> None:
+        context = self._context
+        while context.steering:
+            part = {"type": "text", "text": context.steering.pop(0)}
+            await context.emit(c.SteeringMessage(f"{context.message.id}.s{time.time_ns():x}", [part]))
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
@@ -227,18 +226,17 @@ class Loop:
     async def _preview(self, tool_call_id: str) -> None:
         """Show what incomplete arguments say so far, at most ten times a second."""
         context = self._context
-        part = next(part for part in reversed(context.message.parts) if isinstance(part, ToolPart))
-        tool = context.tools.get(part.name)
         now = time.monotonic()
-        if (
-            tool is None
-            or part.tool_call_id != tool_call_id
-            or len(part.input_text) > PREVIEW_CHARACTERS
-            or now - self._previewed.get(tool_call_id, -1.0) < PREVIEW_SECONDS
-        ):
+        if now - self._previewed.get(tool_call_id, -1.0) < PREVIEW_SECONDS:
             return
-        arguments = parse_partial(part.input_text)
-        if not arguments:
+        for part in reversed(context.message.parts):
+            if isinstance(part, ToolPart) and part.tool_call_id == tool_call_id:
+                break
+        else:
+            return
+        tool = context.tools.get(part.name)
+        arguments = parse_partial(part.input_text) if len(part.input_text) <= PREVIEW_CHARACTERS else None
+        if tool is None or not arguments:
             return
         self._previewed[tool_call_id] = now
         preview = tool.preview(arguments, context.cwd)
@@ -256,7 +254,10 @@ class Loop:
         context = self._context.for_call(call.id)
         try:
             requests = tool.requests(call.arguments, context)
-            decision = await context.permissions.decide(requests, lambda options: self._ask(call.id, options))
+            decision = await context.permissions.decide(requests, partial(self._ask, call.id))
+            if decision.was_asked:
+                no_answer = UNSET if decision.option_id else "no answer"
+                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, no_answer))
             if not decision.is_allowed:
                 denied = c.ToolOutputDenied(call.id)
                 await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
@@ -276,13 +277,9 @@ class Loop:
             await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
-        """Ask the user; the question and the answer are chunks too, so they are stored."""
-        question_id = f"ask_{tool_call_id}"
-        await self._context.emit(c.ToolApprovalRequest(question_id, tool_call_id))
-        chosen = await self._context.ask(tool_call_id, options)
-        is_yes = any(option.id == chosen and is_allowing(option.kind) for option in options)
-        await self._context.emit(c.ToolApprovalResponse(question_id, is_yes, UNSET if chosen else "no answer"))
-        return chosen
+        """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
+        await self._context.emit(c.ToolApprovalRequest(f"ask_{tool_call_id}", tool_call_id))
+        return await self._context.ask(tool_call_id, options)
 
 
 def tool_spec(tool: Tool) -> ToolSpec:

@@ -41,16 +41,14 @@ from dragoman.builtin.models.providers import default_model, offered_models
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.permission import SessionRules, ToolPermissions
 from dragoman.builtin.tools.table import built_in_tools
-from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog
+from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog, recover_turn
 from dragoman.builtin.viewer import Viewer
 from dragoman.errors import ConfigError, DragomanError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
-from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import INTERRUPTED, Reducer
-from dragoman.uistream.messages import Message, Part
+from dragoman.uistream.messages import Message, Part, TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +63,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy.decide import Option
-    from dragoman.store.sessions import SessionRow, Store
+    from dragoman.store.sessions import SessionRow, Store, UsageRow
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -124,8 +122,8 @@ class OpenSession:
         self._queue = asyncio.Lock()
         self._steering: list[str] = []
         self._unfinished: tuple[Message, Sequence[UsageRow]] | None = None
-        self._has_left_prompts = True
-        """Whether prompts of a process that died may still wait in the stored queue."""
+        self._left_prompts: list[str] = []
+        """Ids of prompts that wait in the stored queue because their process died."""
         self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
         self._rules = SessionRules(settings, store, row.id)
         self._model: Model | None = None
@@ -144,30 +142,17 @@ class OpenSession:
         session._environment = environment
         log = await store.live_log(row.id)
         if log is not None:
-            message = await session._recover(log.message_id, list(map(c.decode_chunk, log.chunks)), log.is_alive)
-            session.history.append(message)
-        session.history += [message_from_row(message) for message in await store.queued(row.id)]
+            session.history.append(await recover_turn(store, row.id, log))
+        for waiting in await store.queued(row.id):
+            session.history.append(message_from_row(waiting))
+            session._left_prompts.append(waiting.id)
         session.spent = Spent().plus(await store.usage(row.id))
         await session._rules.load()
         return session
 
-    async def _recover(self, message_id: str, log: Sequence[c.Chunk], is_alive: bool) -> Message:
-        """Fold the log of a turn without an end. One that another live process runs is shown, but not ended."""
-        reducer = Reducer(Message(message_id, "assistant", []), is_tolerant=True)
-        for chunk in log:
-            reducer.feed(chunk)
-        if not is_alive:
-            reducer.close(INTERRUPTED)
-            reducer.message.metadata["interrupted"] = True
-            usage = [found for chunk in log if (found := _usage_in(chunk)) is not None]
-            await self.store.finish_message(self.row.id, message_to_row(reducer.message), usage)
-        return reducer.message
-
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""
-        running: set[asyncio.Future[Any]] = {*self.prompts, *self.background}
-        for future in self._instructions.values():
-            running.add(future)
+        running: set[asyncio.Future[Any]] = {*self.prompts, *self.background, *self._instructions.values()}
         for future in running:
             future.cancel()
         if running:
@@ -199,7 +184,10 @@ class OpenSession:
 
     def viewer_of(self, session: AgentSession) -> Viewer | None:
         """The viewer of a client, None if it is not attached any more."""
-        return next((each for each in self.viewers if each.session is session), None)
+        for viewer in self.viewers:
+            if viewer.session is session:
+                return viewer
+        return None
 
     @property
     def live_chunks(self) -> tuple[c.Chunk, ...]:
@@ -283,14 +271,15 @@ class OpenSession:
 
     def submit(self, prompt: Prompt) -> asyncio.Future[TurnEnd]:
         """Queue a prompt. The result is how its turn ended; cancelling it withdraws the prompt or cancels the turn."""
-        called = invoked(prompt.parts)
+        first = prompt.parts[0] if prompt.parts else None
+        called = invoked(first.text) if isinstance(first, TextPart) and first.text.startswith("/") else None
         if called is not None:
             prompt.command = self._invocation(*called, prompt.viewer)
             prompt.metadata |= prompt.command.metadata
         running = asyncio.ensure_future(self.prompt(prompt))
         self.prompts.add(running)
         running.add_done_callback(self.prompts.discard)
-        if prompt.is_for_model:
+        if prompt.is_for_model and self.settings.title_model is not None and self.row.title is None:
             begin_title(self, prompt.parts)
         return running
 
@@ -319,7 +308,7 @@ class OpenSession:
         try:
             if queued_id is not None:
                 message.id = new_id("msg")  # so that it sorts after the messages of the turns before
-            else:
+            if self._unfinished is not None or self._left_prompts:
                 await self._settle_past()
             return await self._run(prompt, message, queued_id)
         finally:
@@ -331,10 +320,9 @@ class OpenSession:
             message, usage = self._unfinished
             await self.store.finish_message(self.row.id, message_to_row(message), usage)
             self._unfinished = None
-        if self._has_left_prompts:
-            for waiting in await self.store.queued(self.row.id):
-                await self.store.dequeue(waiting.id, new_id=new_id("msg"))
-            self._has_left_prompts = False
+        while self._left_prompts:
+            await self.store.dequeue(self._left_prompts[0], new_id=new_id("msg"))
+            del self._left_prompts[0]
 
     async def _run(self, prompt: Prompt, message: Message, queued_id: str | None) -> TurnEnd:
         log = TurnLog(self.store, new_id("msg"), self._show)
@@ -370,8 +358,8 @@ class OpenSession:
             model = AnswerModel(await run_command(prompt.command, self))
         else:
             model = self.model
-            if self._environment is not None:
-                await self._environment.ready()
+            if self._environment is not None and self._environment.reading is not None:
+                await self._environment.reading
             if self.servers is not None:
                 await self.servers.ready()
         return TurnContext(
@@ -392,7 +380,7 @@ class OpenSession:
             effort=self.row.effort,
             limits=self.settings.limits,
             spent=self.spent,
-            take_steering=self._take_steering,
+            steering=self._steering,
             set_retrying=self._set_retrying,
             trace=prompt.trace,
         )
@@ -447,10 +435,6 @@ class OpenSession:
         if self.turn is not None:
             await self.turn.settle()
 
-    def _take_steering(self) -> list[str]:
-        texts, self._steering = self._steering, []
-        return texts
-
     def _set_retrying(self, is_retrying: bool) -> None:
         self.state = "retrying" if is_retrying else "busy"
 
@@ -481,9 +465,10 @@ class OpenSession:
     async def ask(self, viewer: Viewer, tool_call_id: str, options: Sequence[Option]) -> str | None:
         """Ask the client whose prompt is running or, if it has left, the first that is still attached."""
         await self.settle()  # the client must know the call it is asked about
-        connected = [each for each in self.viewers if each.session.client.is_connected]
-        asked = viewer if viewer in connected else next(iter(connected), None)
-        return None if asked is None else await asked.ask(tool_call_id, options)
+        for each in (viewer, *self.viewers):
+            if each in self.viewers and each.session.client.is_connected:
+                return await each.ask(tool_call_id, options)
+        return None
 
 
 async def _complete(work: asyncio.Future[Any]) -> bool:
@@ -500,10 +485,3 @@ async def _complete(work: asyncio.Future[Any]) -> bool:
 def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.debug("a tool that was left behind failed", exc_info=task.exception())
-
-
-def _usage_in(chunk: c.Chunk) -> UsageRow | None:
-    """What a model call used, from the log of a turn that has no end."""
-    if not isinstance(chunk, c.Data) or chunk.name != "usage":
-        return None
-    return msgspec.convert({**chunk.data, "cost_usd": chunk.data.get("call_cost_usd")}, UsageRow)

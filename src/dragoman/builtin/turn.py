@@ -11,6 +11,7 @@ about. When a commit fails, the writer stops, and `emit` and `settle` raise the 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,25 +19,42 @@ from msgspec import UNSET, Struct
 
 from dragoman.builtin.limits import Limits
 from dragoman.errors import StoreError
+from dragoman.store.messages import message_to_row
+from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import Reducer
+from dragoman.uistream.fold import INTERRUPTED, Reducer
 from dragoman.uistream.messages import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Option
-    from dragoman.store.sessions import Store, UsageRow
+    from dragoman.store.sessions import LiveLog, Store
     from dragoman.uistream.display import ToolOutput
 
 # Chunks that wait for a commit before the emitter waits too; a commit takes about a millisecond.
 _UNWRITTEN = 512
 PREVIEW = "tool-preview"
 """Name of the data chunk that shows incomplete arguments. It repeats what the deltas hold, so it is not stored."""
+
+
+# Members of `_meta` with W3C trace ids (rule 330). They are passed on to model and MCP requests, never interpreted.
+_TRACE_IDS = ("traceparent", "tracestate", "baggage")
+_LONGEST_TRACE_ID = 8192  # the limit that the W3C baggage specification requires to be supported
+
+
+def trace_of(meta: Any) -> dict[str, str]:
+    """Return the trace ids in a `_meta`."""
+    trace: dict[str, str] = {}
+    for name in _TRACE_IDS if isinstance(meta, Mapping) else ():
+        value = meta.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST_TRACE_ID:
+            trace[name] = value
+    return trace
 
 
 class TurnEnd(Struct, frozen=True):
@@ -84,8 +102,8 @@ class TurnContext(Struct):
     limits: Limits = Limits()
     spent: Spent = Spent()
     """What the session used before this turn."""
-    take_steering: Callable[[], Sequence[str]] = tuple
-    """Texts of the user that arrived since the last step."""
+    steering: list[str] = []
+    """Texts of the user that arrived since the last step; the loop takes them out."""
     set_retrying: Callable[[bool], None] = lambda is_retrying: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
@@ -178,3 +196,23 @@ class TurnLog:
             if self._unwritten:
                 self._wake.set()
             self._written.set()
+
+
+async def recover_turn(store: Store, session_id: str, log: LiveLog) -> Message:
+    """Fold the log of a turn that has no end, and end it if its process died. Raises: StoreError.
+
+    A turn that another live process runs is only shown: it is not ours to end.
+    """
+    reducer = Reducer(Message(log.message_id, "assistant", []), is_tolerant=True)
+    usage: list[UsageRow] = []
+    for line in log.chunks:
+        chunk = c.decode_chunk(line)
+        reducer.feed(chunk)
+        if isinstance(chunk, c.Data) and chunk.name == "usage":
+            cost = {"cost_usd": chunk.data.get("call_cost_usd")}
+            usage.append(msgspec.convert({**chunk.data, **cost}, UsageRow))
+    if not log.is_alive:
+        reducer.close(INTERRUPTED)
+        reducer.message.metadata["interrupted"] = True
+        await store.finish_message(session_id, message_to_row(reducer.message), usage)
+    return reducer.message

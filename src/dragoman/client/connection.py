@@ -89,7 +89,7 @@ class ClientConnection:
         """Call an agent method; `on_result` is called with the result before any later frame is handled.
 
         Raises: LocalProtocolError for an unknown or unstable method, CapabilityError for one the agent did not
-        advertise, RequestError when the agent answers with an error, AuthRequired if that says to log in.
+        advertise, RequestError when the agent answers with an error, AuthRequired if the user has to log in.
         """
         known = self._check(method, params)
         try:

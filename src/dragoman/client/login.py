@@ -1,7 +1,8 @@
-"""Logging in: what the ways are, how one is taken, and how work that was refused goes on afterwards.
+"""Logging in to an agent: its login methods, how one is used, and how refused work is tried again afterwards.
 
-Owns the three kinds of login method and the rule that a refused call is tried once more after one login. Does not ask
-anybody: `choose` does. The terminal is handed over by `dragoman.process`; the protocol's own call is `authenticate`.
+Owns the kinds of login method and the rule that a refused call is tried once more after one login. The `choose`
+callback asks the user, `dragoman.process` gives the terminal to the login program, and the protocol's own call is
+`authenticate`.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _LEGACY = "terminal-auth"
 
 
 class LoginMethod(Struct, frozen=True):
-    """One way to log in, as a person can be shown it.
+    """One login method, in a form that can be shown to the user.
 
-    `agent`: the agent does it, when told `authenticate`. `terminal`: `argv` is run on the user's terminal, with `env`
-    added; show it first, some agents name a program of their own. `environment`: `variables` have to be set for the
-    agent before it is started. `unknown`: a kind this version does not know.
+    The kinds: `agent`, the agent does it when `authenticate` is called. `terminal`, `argv` is run on the user's
+    terminal with `env` added; show it first, because some agents name a program of their own. `environment`,
+    `variables` have to be set for the agent before it is started. `unknown`, a kind this version does not know.
     """
 
     id: str
@@ -50,10 +51,12 @@ class LoginMethod(Struct, frozen=True):
 def login_methods(
     offered: Sequence[v1.AuthMethod], command: Sequence[str | os.PathLike[str]] = ()
 ) -> tuple[LoginMethod, ...]:
-    """What the agent offers, for an agent that was started by `command`.
+    """The login methods that an agent offers.
 
-    A terminal login is that same command with the method's arguments appended (rule 71); without a command, as for
-    an agent on another machine, there is nothing to run.
+    Args:
+        offered: `RemoteAgent.auth_methods` or `AuthRequired.methods`.
+        command: the command that started the agent. A terminal login is that command with the method's arguments
+            appended (rule 71); without a command, as for an agent on another machine, there is nothing to run.
     """
     return tuple(_read(method, tuple(map(str, command))) for method in offered)
 
@@ -65,7 +68,7 @@ def _read(method: v1.AuthMethod, command: tuple[str, ...]) -> LoginMethod:
     if isinstance(method, v1.AuthMethodTerminal):
         argv = (*command, *method.args_or_default) if command else ()
         return LoginMethod(method.id, method.name, "terminal", description, argv, dict(method.env_or_default))
-    # An agent that was not started here has no say in what is.
+    # An agent that was not started here must not decide what is run here.
     legacy = _read_legacy(method.meta) if command else None
     if legacy is not None:
         argv, env = legacy
@@ -107,12 +110,17 @@ async def terminal_login(
     env: Mapping[str, str] | None = None,
     run: RunInTerminal | None = None,
 ) -> None:
-    """Runs a terminal login of the agent that `command` starts, on the user's terminal, until it exits.
+    """Run a terminal login on the user's terminal until it exits. Connect again afterwards (rule 73).
 
-    `env` is what the agent itself is started with; the method's own variables are laid over it (rule 71). Connect
-    again afterwards (rule 73). `run(argv, cwd=..., env=...)` replaces the terminal.
+    Args:
+        command: the command that starts the agent.
+        method: a login method of kind `terminal`.
+        cwd: the folder the login is run in.
+        env: the variables the agent itself is started with; the method's own variables take precedence (rule 71).
+        run: called as `run(argv, cwd=..., env=...)` instead of using the terminal; returns the exit code.
 
-    Raises: LoginFailed unless the program exits with 0 (rule 72), or when there is no terminal or no such program.
+    Raises:
+        LoginFailed: the program did not exit with 0 (rule 72), or there is no terminal or no such program.
     """
     known = method if isinstance(method, LoginMethod) else _read(method, tuple(map(str, command)))
     if known.kind != "terminal" or not known.argv:
@@ -141,15 +149,21 @@ async def with_login(
     env: Mapping[str, str] | None = None,
     run: RunInTerminal | None = None,
 ) -> T:
-    """Connects, does `work`, and if the agent wants a login for it (-32000, whenever that comes), logs in and does it
-    once more from the start; so `work` must be something that can be.
+    """Connect and do `work`; if the agent requires a login for it (-32000), log in and do it once more from the start.
 
-    `choose` is given the methods and the refusal, and returns one or None. After a login by the agent itself the
-    same connection goes on; for one in a terminal the agent is ended first and connected to again (rule 73).
-    `command`, `cwd` and `env` are those the agent is started with.
+    After a login by the agent itself the same connection is used; for one in a terminal the agent is ended first and
+    connected to again (rule 73).
 
-    Raises: AuthRequired when nobody chose; LoginFailed when the login did not succeed, or did and the agent wants
-    one still; what `connect` and `work` raise.
+    Args:
+        connect: connects to the agent, as `spawn` and `connect` do.
+        work: what to do with the agent; it must be possible to do it twice.
+        choose: called with the login methods and the refusal; returns one, or None for none.
+        command, cwd, env: those the agent is started with.
+        run: as for `terminal_login`.
+
+    Raises:
+        AuthRequired: `choose` returned None.
+        LoginFailed: the login did not succeed, or the agent still requires one afterwards.
     """
     async with connect() as agent:
         try:
@@ -182,8 +196,8 @@ async def _again(agent: RemoteAgent, work: Callable[[RemoteAgent], Awaitable[T]]
     try:
         return await work(agent)
     except AuthRequired as error:
-        # One real agent says yes to every authenticate.
-        why = f"the login {method.name!r} seemed to succeed, but the agent wants one still: {error.message}"
+        # One real agent answers every authenticate with success.
+        why = f"the login {method.name!r} seemed to succeed, but the agent still requires one: {error.message}"
         raise LoginFailed(why, method_id=method.id) from error
 
 

@@ -1,7 +1,7 @@
-"""What an agent's request is about, read from what real agents send.
+"""Reads what an agent's permission request is about, from the forms that real agents send.
 
-Owns the places where agents put a path, a command, an address. What cannot be read for certain stays unread: then no
-rule with a pattern matches it, and somebody is asked. Does not judge.
+Owns the places where agents put a path, a command or an address. What cannot be read for certain stays empty: then no
+rule with a pattern covers it, and the user is asked. Does not judge.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
 
 from dragoman.policy import Request
 from dragoman.schema import v1
@@ -37,25 +39,36 @@ _PATH_KEYS: Final = (
 )
 _COMMAND_KEYS: Final = ("command", "cmd", "commandLine", "shell_command")
 _FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path")
-# Editing tools that call what they do to a file their command.
+# Editing tools that have a member `command` for what they do to a file.
 _EDITING_WORDS: Final = frozenset({"view", "create", "str_replace", "insert", "undo_edit", "write", "read", "edit"})
 _MCP_NAME: Final = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)", re.DOTALL)
 _HOST: Final = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+")
-# Kimi CLI says what it runs in prose only, Kimi Code what it writes; a text that was cut ends with an ellipsis.
+# Kimi CLI sends what it runs as prose only, Kimi Code what it writes; a text that was cut ends with an ellipsis.
 _KIMI_COMMAND: Final = re.compile(r"Requesting approval to perform: Run command `(?P<line>.+)`", re.DOTALL)
 _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<path>/.*[^…])")
-# Gemini CLI and Qwen Code send no input; for their shell tool the title is the line.
+# The patch format of `apply_patch`: every file it touches stands in a line of its own, relative to the project.
+_PATCH: Final = re.compile(r"\*\*\* Begin Patch\r?\n")
+_PATCH_FILE: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (?P<path>[^\r\n]+)", re.MULTILINE)
+# Gemini CLI and Qwen Code send no input; for their shell tool the title is the command line.
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
 
 
 def describe(
     request: v1.RequestPermissionRequest, state: SessionState, *, agent: str, root: str, home: str = ""
 ) -> Request:
-    """The request as policy sees it. `state` has already taken note of its tool call, so earlier updates count."""
+    """The permission request as a request for the rules.
+
+    Args:
+        request: the agent's `session/request_permission`.
+        state: the session's state, which already includes this tool call, so that earlier updates count.
+        agent: the agent's name, as rules state it.
+        root: the project's folder.
+        home: the user's home folder.
+    """
     patch = request.tool_call
     call = state.tool_calls.get(patch.tool_call_id)
     if call is not None and call.turn != len(state.turns) - 1:
-        call = None  # an id used anew: what was said of the old call is not about this one
+        call = None  # the agent used an id again: the old call is not this one
     content = patch.content or (call.content if call else ())
     raw = patch.raw_input if isinstance(patch.raw_input, dict) else (call.raw_input if call else None)
     title = patch.title or (call.title if call else "") or ""
@@ -64,24 +77,25 @@ def describe(
     found = Request(agent, kind, title, root=root, home=home)
     mcp = _mcp_tool(patch, raw)
     if mcp is not None:
-        return _with(found, mcp=mcp, paths=_unique(location.path for location in locations))
-    told: dict[str, Any] = {}
+        return replace(found, mcp=mcp, paths=_unique(location.path for location in locations))
+    from_text: dict[str, Any] = {}
     if not isinstance(raw, dict):
-        raw, told = {}, _told(patch.tool_call_id, title, kind, content)
+        raw, from_text = {}, _read_text(patch.tool_call_id, title, kind, content)
     diffs = [item.path for item in content if isinstance(item, v1.Diff)]
-    paths = _unique([*diffs, *(location.path for location in locations), *_paths(raw or told)])
-    command, shell, is_command = _command(raw or told, kind, has_paths=bool(paths))
+    diffs += [os.path.join(root, path) for path in _patched_files(raw)]
+    paths = _unique([*diffs, *(location.path for location in locations), *_paths(raw or from_text)])
+    command, shell, is_command = _command(raw or from_text, kind, has_paths=bool(paths))
     if diffs and kind not in _CHANGING and kind != "execute":
         kind = "edit"
     elif is_command and kind not in _CHANGING:
         kind = "execute"
-    return _with(found, kind=kind, paths=paths, command=command, shell=shell, cwd=_folder(raw), host=_host(raw))
+    return replace(found, kind=kind, paths=paths, command=command, shell=shell, cwd=_folder(raw), host=_host(raw))
 
 
 def settle_paths(request: Request, session: Session, *, agent: str, root: str | None = None) -> Request:
-    """The same request with its agent and project, and every path as written and as links resolve it.
+    """The same request with its agent and project filled in, and every path both as written and with links resolved.
 
-    Raises nothing: a path that cannot be resolved stays as written.
+    A path that cannot be resolved stays as written.
     """
     given_root = root if root is not None else session.cwd
     real_root = os.path.realpath(given_root)
@@ -93,10 +107,10 @@ def settle_paths(request: Request, session: Session, *, agent: str, root: str | 
             continue
         whole = os.path.normpath(os.path.join(given_root, os.path.expanduser(path)))
         inside = os.path.relpath(whole, given_root)
-        # The project's own name may be a link; rules are about the project, however it was reached.
+        # The project's folder may itself be a link; rules are about the project under any of its names.
         paths.append(whole if inside.startswith("..") else os.path.normpath(os.path.join(real_root, inside)))
         paths.append(os.path.realpath(os.path.join(given_root, os.path.expanduser(path))))
-    return _with(
+    return replace(
         request,
         agent=request.agent or agent,
         root=real_root,
@@ -106,18 +120,12 @@ def settle_paths(request: Request, session: Session, *, agent: str, root: str | 
     )
 
 
-def _with(request: Request, **changes: Any) -> Request:
-    from msgspec.structs import replace
-
-    return replace(request, **changes)
-
-
 def _unique(paths: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if isinstance(path, str) and path))
 
 
-def _told(tool_call_id: str, title: str, kind: str, content: Any) -> dict[str, str]:
-    """What an agent that sends no input says in words; only whole texts of a known form count."""
+def _read_text(tool_call_id: str, title: str, kind: str, content: Any) -> dict[str, str]:
+    """The command or path of an agent that sends prose instead of input; only whole texts of a known form count."""
     if kind == "execute" and _GEMINI_SHELL.fullmatch(tool_call_id):
         return {"command": title}
     texts = [
@@ -138,13 +146,23 @@ def _paths(raw: dict[str, Any]) -> Iterator[str]:
         value = raw.get(key)
         if isinstance(value, str):
             yield value
+    files = raw.get("files")  # a tool that takes several files: paths, or objects with one
+    for each in files if isinstance(files, list) else ():
+        yield from _paths(each) if isinstance(each, dict) else (each,)
     changes = raw.get("changes")  # a patch over several files: a mapping by path
     if isinstance(changes, dict):
         yield from changes
 
 
+def _patched_files(raw: dict[str, Any]) -> Iterator[str]:
+    """The files that a patch among the arguments changes."""
+    for text in raw.values():
+        if isinstance(text, str) and _PATCH.match(text.lstrip()):
+            yield from (found["path"].strip() for found in _PATCH_FILE.finditer(text))
+
+
 def _command(raw: dict[str, Any], kind: str, *, has_paths: bool) -> tuple[tuple[str, ...] | None, str | None, bool]:
-    """(argv, shell line, whether there is a command at all); two commands that differ are none that can be read."""
+    """(argv, shell line, whether there is a command); two commands that differ are a command that cannot be read."""
     given = [raw[key] for key in _COMMAND_KEYS if raw.get(key)]
     several = raw.get("commands")
     if not given and isinstance(several, list) and several and all(isinstance(line, str) for line in several):
@@ -185,7 +203,7 @@ def _mcp_tool(patch: v1.ToolCallPatch, raw: Any) -> tuple[str, str] | None:
 
 def _host(raw: dict[str, Any]) -> str | None:
     url = raw.get("url") or raw.get("uri")
-    # Browsers read a backslash as a slash and this parser does not: such an address has two hosts.
+    # Browsers read a backslash as a slash and this parser does not: they would see different hosts.
     if not isinstance(url, str) or "\\" in url or not url.isprintable() or " " in url:
         return None
     from urllib.parse import urlsplit

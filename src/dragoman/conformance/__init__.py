@@ -1,5 +1,6 @@
-"""Judges a program by the rules of the protocol: provokes it, watches it, and reports what it saw with the evidence.
+"""Judges an agent, a client or a recording by the rules of the protocol, and reports what is broken with the evidence.
 
 Owns the cases, the probes that play the other side frame by frame, and the reports. It never uses the library's own
-roles to talk to the judged program, because they would refuse to send what a judge has to send. Read `case.py` first.
+roles to talk to the judged program, because they would refuse to send what a judge has to send. `agent/` and `client/`
+mirror each other; what they share stands here. Read `case.py` first, then `runner.py`.
 """

@@ -1,13 +1,17 @@
 """What a case is: one behaviour the protocol asks for, how to provoke it, and the ways it can end.
 
-Owns the registry of cases and the outcomes. It does not know how a program is started or a result printed.
+Owns the registry of cases and the outcomes. It does not depend on how a program is started or a result printed.
 A case is an async function of a probe: it returns if all is well and raises one of the endings below if not; any other
-exception is an error of the judge, never a failure of the judged.
+exception is an error of the judge, never a failure of the judged program. Cases of one or two statements are rows of a
+table (`add_cases`), all others are functions (`@case`).
 """
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass
 from fnmatch import fnmatchcase
 from importlib import import_module
 from pkgutil import iter_modules
@@ -29,7 +33,7 @@ STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "warn", "inconclusive", 
 
 
 class Ending(Exception):
-    """How a case ends if not well; `message` says what was seen, in one line."""
+    """How a case ends if not well; `message` states what was seen, in one line."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -55,31 +59,84 @@ class Inconclusive(Ending):
 Run: TypeAlias = Callable[[Any], Awaitable[None]]
 R = TypeVar("R", bound=Run)
 
+ALONE: Final = ""
+"""A value of `Case.shares`: the case has a connection of its own and does the handshake itself."""
+_DEFAULT_SHARES: Final[dict[Binds, str]] = {"agent": "full", "client": ALONE}
 
-class Case(NamedTuple):
-    """One behaviour: `id` is `<binds>/<area>/<name>`, `rules` are numbers of docs/spec/rules.md."""
+
+class CaseNeeds(NamedTuple):
+    """What the program must offer or do for a case to make sense; otherwise the case is skipped.
+
+    An agent is asked after the handshake of the set-up that the case shares, a client in a plain turn.
+    """
+
+    offers: tuple[str, ...] = ()
+    """Capabilities it advertises."""
+    lacks: str = ""
+    """A capability it does not advertise (of clients)."""
+    calls: str = ""
+    """A method it calls by itself (of clients)."""
+
+
+@dataclass(frozen=True)
+class Case(ABC):
+    """One behaviour. A subclass is a kind of row: it adds what is sent and expected, and `run` carries that out."""
 
     id: str
-    binds: Binds
+    """`<agent|client>/<area>/<name>`."""
+    _: KW_ONLY
     rules: tuple[int, ...]
-    level: Level
+    """Numbers of docs/spec/rules.md."""
+    level: Level = "MUST"
     about: str
     """One sentence on what the judged program does if it conforms."""
-    steps: str
-    """What is sent and what is expected, for `--explain`."""
-    run: Run
-    shares: str
-    """Cases that name the same set-up here run one after the other on one connection; "" wants one of its own."""
-    is_watched: bool
-    """Whether the passive checks look at its traffic. Not if it sends what no peer may send: what they would find are
-    answers to that, which the case itself judges with more mercy."""
+    shares: str | None = None
+    """Cases that name the same set-up here run one after the other on one connection; `ALONE` wants one of its own.
+    By default agents share a connection of a client that offers everything, and clients have a connection each."""
+    is_watched: bool = True
+    """Whether the passive checks look at its traffic. They do not if the case sends what no peer may send: they would
+    find answers to that, which the case itself judges more leniently."""
+    needs: CaseNeeds | None = None
+
+    @property
+    def binds(self) -> Binds:
+        return "agent" if self.id.startswith("agent/") else "client"
 
     @property
     def area(self) -> str:
         return self.id.split("/")[1]
 
+    @property
+    def setup(self) -> str:
+        """The set-up it shares, with the default filled in."""
+        return _DEFAULT_SHARES[self.binds] if self.shares is None else self.shares
 
-class Result(msgspec.Struct):
+    @property
+    @abstractmethod
+    def steps(self) -> str:
+        """What is sent and what is expected, for `--explain`. A row derives it from its data."""
+
+    @abstractmethod
+    async def run(self, probe: Any) -> None:
+        """Runs the case on one connection."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionCase(Case):
+    """A case that is a function of a probe."""
+
+    function: Run
+    explanation: str
+
+    @property
+    def steps(self) -> str:
+        return self.explanation
+
+    async def run(self, probe: Any) -> None:
+        await self.function(probe)
+
+
+class CaseResult(msgspec.Struct):
     """How one case ended for one program."""
 
     id: str
@@ -93,24 +150,38 @@ CASES: Final[dict[str, Case]] = {}
 """Every case that was imported so far, by id; `load_cases` imports all of them."""
 
 
+def add_cases(*cases: Case) -> None:
+    """Registers cases, which are the rows of a table."""
+    for each in cases:
+        if each.id in CASES or not re.fullmatch("(agent|client)/[^/]+/[^/]+", each.id):
+            raise ValueError(f"{each.id!r} is taken, or not of the form <agent|client>/<area>/<name>")
+        CASES[each.id] = each
+
+
 def case(
     id: str,
     *,
-    rules: Sequence[int],
-    about: str,
+    rules: tuple[int, ...],
     level: Level = "MUST",
-    shares: str = "",
+    shares: str | None = None,
     is_watched: bool = True,
+    needs: CaseNeeds | None = None,
 ) -> Callable[[R], R]:
-    """Registers the decorated function as the case `id`; its docstring says what is sent and what is expected."""
+    """Registers the decorated function as the case `id`.
+
+    The first line of its docstring states what a program does that conforms, the rest what is sent and expected.
+    """
 
     def register(run: R) -> R:
-        binds = id.partition("/")[0]
-        if id in CASES or id.count("/") != 2 or binds not in ("agent", "client"):
-            raise ValueError(f"{id!r} is taken, or not of the form <agent|client>/<area>/<name>")
-        steps = " ".join((run.__doc__ or "").split())
-        side: Binds = "agent" if binds == "agent" else "client"
-        CASES[id] = Case(id, side, tuple(rules), level, about, steps, run, shares, is_watched)
+        first, _, rest = (run.__doc__ or "").partition("\n")
+        # Reports show it in the middle of a line.
+        about = first[:1].lower() + first[1:] if first[1:2].islower() or first[1:2] == " " else first
+        texts = {"about": about.removesuffix("."), "explanation": " ".join(rest.split())}
+        add_cases(
+            FunctionCase(
+                id, rules=rules, level=level, shares=shares, is_watched=is_watched, needs=needs, function=run, **texts
+            )
+        )
         return run
 
     return register
@@ -119,7 +190,7 @@ def case(
 def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
     """Every case for this side, or those whose id fits one of the shell patterns; in the order of the modules.
 
-    A pattern may leave out the side (`prompt/*`) and stands for all below it (`prompt`).
+    A pattern may omit the side (`prompt/*`) and stands for everything below it (`prompt`).
     """
     cases = import_module(f"dragoman.conformance.{binds}.cases")
     for module in sorted(found.name for found in iter_modules(cases.__path__)):

@@ -1,7 +1,7 @@
-"""Both directions of a connection as a judge sees them: every line kept as it came, every wait bounded.
+"""Both directions of a connection as the judge sees them: every line is kept as it came, every wait is bounded.
 
-Owns the log, the reading of lines into messages, and waiting for one. It sends anything, right or wrong, and knows no
-method of the protocol; which side the judge plays is decided by the probes built on this.
+Owns the log, the reading of lines into messages, and waiting for one. It sends anything, right or wrong, and does not
+depend on the methods of the protocol; which side the judge plays is decided by the probes built on this.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from dragoman.trace.entry import Entry
 
 Direction: TypeAlias = Literal["c2a", "a2c"]
-Test: TypeAlias = Callable[["Message"], bool]
+Test: TypeAlias = Callable[["WireMessage"], bool]
 
-# A line longer than this ends the judgement instead of the judge's machine; the protocol's own limit is 32 MiB.
+# A longer line closes the connection, so that it does not fill the memory; the protocol's own limit is 32 MiB.
 LINE_BYTES = 256 * 1024 * 1024
 
 
@@ -36,7 +36,7 @@ class Gone(Fail):
     """The connection ended while something was waited for."""
 
 
-class Message:
+class WireMessage:
     """One line the judged program wrote: its place in the log and, if it is a JSON object, its members."""
 
     __slots__ = ("body", "index", "line", "t")
@@ -115,27 +115,32 @@ def clip(text: str, length: int = 160) -> str:
     return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
+def as_json(value: object) -> str:
+    """A value as it would be written in a message, for texts."""
+    return msgspec.json.encode(value).decode()
+
+
 class Conversation:
-    """A transport with a memory. `outgoing` is the direction of what the judge sends."""
+    """A transport that logs everything. `outgoing` is the direction of what the judge sends."""
 
     def __init__(self, transport: Transport, outgoing: Direction) -> None:
         self.entries: list[Entry] = []
-        self.incoming: list[Message] = []
+        self.incoming: list[WireMessage] = []
         self.ended: ConnectionClosed | None = None
-        self.on_message: Callable[[Message], None] | None = None
+        self.on_message: Callable[[WireMessage], None] | None = None
         self._transport = transport
         self._outgoing: Direction = outgoing
         self._answers: Direction = "a2c" if outgoing == "c2a" else "c2a"
         self._began = monotonic()
         self._rest = bytearray()
         self._unfinished = b""
-        self._waiting: list[tuple[Test, asyncio.Future[Message]]] = []
+        self._waiting: list[tuple[Test, asyncio.Future[WireMessage]]] = []
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_id = 0
         self._asked: list[object] = []
 
     def start(self) -> None:
-        """Begins to read; `on_message` is called for everything, in order."""
+        """Starts reading; `on_message` is called for every message, in order."""
         self._transport.start(self)
 
     @property
@@ -176,10 +181,10 @@ class Conversation:
     def notify(self, method: str, params: object = msgspec.UNSET) -> None:
         self.send({"jsonrpc": "2.0", "method": method, **_given(params)})
 
-    def reply(self, request: Message, result: object) -> None:
+    def reply(self, request: WireMessage, result: object) -> None:
         self.send({"jsonrpc": "2.0", "id": request.id, "result": result})
 
-    def reply_error(self, request: Message, code: int, message: str, data: object = msgspec.UNSET) -> None:
+    def reply_error(self, request: WireMessage, code: int, message: str, data: object = msgspec.UNSET) -> None:
         error: dict[str, object] = {"code": code, "message": message}
         if data is not msgspec.UNSET:
             error["data"] = data
@@ -197,15 +202,15 @@ class Conversation:
         """Whether every request of the judge has its answer."""
         return all(any(message.answers(id) for message in self.incoming) for id in self._asked)
 
-    def since(self, mark: int, test: Test | None = None) -> list[Message]:
+    def since(self, mark: int, test: Test | None = None) -> list[WireMessage]:
         """What came since the mark and passes the test."""
         return [message for message in self.incoming[mark:] if test is None or test(message)]
 
-    def answers_to(self, id: object, mark: int = 0) -> list[Message]:
+    def answers_to(self, id: object, mark: int = 0) -> list[WireMessage]:
         """Every answer to one request since the mark; there should be one."""
         return self.since(mark, lambda message: message.answers(id))
 
-    async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> Message:
+    async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> WireMessage:
         """The first message since the mark that passes the test.
 
         Raises: Silence, Gone (both are failures of the judged program, if the case does not catch them).
@@ -215,7 +220,7 @@ class Conversation:
             return found
         if self.ended is not None:
             raise Gone(f"the connection ended ({clip(str(self.ended))}) before {what}")
-        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WireMessage] = asyncio.get_running_loop().create_future()
         waiting = (test, future)
         self._waiting.append(waiting)
         try:
@@ -272,7 +277,7 @@ class Conversation:
     def _take(self, line: bytes, eol: bytes) -> None:
         t = self.now
         self.entries.append(Frame(t, self._answers, line, eol))
-        message = Message(len(self.incoming), t, line)
+        message = WireMessage(len(self.incoming), t, line)
         self.incoming.append(message)
         for test, future in list(self._waiting):
             if not future.done() and test(message):

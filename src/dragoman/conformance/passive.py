@@ -1,4 +1,4 @@
-"""What can be seen in any traffic without provoking it.
+"""Rules that can be checked in any traffic, without provoking anything.
 
 Owns turning the findings of the passive checker into results, one per broken rule and side. The checks themselves
 belong to `trace/`.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.conformance.case import Binds, Result, Status
-from dragoman.conformance.conversation import Message
-from dragoman.conformance.report.model import Report, Subject
+from dragoman.conformance.case import Binds, CaseResult, Status
+from dragoman.conformance.conversation import WireMessage
+from dragoman.conformance.report.model import ConformanceReport, Subject
 from dragoman.trace.entry import Frame
 from dragoman.trace.violations import Finding, PassiveChecker
 
@@ -49,16 +49,16 @@ def passive_id(rule: int) -> str:
 
 
 class Watch:
-    """Looks at connections, one after the other, and remembers what went wrong on the side that is judged."""
+    """Checks connections one after the other and collects what the judged side broke."""
 
     def __init__(self, binds: Binds | None) -> None:
-        """`binds` is the side to judge; None judges both, for a recording nobody took sides in."""
+        """`binds` is the side to judge; None judges both, for a recording of two other programs."""
         self._binds = binds
-        self._results: dict[tuple[int, Binds, Status], Result] = {}
+        self._results: dict[tuple[int, Binds, Status], CaseResult] = {}
         self._counts: dict[tuple[int, Binds, Status], int] = {}
 
     def look(self, entries: Sequence[Entry], *, header: Header | None = None) -> None:
-        """Checks one connection from its first line to its end; a recording's header says whether it is that."""
+        """Checks one connection from its first line to its end; a recording's header states whether it is complete."""
         checker = PassiveChecker(is_whole=header is None)
         if header is not None:
             checker.begin(header)
@@ -68,7 +68,7 @@ class Watch:
         for finding in checker.finish():
             self._add(finding, entries)
 
-    def results(self) -> list[Result]:
+    def results(self) -> list[CaseResult]:
         """One result per broken rule, failures first; what was not broken has none."""
         for key, result in self._results.items():
             if self._counts[key] > 1:
@@ -86,23 +86,25 @@ class Watch:
             at = finding.index
             who = "" if self._binds is not None else f"the {side}: "
             evidence = list(entries[max(0, at - _CONTEXT) : at])
-            self._results[key] = Result(passive_id(finding.rule), status, who + finding.message, 0.0, evidence)
+            self._results[key] = CaseResult(passive_id(finding.rule), status, who + finding.message, 0.0, evidence)
 
 
-def judge_trace(name: str, trace: Trace) -> Report:
-    """What a recording shows of both sides."""
+def judge_trace(name: str, trace: Trace) -> ConformanceReport:
+    """Judges both sides of a recording."""
     watch = Watch(None)
     header = trace.header
     watch.look(trace.entries, header=header)
     info = next((found for entry in trace.entries if (found := _agent_info(entry))), None)
     subject = Subject("trace", (name,), info)
-    return Report(subject, [], watch.results(), messages=sum(isinstance(entry, Frame) for entry in trace.entries))
+    return ConformanceReport(
+        subject, [], watch.results(), messages=sum(isinstance(entry, Frame) for entry in trace.entries)
+    )
 
 
 def _agent_info(entry: Entry) -> Any:
     if not isinstance(entry, Frame) or entry.dir != "a2c" or b'"agentInfo"' not in entry.data:
         return None
-    return Message(0, 0.0, entry.data).fields.get("agentInfo")
+    return WireMessage(0, 0.0, entry.data).fields.get("agentInfo")
 
 
 def status_of_finding(finding: Finding) -> Status | None:

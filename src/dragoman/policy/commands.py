@@ -1,7 +1,7 @@
-"""What a command really runs: one program with literal words, or something no rule about its first words can hold.
+"""What a command really runs: one program with literal words, or a line that no rule about words can cover.
 
-Owns a strict reading of shell lines, far smaller than a shell's own: whatever is not plainly one simple command is
-"not readable" here, which means that somebody is asked. Which programs run other programs is for `programs.py`.
+Owns a parser of shell lines that is much stricter than a shell: a line that is not clearly one simple command is
+"not readable" here, which means that the user is asked. Which programs run other programs belongs to `programs.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman.policy.programs import SHELLS, runs_anything
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Outside quotes each of these makes a shell do more than pass a word on: operators, substitution, redirection, groups,
+# Outside quotes each of these makes a shell do more than pass on a word: operators, substitution, redirection, groups,
 # globs, home folders, comments, history, escapes, Bourne's old pipe.
 _ACTIVE: Final = frozenset(";&|<>(){}$`*?[]~#!^\\")
 _ACTIVE_IN_DOUBLE_QUOTES: Final = frozenset("$`\\!")
@@ -24,23 +24,24 @@ _SEPARATORS: Final = re.compile(r"[;&|\n\r(){}`<>]|\$(?=\()")
 _SHELL_PLACES: Final = frozenset({"", "/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"})
 _SHELL_FLAGS: Final = re.compile(r"-[eilux]+")
 _SHELL_COMMAND_FLAGS: Final = re.compile(r"-[eilux]*c")
-# They only look at the files they are given.
+# They only read the files they are given.
 _READERS: Final = frozenset(("cat", "cmp", "diff", "file", "grep", "head", "ls", "stat", "tail", "wc"))
 
 
 class CommandPattern(Struct, frozen=True):
-    """`npm test` (these words exactly) or `npm test *` (these words first)."""
+    """The pattern of an `execute` rule: `npm test` (exactly these words) or `npm test *` (these words first)."""
 
     words: tuple[str, ...]
     is_prefix: bool
 
     @property
     def is_everything(self) -> bool:
+        """Whether it is `*`, which covers every command line."""
         return not self.words
 
 
 def simple_command(line: str) -> tuple[str, ...] | None:
-    """The words of a shell line that is one simple command of literal words, else None."""
+    """The words of a shell line, if it is one simple command of literal words; None otherwise."""
     words = _split(line)
     # `A=b cmd` sets a variable first; zsh replaces `=cmd` by a path.
     if not words or "=" in words[0] or not words[0]:
@@ -49,7 +50,7 @@ def simple_command(line: str) -> tuple[str, ...] | None:
 
 
 def _split(line: str) -> list[str] | None:
-    # Not printable: controls, line breaks of every alphabet, invisible and direction marks.
+    # Not printable: control characters, line breaks of any kind, invisible and direction marks.
     if not line.replace("\t", " ").isprintable():
         return None
     words: list[str] = []
@@ -58,7 +59,7 @@ def _split(line: str) -> list[str] | None:
     for letter in line:
         if quote:
             if letter == quote:
-                # fish takes a backslash before the closing quote for an escape: the quote would go on.
+                # fish reads a backslash before the closing quote as an escape: there the quote does not end.
                 if word and word.endswith("\\"):
                     return None
                 quote = ""
@@ -82,7 +83,7 @@ def _split(line: str) -> list[str] | None:
 
 
 def unwrap(argv: tuple[str, ...]) -> str | None:
-    """The line in `bash -lc LINE`, the way agents hand a shell line over as words; None for everything else."""
+    """The line in `bash -lc LINE`, as agents pass a shell line in the form of words; None for anything else."""
     place, _, program = argv[0].rpartition("/") if argv else ("", "", "")
     if program not in SHELLS or place not in _SHELL_PLACES or (not place and "/" in argv[0]):
         return None
@@ -93,9 +94,9 @@ def unwrap(argv: tuple[str, ...]) -> str | None:
 
 
 def effective(command: tuple[str, ...] | None, shell: str | None) -> tuple[tuple[str, ...] | None, str | None]:
-    """(words, line): the words a command comes down to, or the line that cannot be read as words."""
+    """(words, line): the words that a command runs after unwrapping shells, or the line that is not readable."""
     words, line = (None, shell) if shell is not None else (command, None)
-    for _ in range(4):  # a shell in a shell in a shell is nobody's simple command
+    for _ in range(4):  # a shell in a shell in a shell is not a simple command
         if line is not None:
             words = simple_command(line)
             if words is None:
@@ -107,7 +108,7 @@ def effective(command: tuple[str, ...] | None, shell: str | None) -> tuple[tuple
 
 
 def read_command_pattern(text: str) -> CommandPattern:
-    """Raises: ValueError with the rest of a sentence that starts with the rule."""
+    """Parse the pattern of an `execute` rule. Raises: ValueError with the rest of a sentence about the rule."""
     stripped = text.strip()
     if stripped == "*":
         return CommandPattern((), is_prefix=True)
@@ -122,7 +123,7 @@ def read_command_pattern(text: str) -> CommandPattern:
 
 
 def check_allow(pattern: CommandPattern) -> None:
-    """Raises: ValueError for an allow that would trust more than it shows."""
+    """Raises: ValueError for an allow that would cover more than it shows."""
     if pattern.is_everything:
         return
     if unwrap(pattern.words) is not None:
@@ -133,14 +134,14 @@ def check_allow(pattern: CommandPattern) -> None:
 
 
 def covers(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
-    """Whether an allow covers these words: all of them, or a beginning that says what the command does."""
+    """Whether an allow covers these words: all of them, or first words that state what the command does."""
     if not pattern.is_prefix:
         return words == pattern.words
     return words[: len(pattern.words)] == pattern.words and (pattern.is_everything or runs_anything(words) is None)
 
 
 def touches(pattern: CommandPattern, command: tuple[str, ...] | None, shell: str | None) -> bool:
-    """Whether a deny or ask rule is concerned: any part of the line, under any path, behind any wrapper."""
+    """Whether a deny or ask rule matches any part of the line, under any path, behind any wrapper."""
     if pattern.is_everything:
         return True
     return any(_resembles(pattern, words) for words in _parts(command, shell))
@@ -153,7 +154,7 @@ def _resembles(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
 
 
 def _parts(command: tuple[str, ...] | None, shell: str | None) -> Iterator[tuple[str, ...]]:
-    """Everything in a command that might be run as one; too much rather than too little."""
+    """Every part of a command that might be run as a command: rather too many than too few."""
     words, line = effective(command, shell)
     if words is not None:
         yield from _behind_wrappers(words)
@@ -176,11 +177,11 @@ def _behind_wrappers(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def words_of(command: tuple[str, ...] | None, shell: str | None) -> Iterator[str]:
-    """Every word that might name a file to change, the value of `--option=value` among them."""
+    """Every word that might name a file to change, including the value of `--option=value`."""
     words, line = effective(command, shell)
     if words is not None and words[0] in _READERS:
         return
-    # The program's own path is where it lives, not what it changes.
+    # The path of the program itself is not a path that it changes.
     found = words[1:] if words is not None else re.split(r"[\s;&|(){}`<>\"']+", line or "")
     for word in found:
         yield word
@@ -190,7 +191,7 @@ def words_of(command: tuple[str, ...] | None, shell: str | None) -> Iterator[str
 
 
 def quote(words: tuple[str, ...]) -> str | None:
-    """A line that `simple_command` reads as these words; None when no line does."""
+    """The inverse of `simple_command`: a line that it reads as these words; None if there is none."""
     quoted = []
     for word in words:
         if "'" in word and any(mark in word for mark in '"$`\\!'):

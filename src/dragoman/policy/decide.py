@@ -1,7 +1,7 @@
 """The permission engine: the options a user is offered, which of them allow, what "always" writes, and the decision.
 
-`verdict.py` says what the rules say about one request. This module turns verdicts and answers into decisions, for the
-client (which decides about an agent's requests) and for the built-in agent (which decides about its own tool calls):
+`verdict.py` judges one request by the rules. This module turns verdicts and answers into decisions, for the client
+(which decides about an agent's requests) and for the built-in agent (which decides about its own tool calls):
 
     verdict, to_ask = judge_all(requests, judge_one)     deny, allow, or ask about `to_ask`
     decide_by_rules(request, verdict)                    when the verdict is not "ask"
@@ -35,7 +35,7 @@ _REJECTING: Final = ("reject_once", "reject_always")  # narrowest first
 _ALWAYS: Final = frozenset({"allow_always", "reject_always"})
 
 # Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec`.
-PERSON: Final = "person"
+USER: Final = "person"
 NO_USER: Final = "nobody"
 TIMEOUT: Final = "timeout"
 CANCELLED: Final = "cancelled"
@@ -69,9 +69,8 @@ class Selection(Struct, frozen=True):
 class Decision(Struct, frozen=True, kw_only=True):
     """What was decided about a request, and by which rule or answer.
 
-    `decided_by` names the rule, or is one of `person`, `nobody` (no user could be asked), `timeout`, `cancelled`,
-    `grant` (covered by a turn permission) and a few errors. `reason` is a sentence for the agent or the model.
-    The client fills in the session and the tool call.
+    `decided_by` names the rule or, where no rule decided, is one of the constants of this module. `reason` is a
+    sentence for the agent or the model. The client fills in the session and the tool call.
     """
 
     action: Literal["allow", "deny", "cancelled"]
@@ -93,7 +92,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     @property
     def was_asked(self) -> bool:
         """Whether the user was shown the question; false when a rule decided or no user could be asked."""
-        return self.decided_by in (PERSON, TIMEOUT, _UNKNOWN_OPTION, _UNKNOWN_KIND)
+        return self.decided_by in (USER, TIMEOUT, _UNKNOWN_OPTION, _UNKNOWN_KIND)
 
     @property
     def is_unasked(self) -> bool:
@@ -169,14 +168,14 @@ def read_option(id: str, label: str, kind: str, texts: Sequence[str]) -> Option:
 def choose(options: Sequence[Option], option_id: str | None) -> Selection:
     """The option with this id, if it was offered and its meaning is clear; None means that the user chose none."""
     if option_id is None:
-        return Selection(None, PERSON)
+        return Selection(None, USER)
     option = next((option for option in options if option.id == option_id), None)
     if option is None:
         return Selection(None, _UNKNOWN_OPTION)
     # A kind of a later version might mean yes; it is not treated as one (rule 261).
     if not is_known_kind(option.kind) or not is_clear(option, options):
         return Selection(None, _UNKNOWN_KIND)
-    return Selection(option, PERSON)
+    return Selection(option, USER)
 
 
 def option_for(verdict: Verdict, options: Sequence[Option]) -> Option | None:
@@ -238,7 +237,7 @@ def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -
 def _reason_without_answer(decided_by: str, why: str) -> str:
     if decided_by == NO_USER:
         return f"{why}, and no user can be asked"
-    return {PERSON: "the user did not answer", TIMEOUT: "the user did not answer in time"}.get(decided_by, decided_by)
+    return {USER: "the user did not answer", TIMEOUT: "the user did not answer in time"}.get(decided_by, decided_by)
 
 
 def describe_rule(text: str) -> str:

@@ -1,7 +1,7 @@
-"""Paths as rules see them: made absolute by reading alone, matched by globs, and the ones that always ask.
+"""Paths in rules and requests: made absolute, matched by globs, and the protected ones.
 
-Owns the list of protected places: files that make some program run something later, or tell an agent what to do.
-Does not touch the disk, so links are the business of whoever makes a request.
+Owns the list of protected paths: files that make a program run something later, or that instruct an agent. Does not
+access the disk: the caller that makes a request resolves links.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# Folders, wherever they stand: whatever is in them configures an editor, an agent, a version control system or a
-# key store, and is read by programs without anybody looking.
+# Folders, wherever they are: their files configure an editor, an agent, a version control system or a key store, and
+# programs read them without the user noticing.
 _FOLDERS: Final = _words(
     """
     .git .hg .svn .jj .husky .githooks .ssh .gnupg .aws .kube .docker .cargo .mvn
@@ -42,7 +42,7 @@ _FILES: Final = _words(
     """
 )
 _ENDINGS: Final = (".code-workspace", ".mdc")
-# Folders inside another one: only there do they mean something.
+# Folders that have a meaning only inside another one.
 _PAIRS: Final = frozenset({(".github", "workflows"), (".github", "actions"), (".github", "hooks")})
 _SYSTEM_SETTINGS: Final = ("/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/var/spool/at", "/library", "/system")
 _SYSTEM_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/snap", "/nix")
@@ -50,23 +50,23 @@ _HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdo
 
 
 def normalise(path: str, root: str, home: str) -> str:
-    """The absolute path without `.`, `..` and doubled slashes; `~/` is the home folder, relative is below `root`."""
+    """The absolute path without `.`, `..` and doubled slashes. `~/` is `home`; a relative path is below `root`."""
     if path == "~" or path.startswith("~/"):
         path = (home or "/nonexistent") + path[1:]
-    # Two leading slashes mean something of their own to POSIX and nothing to Linux.
+    # POSIX gives two leading slashes a meaning of their own, Linux does not.
     return "/" + posixpath.normpath(posixpath.join("/", root, path)).lstrip("/")
 
 
 def is_protected(path: str, root: str, home: str) -> bool:
-    """Whether a change of this path always asks, whatever is allowed.
+    """Whether the user is always asked about a change of this path, whatever the rules allow.
 
-    Case and look-alike spellings make no difference: some file systems do not see them either.
+    Upper case and look-alike spellings count as the same path, because some file systems treat them so.
     """
     return _is_protected(path, root, home, _SYSTEM_SETTINGS + _SYSTEM_PROGRAMS)
 
 
 def is_protected_word(word: str, root: str, home: str) -> bool:
-    """The same for a word of a command, where the system's programs and headers are named all the time."""
+    """The same for a word of a command. Folders of the system's programs and headers do not count there."""
     return _is_protected(word, root, home, _SYSTEM_SETTINGS)
 
 
@@ -97,7 +97,7 @@ def _has_protected_name(parts: list[str]) -> bool:
 
 
 def _fold(path: str) -> str:
-    """`.GIT`, `.git.` and `.g<zero width>it` are `.git` on one file system or another."""
+    """One spelling: `.GIT`, `.git.` and `.g<zero width>it` are `.git` on some file system."""
     visible = "".join(letter for letter in normalize("NFKC", path) if category(letter) != "Cf").casefold()
     return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
 
@@ -108,7 +108,7 @@ def is_below(path: str, folder: str) -> bool:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """`path` relative to `folder`, None when it is somewhere else."""
+    """`path` relative to `folder`, None if it is not below it."""
     if path == folder:
         return ""
     start = folder.rstrip("/") + "/"
@@ -116,13 +116,13 @@ def _below(path: str, folder: str) -> str | None:
 
 
 def check_glob(glob: str) -> None:
-    """Raises: ValueError for a glob that could not be held to what it says."""
+    """Raises: ValueError for a glob whose meaning would not be what it seems to state."""
     if ".." in glob.split("/"):
         raise ValueError("has `..` in its path; write the path from the project or from / without it")
     if glob.startswith("~") and not glob.startswith("~/"):
         raise ValueError("names another user's home; write the absolute path")
     if any("**" in part and part != "**" for part in glob.split("/")):
-        raise ValueError("has `**` beside other letters; it stands alone between slashes, as in src/**")
+        raise ValueError("has `**` next to other letters; it stands alone between slashes, as in src/**")
 
 
 def matches_glob(glob: str, path: str, root: str, home: str, *, ignore_case: bool = False) -> bool:

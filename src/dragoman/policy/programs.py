@@ -1,7 +1,7 @@
-"""Programs that run other programs, or code: what they do is not said by their first words.
+"""Programs that run other programs or code, so that their first words do not state what they do.
 
-Owns that list and nothing else. It can never be complete, and need not be: it keeps an honest rule such as
-`execute:git log *` from covering more than its author saw. A sandbox is what stops a program that means harm.
+Owns that list and nothing else. It can never be complete, and need not be: it keeps a rule such as `execute:git log *`
+from covering more than its author saw. Only a sandbox stops a program that is malicious.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def _lines(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(line.split()) for line in text.split("|"))
 
 
-# Shells that read a simple command as POSIX says; csh looks for history even in quotes.
+# Shells that read a simple command as POSIX specifies; csh expands history even in quotes.
 SHELLS: Final = _words("sh bash dash zsh ksh ash mksh fish")
-# A shell's own words, wrappers, remote shells, languages with a way out, editors and pagers.
+# Shell builtins, wrappers, remote shells, languages that can run programs, editors and pagers.
 _RUNNERS: Final = _words(
     """
     . [[ alias bind builtin case command coproc declare do done elif else enable esac eval exec export fc fi for
@@ -42,7 +42,7 @@ _INTERPRETERS: Final = (
 )
 # Modules that take code, or another program, from the words after them.
 _RUNNING_MODULES: Final = _words("code timeit pdb cprofile profile trace runpy pip ensurepip venv idlelib")
-# They run the program named next; that one is looked at in turn.
+# They run the program named next, which is then checked in turn.
 _LAUNCHERS: Final = _lines(
     """
     npx|pnpx|bunx|uvx|pipx run|npm exec|npm x|pnpm exec|pnpm dlx|yarn exec|yarn dlx|bun x|uv run|uv tool run
@@ -93,28 +93,28 @@ _CLONE_SHORT: Final = re.compile(r"-[a-z]*[uc].*")
 
 
 def name_of(program: str) -> str:
-    """`/usr/bin/python3.12` is python."""
+    """The name of a program without folder and version: `/usr/bin/python3.12` is python."""
     name = program.rpartition("/")[2].lower().removesuffix(".exe")
     return re.sub(r"[\d.]+$", "", name) or name
 
 
 def runs_anything(words: tuple[str, ...]) -> str | None:
-    """Why the first words do not say what this command does, None when they do."""
+    """Why the first words do not state what this command does, None if they do."""
     program = name_of(words[0])
     if program in _RUNNERS:
-        return f"{program} does whatever the words after it say"
+        return f"{program} does whatever the words after it name"
     for launcher in _LAUNCHERS:
         if (program, *words[1 : len(launcher)]) == launcher:
             rest = words[len(launcher) :]
             if not rest or rest[0].startswith("-"):
-                return f"{' '.join(launcher)} runs whatever the words after it say"
+                return f"{' '.join(launcher)} runs the program that the words after it name"
             return runs_anything(rest)
     if program in _INTERPRETERS:
         return None if _has_script(program, words[1:]) else f"{program} runs code from its words or its input"
     if program == "git" and _git_runs_anything(words[1:]):
-        return f"git with {words[1]} runs what its configuration or its words say"
+        return f"git with {words[1]} runs what its configuration or its words name"
     opening = next((word for word in words[1:] if _opens(program, word)), None)
-    return None if opening is None else f"{program} with {opening} runs or writes what its words say"
+    return None if opening is None else f"{program} with {opening} runs or writes what its words name"
 
 
 def _has_script(program: str, rest: tuple[str, ...]) -> bool:

@@ -1,7 +1,7 @@
-"""What a rule says and what it is held against.
+"""Rules, and the requests they are compared with.
 
 A rule is one line of text, the same in flags, files, answers and documentation: `[AGENT@]KIND[:PATTERN]`. Owns that
-grammar and refuses what could never mean what it seems to say. Does not know how a pattern is matched.
+grammar and refuses rules that could never mean what they seem to state. Matching a pattern belongs to `verdict.py`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HOST: Final = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\]")
 
 
 class Rule(Struct, frozen=True):
-    """One line of policy and where it was written; `source` is shown to people."""
+    """One rule and where it was written; `source` is shown to users."""
 
     action: Action
     text: str
@@ -53,7 +53,7 @@ class Rule(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What an agent wants to do, as far as it could be read. None or empty is "not known": no pattern matches it."""
+    """What an agent wants to do, as far as it could be read. None or empty is "not known": no pattern matches that."""
 
     agent: str
     kind: str
@@ -61,17 +61,17 @@ class Request(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     command: tuple[str, ...] | None = None  # an argv
     shell: str | None = None  # a line for a shell, as given
-    cwd: str = ""  # where the command runs; the project, if nothing is said
+    cwd: str = ""  # where the command runs; empty is the project
     host: str | None = None
     mcp: tuple[str, str] | None = None  # server, tool
     root: str = "/"  # the project; relative paths start here
     home: str = ""
-    caution: str = ""  # why this must be asked whatever is allowed, seen by whoever makes the request
-    guarded: str = ""  # why only a rule that names the host may allow this, seen by whoever makes the request
+    caution: str = ""  # why the user must be asked whatever the rules allow; set by the caller
+    guarded: str = ""  # why only a rule that names the host may allow this; set by the caller
 
 
 class Verdict(Struct, frozen=True):
-    """What the rules say, the rule that decided, and a sentence for people."""
+    """The result of judging a request: the action, the rule that decided, and a sentence for users."""
 
     action: Action
     rule: Rule | None
@@ -79,7 +79,7 @@ class Verdict(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True):
-    """A rule's text taken apart."""
+    """The parsed text of a rule."""
 
     agent: str | None
     kind: str
@@ -89,13 +89,20 @@ class Pattern(Struct, frozen=True):
 
 
 def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
-    """The rule written as `text`.
+    """Parse a rule.
 
-    Raises: ConfigError, which says what is wrong, where it was written and what to write instead.
+    Args:
+        text: the rule, `[AGENT@]KIND[:PATTERN]`.
+        action: allow, deny or ask.
+        scope: how far the rule reaches; an allow of everything is accepted as a flag only.
+        source: where it was written, for messages.
+
+    Raises:
+        ConfigError: the rule is not valid; the message states the problem, the place and what to write instead.
     """
     where = f" ({source})" if source else ""
     if action not in ACTIONS:
-        raise ConfigError(f"{action!r} is no action of a rule{where}; write allow, deny or ask")
+        raise ConfigError(f"{action!r} is not an action of a rule{where}; write allow, deny or ask")
     try:
         pattern = read_pattern(text)
         if action == "allow":
@@ -106,17 +113,18 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
 
 
 def ignored_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules that never decide anything: what a repository ships may restrict, but not allow."""
+    """The rules that never decide anything: a repository's rules may restrict, but not allow."""
     return tuple(rule for rule in rules if is_ignored(rule))
 
 
 def is_ignored(rule: Rule) -> bool:
+    """Whether the rule never decides anything."""
     return rule.action == "allow" and rule.scope == "repository"
 
 
 @lru_cache(maxsize=1024)
 def read_pattern(text: str) -> Pattern:
-    """Raises: ValueError with the rest of a sentence that starts with the rule."""
+    """Parse the text of a rule. Raises: ValueError with the rest of a sentence that starts with the rule."""
     shape = _SHAPE.fullmatch(text)
     if shape is None or not text.isprintable():
         raise ValueError("is not of the form [AGENT@]KIND[:PATTERN]; write it like edit:src/** or execute:npm test")
@@ -126,7 +134,7 @@ def read_pattern(text: str) -> Pattern:
             raise ValueError("has a pattern after `*`; name the kind, as in edit:src/**")
         return Pattern(agent, kind, None)
     if kind not in KINDS:
-        raise ValueError(f"is of no known kind; the kinds are {', '.join(KINDS)}")
+        raise ValueError(f"is not of a known kind; the kinds are {', '.join(KINDS)}")
     if pattern is None:
         return Pattern(agent, kind, None)
     if not pattern.strip():
@@ -143,20 +151,20 @@ def _read_pattern_of(agent: str | None, kind: str, pattern: str) -> Pattern:
     if kind == "mcp":
         server, _, tool = pattern.partition(":")
         if not server or pattern.endswith(":"):
-            raise ValueError("names no server or tool; write mcp:SERVER or mcp:SERVER:TOOL")
+            raise ValueError("does not name a server or tool; write mcp:SERVER or mcp:SERVER:TOOL")
         return Pattern(agent, kind, pattern, mcp=(server, tool or "*"))
     if kind == "fetch":
         if _HOST.fullmatch(pattern) is None:
-            raise ValueError("names no host; write it like fetch:example.org or fetch:*.example.org")
+            raise ValueError("does not name a host; write it like fetch:example.org or fetch:*.example.org")
         below = "*." if pattern.startswith("*.") else ""
         return Pattern(agent, kind, below + plain_host(pattern.removeprefix(below)))
     raise ValueError(f"has a pattern, but requests of kind {kind} have nothing to compare it with; write {kind} alone")
 
 
 def _refuse_careless(pattern: Pattern, scope: Scope) -> None:
-    """An allow that is too wide to be kept, or that could never be held to what it says."""
+    """Raises: ValueError for an allow that is too wide to be kept, or that would cover more than it states."""
     is_everything = pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything)
     if is_everything and scope != "flag":
-        raise ValueError("allows everything; that is only taken when typed as a flag, each time")
+        raise ValueError("allows everything; that is accepted only when typed as a flag, each time")
     if pattern.command is not None:
         commands.check_allow(pattern.command)

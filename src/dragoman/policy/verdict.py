@@ -1,8 +1,8 @@
-"""The verdict: which rule decides, and what an answer of "always" may mean.
+"""Which rule decides about a request, and which rules an answer of "always" may write.
 
-A deny anywhere wins, and what is guarded is denied unless it is named; then what always asks (protected paths, lines
-that are more than one command); then ask rules; then allow. The order in which rules were written means nothing.
-Allow is read narrowly, deny and ask widely.
+A deny wins, and a guarded host is denied unless a rule names it; then the requests about which the user is always
+asked (protected paths, cautions); then ask rules; then allow rules; otherwise the user is asked. The order in which
+rules were written does not matter. Allow rules are read narrowly, deny and ask rules widely.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
     from dragoman.policy.rule import Pattern, Request, Rule
 
-# Looking is not changing: protected places may be read without asking.
+# These kinds change nothing: protected paths may be read without asking.
 _LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
 _SCOPES: Final = ("flag", "session", "project", "pinned", "repository")
 
 
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
-    """What the rules say about the request."""
+    """The verdict of the rules about the request."""
     rules = tuple(rules)
     denying = _first(rule for rule in rules if rule.action == "deny" and _concerns(read_pattern(rule.text), request))
     if denying is not None:
         return Verdict("deny", denying, f"denied by {named(denying)}")
     if request.guarded and not any(_is_about_host(rule, request) for rule in rules):
-        named_so = f"fetch:{_host(request.host or '')}"
+        naming = f"fetch:{_host(request.host or '')}"
         return Verdict(
-            "deny", None, f"{request.guarded}; only a rule of the user's that names it allows that: {named_so}"
+            "deny", None, f"{request.guarded}; only a rule of the user's that names it allows that: {naming}"
         )
     always_asked = _always_asked(request)
     if always_asked is not None:
@@ -52,21 +52,22 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
 
 
 def named(rule: Rule) -> str:
-    """A rule as people are told of it."""
+    """A rule and its source, for messages."""
     return f"rule {rule.text} ({rule.source or rule.scope})"
 
 
 def _first(found: Iterable[Rule]) -> Rule | None:
-    """The one to name among several that say the same: the nearest scope, then the alphabet."""
+    """The rule to name among several that match: the nearest scope first, then in alphabetical order."""
     return min(found, key=lambda rule: (_SCOPES.index(rule.scope), rule.text, rule.source), default=None)
 
 
 def _always_asked(request: Request) -> str | None:
+    """Why the user is asked whatever the rules allow, None if the rules may allow it."""
     if request.caution:
         return request.caution
     if request.kind in _LOOKING:
         return None
-    # Where a command looks is not what it changes: `/usr/include` may be named by any compiler.
+    # A command names places it only reads: any compiler may name `/usr/include`.
     is_kept = paths.is_protected_word if request.kind == "execute" else paths.is_protected
     for path in request.paths:
         if is_kept(path, request.root, request.home):
@@ -80,6 +81,7 @@ def _always_asked(request: Request) -> str | None:
 
 
 def _why_not(rules: Sequence[Rule], request: Request) -> str:
+    """Why no rule allows the request."""
     if request.kind == "execute":
         words, line = commands.effective(request.command, request.shell)
         if line is not None:
@@ -95,6 +97,7 @@ def _why_not(rules: Sequence[Rule], request: Request) -> str:
 
 
 def _is_meant(pattern: Pattern, request: Request) -> bool:
+    """Whether the rule is about this agent and this kind of request."""
     if pattern.agent is not None and pattern.agent != request.agent:
         return False
     if pattern.kind == "mcp":
@@ -117,14 +120,14 @@ def _covers(rule: Rule, request: Request) -> bool:
 
 
 def _covers_command(pattern: Pattern, request: Request) -> bool:
-    # `*` and `execute:*` are typed for one run, by somebody who means every command line.
+    # `*` and `execute:*` are typed for one run, by a user who means every command line.
     if pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything):
         return True
     if pattern.command is not None and _is_elsewhere(request):
         return False
     words, line = commands.effective(request.command, request.shell)
     if words is None:
-        # A command that could not be read is "some command"; a line that was read and is more than one is not.
+        # `execute` covers a command that could not be read, but not a line that is more than one command.
         return line is None and pattern.command is None
     if pattern.command is not None:
         return commands.covers(pattern.command, words)
@@ -132,7 +135,7 @@ def _covers_command(pattern: Pattern, request: Request) -> bool:
 
 
 def _is_elsewhere(request: Request) -> bool:
-    """Words are about the project: `npm test` in another folder is another program."""
+    """Whether a command runs outside the project: `npm test` in another folder is another program."""
     if not request.cwd:
         return False
     place = paths.normalise(request.cwd, request.root, request.home)
@@ -157,7 +160,7 @@ def _in_glob(glob: str, path: str, request: Request, *, ignore_case: bool = Fals
 
 
 def _names(pattern: Pattern, request: Request) -> bool:
-    """Hosts and MCP tools: globs over names."""
+    """Whether the pattern of a host or an MCP tool matches."""
     if pattern.mcp is not None and request.mcp is not None:
         return all(fnmatchcase(name, glob) for name, glob in zip(request.mcp, pattern.mcp, strict=True))
     if pattern.kind != "fetch" or request.host is None or pattern.pattern is None:
@@ -176,7 +179,7 @@ def _host(host: str) -> str:
 
 
 def _is_about_host(rule: Rule, request: Request) -> bool:
-    """Whether the user wrote a rule, allow or ask, about this very host; a star stands for hosts nobody thought of."""
+    """Whether this is an allow or ask of the user that names exactly this host; `*.` covers hosts not thought of."""
     if rule.action == "deny" or rule.scope == "repository":
         return False
     pattern = read_pattern(rule.text)
@@ -185,7 +188,10 @@ def _is_about_host(rule: Rule, request: Request) -> bool:
 
 
 def proposals(request: Request) -> tuple[str, ...]:
-    """Texts of rules that "always" may mean for this request, narrowest first; none when it must not be remembered."""
+    """The texts of the rules that "always" may write for this request, narrowest first.
+
+    Empty if no rule expresses it, or if the answer must not be remembered.
+    """
     if _always_asked(request) is not None:
         return ()
     found: list[str] = []
@@ -210,7 +216,7 @@ def _command_proposals(request: Request) -> list[str]:
     if words is None or exact is None or _is_elsewhere(request):
         return []
     found = [f"execute:{exact}"]
-    # `npm test` says what is run; `git -C` or `rm` alone would say too little.
+    # `npm test` states what is run; `git -C` or `rm` alone would cover too much.
     if len(words) > 2 and not words[1].startswith("-") and runs_anything(words) is None:
         found.append(f"execute:{commands.quote(words[:2])} *")
     return found

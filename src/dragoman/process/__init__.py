@@ -1,7 +1,7 @@
-"""Children that never leak.
+"""Child processes that never leak.
 
-Owns starting a program in its own session, noticing its end at once, and making sure that its whole tree is gone.
-Knows nothing of JSON or of the protocol; never waits for a process it did not start. Read `child.py` first.
+Owns starting a program in its own session, noticing its end at once, and making sure that every process it started is
+gone. Does not know JSON or the protocol, and never waits for a process it did not start. Read `child.py` first.
 """
 
 from __future__ import annotations

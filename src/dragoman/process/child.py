@@ -1,8 +1,39 @@
-"""A program we started, from spawn until its whole tree is gone.
+"""A program that we started, from its start until every process of its tree is gone.
 
-Owns the stderr drain and the ladder: stdin closed, TERM to the group, KILL to the group, sweep of what escaped. The
-ladder runs in a task of its own and also after the child ended by itself, because launchers like `npx` leave the real
-agent behind. Who takes the pipes decides what goes through them; this module does not know.
+Owns reading stderr and the steps that end the tree. Does not know what goes through stdin and stdout: the caller takes
+those pipes.
+
+Theory of operation
+-------------------
+A program is started in its own session, so its process group has its pid as
+number, and its environment carries a random marker that everything it starts inherits. Group and marker are how the
+tree is found again: the group for nearly everything, the marker for what left the group (`setsid`, a double fork, a
+daemon).
+
+*States.* running -> exited (`_exit` is done, `returncode` is known) -> gone (`_gone` is done: the tree is ended and
+every descriptor is closed). `wait` waits for exited, `wait_gone` and `close` for gone.
+
+*The ladder* (`_end_tree`, a task that `begin_close` starts once):
+  1. stdin is closed; well-behaved agents end within `Patience.stdin_seconds`;
+  2. SIGTERM to the group, then up to `Patience.term_seconds` until the group is empty;
+  3. SIGKILL to the group;
+  4. a sweep (`sweep.py`, on its thread) ends what carries the marker and is not in the group.
+It also runs after the child has ended by itself, because launchers such as `npx` leave the real agent behind. It is
+never cancelled by a caller: callers wait through `shield`. If the event loop is torn down, the task is cancelled and
+`_kill_now` does steps 3 and 4 synchronously.
+
+*Who calls whom.* `ExitWatch` (a pidfd on the loop) calls `_on_exit` exactly once: the rest of stderr is read, the
+ladder starts, then `when_exited` callbacks run. The order matters: a callback sees the complete stderr. `guard.py`
+holds every group from the start of the program until its sweep is done, and kills it if this program dies first.
+
+*What can race.*
+  - The child exits while the ladder waits: each step first looks whether the group is still alive. A group keeps its
+    number as long as one member lives, so the number is not signalled after the last member is gone.
+  - The pid is reused after the exit: the child is collected by `ExitWatch` only, and signals go to the group after a
+    check, never to the bare pid; the sweep checks the marker again through a pidfd before it signals.
+  - `close` from several tasks, or during the ladder: there is one ladder and one future for all.
+  - The object is garbage-collected without `close`: `__del__` kills the tree at once and warns.
+  - This program is killed: see `guard.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +59,9 @@ from dragoman.process.sweep import Spare, sweeper
 _log = logging.getLogger("dragoman.process")
 
 _READ_BYTES: Final = 1 << 16  # what a pipe holds
-_LAST_WORDS_BYTES: Final = 1 << 20  # read from stderr at exit at most: the largest pipe; a grandchild may go on writing
+_LAST_WORDS_BYTES: Final = (
+    1 << 20
+)  # read from stderr at exit at most: the largest pipe, because a grandchild may go on writing
 _KILL_SECONDS: Final = 10.0  # SIGKILL is immediate unless the machine is overloaded or the process hangs in the kernel
 _GROUP_POLL_SECONDS: Final = (0.005, 0.01, 0.02, 0.05)  # then the last one again; there is no event for a group's end
 
@@ -48,7 +81,7 @@ PATIENCE: Final = Patience()
 
 
 class Child:
-    """A running program in its own session. `close` it; if that is forgotten it is killed with this program."""
+    """A running program in its own session. Call `close`; otherwise it is killed when this program ends."""
 
     def __init__(
         self,
@@ -93,12 +126,17 @@ class Child:
     ) -> Child:
         """Start a program; needs a running event loop.
 
-        `env` adds to this program's environment (None removes a variable); with `inherit_env=False` it is all there is.
-        With `merge_stderr` stdout carries both, in their order.
+        Args:
+            env: Variables added to this program's environment; None as a value removes one.
+            inherit_env: False makes `env` the whole environment.
+            merge_stderr: Send stderr to stdout, the only way to keep the order of the two.
+            spare: Escaped processes that the sweep leaves alone.
+            patience: How long each step of the ladder waits.
+            on_stderr: Called with what the program writes to stderr, as it comes.
 
         Raises:
-            ConfigError: the command or the directory cannot be used.
-            DragomanError: the system could not start one more program.
+            ConfigError: The command or the directory cannot be used.
+            DragomanError: The system could not start one more program.
         """
         asyncio.get_running_loop()  # fail before there is a process to lose
         launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env, merge_stderr=merge_stderr)
@@ -120,7 +158,7 @@ class Child:
         return pipes
 
     def stderr_tail(self, size_bytes: int = TAIL_BYTES) -> str:
-        """Its last words on stderr as text."""
+        """The end of what it wrote to stderr, as text."""
         return self._ring.tail(size_bytes)
 
     def stderr_kept(self) -> bytes:
@@ -135,12 +173,12 @@ class Child:
             self._exit_callbacks.append(callback)
 
     async def wait(self) -> int | None:
-        """Its return code, negative for a signal; None if the program took the status away from us."""
+        """Waits for its exit; the return code is negative for a signal, None if other code collected the status."""
         await asyncio.shield(self._exit)
         return self.returncode
 
     def begin_close(self) -> None:
-        """Start the ladder if it is not under way; it goes on whether or not anybody waits for it."""
+        """Start the ladder if it is not under way; it goes on whether or not a task waits for it."""
         self._stdin = _closed(self._stdin)
         if self._ladder is not None or self._gone.done():
             return
@@ -150,7 +188,7 @@ class Child:
             self._ladder = self._loop.create_task(self._end_tree(), name=f"dragoman-end-{self.pid}")
 
     async def close(self) -> None:
-        """End the child and everything it started; return when all of it is gone."""
+        """End the child and everything it started; return when all of these processes are gone."""
         self.begin_close()
         await self.wait_gone()
 
@@ -173,7 +211,7 @@ class Child:
                 _log.warning("process %d cannot be killed; it hangs inside the kernel", self.pid)
             await self._sweep()
         except asyncio.CancelledError:
-            # Nobody has this task but the loop, which is being torn down: there is no time for patience.
+            # Only the loop can cancel this task, and it does so while it is torn down: there is no time to wait.
             self._kill_now()
         finally:
             self._release()
@@ -194,7 +232,7 @@ class Child:
         return not self._exit.done() or group_is_alive(self.pid)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        """A group keeps its number as long as one member lives, so after an exit this is asked before it is used."""
+        """Signals the group if it has a living member; without one its number may belong to another group."""
         if not self._group_is_alive():
             return
         self.was_signalled = self.was_signalled or not self._exit.done()
@@ -206,7 +244,7 @@ class Child:
 
         def done() -> None:
             guard.forget(self.pid)
-            with suppress(RuntimeError):  # the loop is closed, nobody listens any more
+            with suppress(RuntimeError):  # the loop is closed, so no task waits any more
                 self._loop.call_soon_threadsafe(_resolve, swept)
 
         sweeper.submit(self.marker, self._spare, done)
@@ -214,7 +252,7 @@ class Child:
 
     def _on_exit(self, returncode: int | None) -> None:
         self.returncode = returncode
-        self._read_last_words()
+        self._read_rest_of_stderr()
         self.begin_close()
         self._announce_exit()
 
@@ -224,11 +262,11 @@ class Child:
         for callback in callbacks:
             try:
                 callback()
-            except Exception:  # whoever listens must not be able to stop the ladder
+            except Exception:  # a failing callback must not stop the ladder
                 _log.exception("a callback for the end of process %d failed", self.pid)
 
     def _kill_now(self) -> None:
-        """The way out without time or without a loop."""
+        """Steps 3 and 4 of the ladder, synchronously: for when there is no time or no event loop."""
         self._watch.stop()
         returncode = kill_now(self.pid, self.marker, self._spare)
         if not self._exit.done():
@@ -240,7 +278,7 @@ class Child:
         if self._gone.done():
             return
         self._watch.stop()
-        self._read_last_words()
+        self._read_rest_of_stderr()
         self._close_stderr()
         self._stdin, self._stdout = _closed(self._stdin), _closed(self._stdout)
         _resolve(self._gone)
@@ -266,7 +304,7 @@ class Child:
                 _log.exception("the observer of stderr failed")
         return len(data)
 
-    def _read_last_words(self) -> None:
+    def _read_rest_of_stderr(self) -> None:
         left = _LAST_WORDS_BYTES
         while self._stderr >= 0 and left > 0 and (size := self._read_stderr()):
             left -= size
@@ -286,5 +324,5 @@ def _closed(fd: int) -> int:
 
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
-        with suppress(RuntimeError):  # waiters on a closed loop cannot be told
+        with suppress(RuntimeError):  # waiters on a closed loop cannot be woken
             future.set_result(None)

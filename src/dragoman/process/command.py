@@ -1,4 +1,4 @@
-"""What a request to run something means on this machine: which arguments, which environment.
+"""Turns a request to run a command into arguments and an environment of this machine.
 
 Owns the search for the program, the rule for whole shell lines, and the list of variables a command may see. Starts
 nothing.
@@ -24,8 +24,8 @@ KEPT_VARIABLES: Final = frozenset(
     )
 )
 _KEPT_PREFIX: Final = "LC_"
-# Nobody can turn a page or answer a question here: without these `git log` waits for a key for ever.
-_NOBODY_TYPES: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
+# There is no keyboard: without these `git log` would wait forever for a key.
+_NO_KEYBOARD: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 _TERM: Final = "xterm-256color"
 
 
@@ -43,7 +43,7 @@ def child_environment(
     }
     if environment.get("TERM", "dumb") == "dumb":  # ours may have no terminal; theirs is one
         environment["TERM"] = _TERM
-    return {**environment, **_NOBODY_TYPES, **added}
+    return {**environment, **_NO_KEYBOARD, **added}
 
 
 def resolve_command(command: str, args: Sequence[str], env: Mapping[str, str], cwd: str) -> tuple[list[str], bool]:

@@ -1,4 +1,4 @@
-"""Noticing at once that one child ended, and collecting its status.
+"""Notices at once that one child has ended, and collects its status.
 
 Owns the wait for a single pid: a pidfd on the event loop, or a thread where the system has none. Never waits for "any
 child", installs no signal handler and leaves asyncio's child watchers alone, so a program's own children stay its own.
@@ -15,7 +15,7 @@ from contextlib import suppress
 
 
 class ExitWatch:
-    """Calls `ended` once on the loop, with the return code, or None if somebody else collected the status."""
+    """Calls `ended` once on the loop, with the return code, or None if other code collected the status."""
 
     def __init__(self, pid: int, loop: asyncio.AbstractEventLoop, ended: Callable[[int | None], None]) -> None:
         self._pid = pid
@@ -57,7 +57,7 @@ class ExitWatch:
         returncode: int | None = None
         with suppress(ChildProcessError):
             returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
-        with suppress(RuntimeError):  # the loop is closed, nobody listens any more
+        with suppress(RuntimeError):  # the loop is closed, so no task waits any more
             self._loop.call_soon_threadsafe(self._finish, returncode)
 
 

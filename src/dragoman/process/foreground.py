@@ -1,8 +1,8 @@
-"""Running one program on the user's terminal while ours waits: a login, an editor.
+"""Runs one program on the user's terminal while this one waits: a login, an editor.
 
 Owns the hand-over of the terminal: the program's own group becomes the foreground one, so that Ctrl-C and Ctrl-Z are
 its own, and whatever way it ends, the terminal comes back to us with the settings it had. Its descendants are left
-alone: a login opens a browser, which is the user's from then on. Knows nothing of pipes or of the protocol.
+alone: a login opens a browser, which is the user's from then on. Does not know pipes or the protocol.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 TERMINAL: Final = "/dev/tty"
-_TERM_SECONDS: Final = 2.0  # for a program that has to end because nobody waits for it any more
+_TERM_SECONDS: Final = 2.0  # for a program that has to end because no task waits for it any more
 _MOMENT_SECONDS: Final = 0.05  # between two attempts to let a stopped program go on
 
 
@@ -94,7 +94,7 @@ def _attend(pid: int, fd: int, settings: list[Any]) -> int:
         try:
             _, status = os.waitpid(pid, os.WUNTRACED)
         except ChildProcessError:
-            return -1  # somebody else collected it: how it ended is unknown, so it did not succeed
+            return -1  # another part of this program collected it: how it ended is unknown, so it did not succeed
         if not os.WIFSTOPPED(status):
             return os.waitstatus_to_exitcode(status)
         if os.WSTOPSIG(status) == signal.SIGTSTP:
@@ -102,7 +102,8 @@ def _attend(pid: int, fd: int, settings: list[Any]) -> int:
             # over. Without job control nothing happens here, and the program just goes on.
             _take_back(fd, settings)
             os.killpg(os.getpgrp(), signal.SIGTSTP)
-        # It may also have read before the terminal was its own. If it is stopped over and over, this is no busy loop.
+        # It may also have read before the terminal was its own. If it is stopped over and over, the wait keeps this
+        # from becoming a busy loop.
         time.sleep(_MOMENT_SECONDS)
         _give(fd, pid)
 
@@ -120,7 +121,7 @@ def _take_back(fd: int, settings: list[Any]) -> None:
 
 
 def _set_foreground(fd: int, group: int) -> None:
-    # Whoever does this from the background is stopped by SIGTTOU, unless the signal is blocked on that thread.
+    # A process that does this from the background is stopped by SIGTTOU, unless the signal is blocked on that thread.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
     try:
         os.tcsetpgrp(fd, group)

@@ -1,9 +1,27 @@
-"""What remains to be killed when this program ends without tidying up.
+"""Kills the children of this program when it ends without closing them, even by `kill -9`.
 
-Owns the list of living process groups, the exit hook, and one small shell beside this program that reads a pipe: when
-this program dies, even by `kill -9`, the pipe ends and the shell kills every group still on its list, then what left
-its group but carries its marker. It reaches grandchildren, which PDEATHSIG does not; it works wherever `/bin/sh` does.
-The shell lives only while a child does. Knows nothing of event loops.
+Owns the list of living process groups, the exit hook and the guard shell. Does not use event loops.
+
+Theory of operation
+-------------------
+*Two ways to die.* If Python ends normally, the `atexit` hook (`kill_all`) kills
+every group still on the list and sweeps for their markers. If the program is killed, no Python code runs any more; for
+that there is the guard shell: one small `/bin/sh` in a session of its own that reads a pipe whose only writer is this
+program. Each `watch` writes `+ group:marker`, each `forget` writes `- group:`, so the shell always has the current
+list. When this program dies, the kernel closes the pipe, the shell reads end of file, kills every group on its list,
+then every process that carries one of the markers. That reaches grandchildren, which PDEATHSIG does not
+(docs/decisions/0005), and works wherever `/bin/sh` does.
+
+*Life of the shell.* It is started with the first child and dismissed with the last, so that a program without children
+has no extra process and no extra descriptor. It ignores the signals that a terminal or a supervisor sends to
+everything.
+
+*What can race.* Methods are called from any thread, and also from the garbage collector (`Child.__del__`) in the middle
+of another method, so the lock is reentrant. If the shell was killed, the next write fails with EPIPE, and a new shell
+gets the whole list. The pipe does not block: a shell that does not read costs a warning, never a hang. A fork of this
+program drops its copy of the list and of the pipe (`_disown`), because the children belong to the original, and an open
+copy of the pipe would hide the original's death. A child that ends between `watch` and the shell's kill is harmless:
+its group is empty, or `forget` has removed it.
 """
 
 from __future__ import annotations
@@ -55,7 +73,7 @@ class Guard:
     """The living children of this program, by process group. All methods may be called from any thread."""
 
     def __init__(self) -> None:
-        # Reentrant: a child nobody closed may be collected, and so come here, in the middle of any of these methods.
+        # Reentrant: a child that was not closed may be collected, and so call in, during any of these methods.
         self._lock = threading.RLock()
         self._members: dict[int, tuple[str, Spare]] = {}
         self._shell: subprocess.Popen[bytes] | None = None
@@ -73,14 +91,14 @@ class Guard:
             self._members[group] = (marker, spare)
             if self._shell is None:
                 self._start()
-            self._tell(self._line(group))
+            self._send(self._line(group))
 
     def forget(self, group: int) -> None:
         """`group` is gone. The last one takes the shell with it, so that no process and no descriptor stays."""
         with self._lock:
             if self._members.pop(group, None) is None:
                 return
-            self._tell(f"- {group}:\n")
+            self._send(f"- {group}:\n")
             if self._members:
                 return
             shell, pipe = self._shell, self._pipe
@@ -101,24 +119,24 @@ class Guard:
             for group in members:
                 self.forget(group)
 
-    def _tell(self, line: str, *, is_retry: bool = False) -> None:
+    def _send(self, line: str, *, is_retry: bool = False) -> None:
         if self._shell is None:
             return
         try:
             os.write(self._pipe, line.encode())
         except BrokenPipeError:
-            # Somebody killed the shell. A new one has to learn the whole list, this line's group included.
+            # The shell was killed. A new one needs the whole list, this line's group included.
             shell, pipe = self._shell, self._pipe
             self._shell, self._pipe = None, -1
             _dismiss(shell, pipe)
             if self._members and not is_retry:
                 self._start()
-                self._tell("".join(map(self._line, self._members)), is_retry=True)
+                self._send("".join(map(self._line, self._members)), is_retry=True)
         except BlockingIOError:
             _log.warning("the guard shell does not read; children may outlive this program if it is killed")
 
     def _line(self, group: int) -> str:
-        """What the shell has to know. Which daemons are spared it could not judge, so there it looks for none."""
+        """What the shell has to know. It could not judge which daemons are spared, so then it gets no marker."""
         marker, spare = self._members[group]
         return f"+ {group}:{'' if spare else marker}\n"
 
@@ -168,7 +186,7 @@ def _dismiss(shell: subprocess.Popen[bytes], pipe: int) -> None:
 
 
 def kill_now(group: int, marker: str, spare: Spare) -> int | None:
-    """End a whole tree without patience and without an event loop; gives the leader's return code if it is known."""
+    """Kill a whole tree at once, without an event loop; returns the leader's return code if it is known."""
     _kill_group(group)
     returncode = _reap(group)
     try:
@@ -185,7 +203,7 @@ def _kill_group(group: int) -> None:
 
 def _reap(pid: int) -> int | None:
     deadline = time.monotonic() + _REAP_SECONDS
-    with suppress(ChildProcessError):  # collected before, by us or by somebody else
+    with suppress(ChildProcessError):  # collected before, by us or by another part of the program
         while time.monotonic() < deadline:
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:

@@ -1,6 +1,7 @@
-"""Starting one program: pipes, environment, its own session, and errors a person can act on.
+"""Starts one program: pipes, environment, its own session, and errors that say what to do.
 
-Owns the step from an argument list to a pid and three pipe ends. Knows nothing of the event loop or of endings.
+Owns the step from an argument list to a pid and three pipe ends. Does not use the event loop, and does not end
+anything.
 
 `subprocess.Popen` without `preexec_fn` starts programs by `vfork`: 0.15 ms, whatever the size of this process. Setting
 PDEATHSIG would need Python code in a forked copy of a program with threads (1.6 ms, 11 ms at 300 MiB, may deadlock) or
@@ -84,7 +85,7 @@ def launch(
         _close(fds)
         raise
     _close([child_in, child_out, child_err])
-    # We reap this pid ourselves. An unset returncode would make Popen warn when it is collected, and would hand the pid
+    # We reap this pid ourselves. An unset returncode would make Popen warn when it is collected, and would add the pid
     # to a module-wide list that is polled at the next Popen of anyone, which could take the exit status from us.
     process.returncode = 0
     return Launched(process.pid, marker, our_in, our_out, our_err)
@@ -97,7 +98,7 @@ def _environment(env: Mapping[str, str | None] | None, marker: str, inherit_env:
             environment.pop(name, None)
         else:
             environment[name] = value
-    # An agent may itself start agents with this library: whoever is outside finds the inner ones too.
+    # An agent may itself start agents with this library: the outer program finds the inner ones too.
     outer = os.environ.get(MARKER_VARIABLE)
     environment[MARKER_VARIABLE] = f"{outer}:{marker}" if outer else marker
     return environment

@@ -1,4 +1,4 @@
-"""What `/proc` says about running processes.
+"""Reads facts about running processes from `/proc`.
 
 Owns reading it. Every function raises OSError for a process that is gone or not ours to read. Decides nothing.
 """
@@ -66,7 +66,7 @@ def group_is_alive(group: int) -> bool:
         return False
     if not is_readable():
         return True
-    # A dead member still counts for killpg until it is reaped, and in many containers nobody reaps orphans.
+    # A dead member still counts for killpg until it is reaped, and in many containers no process reaps orphans.
     try:
         candidates = pids()
     except OSError:  # no descriptor left to look with

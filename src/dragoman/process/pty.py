@@ -1,4 +1,4 @@
-"""A pseudo terminal that nobody types at, and the way to make it a child's controlling terminal.
+"""A pseudo terminal without a keyboard, and how it becomes a child's controlling terminal.
 
 Owns its modes and size, and the few words of shell in front of the child. A session's leader gets the first terminal it
 opens as its controlling one, so a shell opens it by name inside the new session and becomes the command by `exec`: 1 ms
@@ -15,14 +15,14 @@ from typing import Final
 SHELL: Final = "/bin/sh"
 
 # Opened for reading too: the kernel gives no controlling terminal to who can only write. stdin is empty, so that
-# programs which look there (interpreters, installers) see that nobody can answer.
+# programs which look there (interpreters, installers) see that there is no user to answer.
 _SHIM: Final = 'exec </dev/null 1<>"$1" 2>&1; shift; exec "$@"'
 _ENV_PROGRAM: Final = "/usr/bin/env"
 _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def open_pty(columns: int, rows: int) -> tuple[int, str]:
-    """Our end of a new pseudo terminal, not blocking, and the path of the other one, which nobody has open yet.
+    """Our end of a new pseudo terminal, not blocking, and the path of the other one, which is not open yet.
 
     Raises:
         OSError: this system has none, or none left.
@@ -33,7 +33,7 @@ def open_pty(columns: int, rows: int) -> tuple[int, str]:
     try:
         path = os.ttyname(theirs)
         termios.tcsetwinsize(theirs, (rows, columns))
-        # Whoever reads from /dev/tty (a question for a password, say) gets end of file at once, each time: without
+        # A program that reads from /dev/tty (to ask for a password, say) gets end of file at once, each time: without
         # lines to wait for (ICANON) and with a minimum of no bytes a read never waits.
         modes = termios.tcgetattr(theirs)
         modes[3] &= ~(termios.ICANON | termios.ECHO)
@@ -68,7 +68,7 @@ def behind_pty(
     command = list(argv)
     if command[0].startswith("-"):  # `exec` would take it for an option
         command[0] = program
-    # A shell hands on only variables it could have itself, and npm, for one, has others.
+    # A shell passes on only variables it could have itself, and npm, for one, has others.
     foreign = [name for name in env if name and "=" not in name and not _VARIABLE_NAME.fullmatch(name)]
     if foreign:
         command = [_ENV_PROGRAM, *(f"{name}={env[name]}" for name in foreign), *command]

@@ -1,13 +1,13 @@
 """The last bytes of an endless stream.
 
-Owns keeping a bounded tail of what a child wrote on stderr. Knows nothing of descriptors.
+Owns keeping a bounded tail of what a child wrote on stderr. Does not know descriptors.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-KEEP_BYTES: Final = 1 << 20  # enough for the traceback of any agent seen, small beside the agent itself
+KEEP_BYTES: Final = 1 << 20  # enough for the traceback of any agent seen, small next to the agent itself
 TAIL_BYTES: Final = 4096  # what goes into an error: a screen or two
 _SLACK_BYTES: Final = 256 << 10  # trimmed in big steps, so that a flood of one-byte writes stays linear
 

@@ -1,8 +1,8 @@
-"""Finding and ending what left its process group.
+"""The sweep: finds and ends processes that left the process group of a child.
 
-Every child carries a random marker in its environment, and whatever it starts inherits that. After the group is gone,
-whoever still carries the marker has escaped (`setsid`, a double fork, a daemon) and is ended here. Does nothing on
-systems without `/proc`. Runs on a thread, because thousands of processes make it take tens of milliseconds.
+Every child carries a random marker in its environment, and everything it starts inherits that. After the group is gone,
+a process that still carries the marker has escaped (`setsid`, a double fork, a daemon) and is ended here. Does nothing
+on systems without `/proc`. Runs on a thread, because with thousands of processes it takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def marked(marker: str) -> list[int]:
 
 
 def _scan(markers: Collection[bytes]) -> tuple[dict[int, bytes], set[int]]:
-    """Who carries which marker, and who could not be judged.
+    """Which processes carry which marker, and which could not be judged.
 
     A process is replaced (`exec`) or ends while we look, and one that ends may have started another that is not on our
     list: then one clean look proves nothing. The newest come first, because they are the quickest to go.
@@ -182,7 +182,7 @@ class Sweeper:
                     return
             try:
                 sweep({marker: spare for marker, spare, _ in batch})
-            except Exception:  # `spare` is the caller's code; whoever waits for the end must still hear of it
+            except Exception:  # `spare` is the caller's code; its failure must not keep tasks waiting
                 _log.exception("the search for escaped processes failed")
             for _, _, done in batch:
                 done()

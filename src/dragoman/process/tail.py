@@ -1,6 +1,6 @@
 """The newest output of a command as text.
 
-Owns the limit in bytes, the cut between characters and the line ends of a terminal. Knows nothing of descriptors.
+Owns the limit in bytes, the cut between characters and the line ends of a terminal. Does not know descriptors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Tail:
         self.limit_bytes = limit_bytes
         self._is_tty = is_tty
         self._ring = Ring(max(limit_bytes, 1))
-        self._held = b""  # returns at the end: whether they belong to a line end is told by what comes next
+        self._held = b""  # returns at the end: what comes next decides whether they belong to a line end
 
     def add(self, data: bytes) -> None:
         if self._is_tty:
@@ -50,7 +50,7 @@ class Tail:
         encoded = text.encode()
         if len(encoded) <= self.limit_bytes:
             return text, is_cut
-        # Every byte that is no text became a mark of three.
+        # Every byte that is not text became a replacement character of three bytes.
         return _from_boundary(encoded[-self.limit_bytes :]).decode(), True
 
 

@@ -1,8 +1,8 @@
 """A command in a terminal, from its start until nothing of it is left.
 
 Owns reading its output, on a pseudo terminal or a pipe, into a bounded tail, and the promise that nothing it wrote
-before its end is lost. That nothing of it survives is the promise of `child.py`. Knows no ACP type and does not ask
-whether the command may run.
+before its end is lost. `child.py` promises that no process of it survives. Does not know the protocol's types, and does
+not check whether the command may run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CEILING_BYTES: Final = 4 << 20  # six times as long when every byte has to be es
 COLUMNS: Final = 120
 ROWS: Final = 40
 _READ_BYTES: Final = 1 << 16
-# Read at once after the command ended: what a pipe can hold. A grandchild may go on writing for ever.
+# Read at once after the command ended: what a pipe can hold. A grandchild may go on writing forever.
 _LAST_BYTES: Final = 1 << 20
 # Its stdin is empty from the start, so the ladder begins with TERM.
 _PATIENCE: Final = Patience(stdin_seconds=0.0, term_seconds=1.0)
@@ -49,10 +49,10 @@ class Terminal:
         os.close(stdin)
         os.set_blocking(self._source, False)
         # With a pseudo terminal the pipe ends when the child has opened that: only then is it read, because before
-        # that it looks like one that everybody has left.
+        # that it looks like one that every program has closed.
         self._pty, self._pty_path = pty or (-1, "")
         self._held = -1
-        self._is_telling = False
+        self._is_reporting = False
         self._loop.add_reader(self._source, self._read)
         child.when_exited(self._on_exit)
 
@@ -71,12 +71,18 @@ class Terminal:
         on_output: Callable[[bytes], None] | None = None,
         spare: Spare = (),
     ) -> Terminal:
-        """Start a command; needs a running event loop. `env` is all the environment it gets, `on_output` sees its raw
-        output as it comes.
+        """Start a command; needs a running event loop.
+
+        Args:
+            env: The whole environment of the command.
+            pty: False runs it on a pipe instead of a pseudo terminal.
+            limit_bytes: How much of the end of its output is kept, at most `ceiling_bytes`.
+            on_output: Called with its raw output as it comes.
+            spare: Processes it starts that may outlive it.
 
         Raises:
-            ConfigError: the command or the directory cannot be used.
-            DragomanError: the system could not start one more program.
+            ConfigError: The command or the directory cannot be used.
+            DragomanError: The system could not start one more program.
         """
         limit_bytes = min(DEFAULT_BYTES if limit_bytes is None else limit_bytes, ceiling_bytes)
         # A program that cannot be found is started without the shell in front, for the system's own error.
@@ -135,7 +141,7 @@ class Terminal:
 
     def read(self) -> tuple[str, bool]:
         """`text` and `truncated` of one moment, including what was written up to now."""
-        if not self._is_telling:  # an observer that looks here must not start to read again
+        if not self._is_reporting:  # an observer that looks here must not start to read again
             self._read_rest()
         return self._tail.read(is_final=not self.is_running)
 
@@ -149,13 +155,13 @@ class Terminal:
         self._read_rest()
 
     def begin_release(self) -> None:
-        """Start what `release` does; it goes on whether or not anybody waits for it."""
+        """Start what `release` does; it goes on whether or not a task waits for it."""
         self._child.begin_close()
 
     async def release(self) -> None:
         """End the command with everything it started, and give its descriptors back.
 
-        The output can be read as long as somebody keeps this object: who showed the terminal goes on to show it.
+        The output can be read as long as this object is kept: a client goes on showing the terminal.
         """
         try:
             await self._child.close()
@@ -179,7 +185,7 @@ class Terminal:
                 data = os.read(self._source, _READ_BYTES)
             except (BlockingIOError, InterruptedError):
                 return 0
-            except OSError:  # EIO: nobody has the other end of the pseudo terminal open
+            except OSError:  # EIO: no process has the other end of the pseudo terminal open
                 data = b""
             if data:
                 self._take(data)
@@ -192,13 +198,13 @@ class Terminal:
         self._tail.add(data)
         if self._on_output is None:
             return
-        self._is_telling = True
+        self._is_reporting = True
         try:
             self._on_output(data)
         except Exception:  # an observer must not be able to stop the reading, which would block the command
             _log.exception("the observer of a terminal's output failed")
         finally:
-            self._is_telling = False
+            self._is_reporting = False
 
     def _go_on(self) -> bool:
         """The source ended: take the next one, if there is any."""
@@ -208,8 +214,8 @@ class Terminal:
             self._loop.add_reader(self._source, self._read)
             return True
         if self._pty_path and self.is_running and self._held < 0:
-            # Everybody left the terminal, and somebody may come back by /dev/tty. With one end held here it is an idle
-            # terminal instead of an ended one, which would keep the loop busy.
+            # Every process has closed the terminal, and one may open it again by /dev/tty. With one end held open
+            # here it is an idle terminal instead of an ended one, which would keep the loop busy.
             self._held = hold_open(self._pty_path)
             if self._held >= 0:
                 return True

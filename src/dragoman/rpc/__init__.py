@@ -1,6 +1,7 @@
-"""Pairs requests with answers, in order, and ends cleanly.
+"""JSON-RPC: pairs requests with answers, keeps order, bounds memory, and ends cleanly.
 
-Knows nothing of ACP: methods are strings, a role above decodes and serves them. Read `peer.py` first.
+Does not know the protocol's methods: a method is a string, and the role above (agent or client) decodes and serves it.
+Does not know how bytes move: a transport is anything that implements `transport.py`. Read `peer.py` first.
 """
 
 from dragoman.rpc.call import Call

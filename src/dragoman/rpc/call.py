@@ -1,7 +1,7 @@
-"""A request of the peer while it is being answered.
+"""A request that the peer sent, while it is being answered.
 
-Owns the single answer: whatever the handler does, however often it is cancelled, one response leaves. This is also
-the one place where exceptions become wire errors; no exception text crosses it.
+Owns the single answer: whatever the handler does, and however often it is cancelled, exactly one response is sent. This
+is also the one place where exceptions become JSON-RPC errors; the text of an exception is logged and never sent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Call:
         self._after.append(callback)
 
     def cancel(self) -> None:
-        """Ends the handler, now or at its very first step; a handler that finished first keeps its result."""
+        """Cancels the handler, now or at its first step. A handler that has already finished keeps its result."""
         self.is_cancelled = True
         # A task that is cancelled before its first step never runs at all and could not answer, so until then the
         # flag alone has to do.
@@ -55,7 +55,7 @@ class Call:
     def start(
         self, work: Coroutine[Any, Any, object], respond: Callable[[Call, bytes | None], None]
     ) -> asyncio.Task[None]:
-        """Runs the handler in a task of its own; `respond` gets the answer's frame, None when none can be sent."""
+        """Runs the handler in its own task; `respond` is called with the response's frame, or None if there is none."""
         self._task = asyncio.get_running_loop().create_task(self._serve(work, respond))
         return self._task
 

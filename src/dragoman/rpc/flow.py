@@ -1,10 +1,41 @@
-"""Keeps what has arrived but is not consumed yet within bounds.
+"""Flow control for input: what has arrived and is not consumed yet stays within bounds.
 
-Owns the inboxes and the decision when reading pauses; does not know what an update is, nor how bytes are read.
+Owns the inboxes and the decision when reading pauses. Does not know what an update is, nor how bytes are read.
 
-Reading pauses only when it can help nobody: an inbox is over its mark, no other consumer waits for something, and
-every answer a local task waits for is the very prompt whose updates are not being consumed. In all other cases
-reading goes on, and the inbox of the stuck consumer is dropped once it holds too much.
+Theory of operation
+-------------------
+One connection carries many sessions, and everything that arrives passes through one stream in one order. A consumer
+that is slow (a program that does not iterate its updates) must not make memory grow, so reading has to stop at some
+point. But while reading is stopped, nothing arrives: no update for another session, no answer to a request, and not the
+cancellation that would end the slow turn. So pausing at the wrong time is a deadlock, and never pausing is a leak.
+
+*Inbox.* Each consumer (an iterator over a session's updates) has one `Inbox`. The role above the peer puts whole runs
+of updates into it, synchronously, in arrival order. An inbox is *over* from the moment it holds more than
+`in_mark_bytes` until its consumer has taken it down to `in_resume_bytes`. It is *waiting* while its consumer is
+suspended in `__anext__`.
+
+*Lane.* Each request that a local task waits for is counted under a lane. The lane of `session/prompt` and
+`session/load` is the session, which is also the `key` of that session's inboxes; every other request has the lane None.
+The answer to a prompt comes after its updates, so a task that does not take the updates and only waits for that answer
+gains nothing from reading on.
+
+*The decision* (`Flow.decide`). Reading pauses if and only if
+  1. at least one inbox is over,
+  2. every waiting inbox is itself over (no other consumer is suspended until something arrives), and
+  3. every awaited answer belongs to the lane of an inbox that is over.
+In all other cases reading goes on, because a task depends on it. An inbox that then passes `in_limit_bytes` is dropped:
+its consumer gets `SlowConsumer` at its next step, while the session's state, which is folded before an update is put
+into an inbox, stays complete.
+
+*Who calls.* `Inbox.put`, `drop` and `_take_run` report sizes (`note_over`, `note_consumed`); `_wait` reports a
+suspended consumer (`note_waiting`); the peer reports requests (`note_asked`, `note_answered`). Each report can change
+the decision in one direction only, so it calls `decide` only where that can matter. `decide` calls the transport's
+`pause_reading` or `resume_reading`, and only on a change.
+
+*Races.* All of it runs on the event loop and no method awaits between reading and changing a counter, so there are
+none inside. What can happen in between is handled where it shows: a transport may deliver bytes that it read before the
+pause, so `put` works while paused; a consumer may be cancelled in `_wait`, which removes it in its `finally`; an answer
+may be abandoned before it arrives, and then the peer reports it as answered, once.
 """
 
 from __future__ import annotations
@@ -24,7 +55,7 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """What one consumer has not taken yet, in order. Iterate it; it ends when told to, after its last item.
+    """What one consumer has not taken yet, in order. Iterate it; after `end` it stops when its last item was taken.
 
     Items come in runs and are accounted for by the run: taking the next item of a run is a pop and nothing else.
     """
@@ -63,7 +94,7 @@ class Inbox(Generic[T]):
             self._wake()
 
     def drop(self, error: BaseException | None = None) -> None:
-        """Forget everything and take nothing more: the consumer is gone, or gets `error` instead."""
+        """Discard everything and accept nothing more: the consumer is gone, or gets `error` instead."""
         self._runs.clear()
         self._taken.clear()
         self.size_bytes = self._taken_bytes = 0
@@ -123,8 +154,7 @@ class Flow:
         self._limit_bytes = limits.in_limit_bytes
         self._pause = pause
         self._resume = resume
-        # Answers that local tasks wait for: how many per lane. The lane of a prompt is its session, which is the
-        # `key` of that session's inboxes; every other request has the lane None.
+        # How many answers local tasks wait for, per lane.
         self._awaited: dict[object, int] = {}
 
     def inbox(self, key: object) -> Inbox[T]:
@@ -167,13 +197,14 @@ class Flow:
             self.decide()
 
     def decide(self) -> None:
-        """Pause or resume as the rule in the module's docstring says."""
-        should_pause = bool(self.over) and self._helps_nobody()
+        """Pause or resume, as the module's docstring says."""
+        should_pause = bool(self.over) and self._is_useless_to_read()
         if should_pause != self.is_paused:
             self.is_paused = should_pause
             (self._pause if should_pause else self._resume)()
 
-    def _helps_nobody(self) -> bool:
+    def _is_useless_to_read(self) -> bool:
+        """Conditions 2 and 3: no local task depends on anything that has still to arrive."""
         if not self.waiting <= self.over:
             return False
         stuck = {inbox.key for inbox in self.over}

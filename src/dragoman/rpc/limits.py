@@ -1,6 +1,6 @@
 """The numbers that bound a connection, each with its reason.
 
-Owns no behaviour: the peer, its outbox and its flow read these.
+Has no behaviour of its own: the peer, its outbox and its flow control read these.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Limits(Struct, frozen=True, kw_only=True):
     # Collected before it is written, at most for one turn of the loop: what a pipe holds, so that a reader of large
     # updates is woken once for many of them.
     out_batch_bytes: int = 64 * KIB
-    # A peer that does not read is given a lot of room and a lot of time, then given up.
+    # A peer that does not read gets this much room and this much time; then the connection is closed.
     out_limit_bytes: int = 64 * MIB
     out_stall_seconds: float = 60.0
 
     # Updates one consumer has not taken yet: above the mark reading may pause, at `resume` it goes on.
     in_mark_bytes: int = 256 * KIB
     in_resume_bytes: int = 64 * KIB
-    # Where reading must go on for somebody else's sake, this is what one stuck consumer may cost.
+    # Where reading must go on because another task depends on it, this is what one slow consumer may hold.
     in_limit_bytes: int = 16 * MIB
 
     # Requests of the peer that run at once; the next is refused instead of piling up tasks.
@@ -40,8 +40,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     unknown_sessions: int = 64
     unknown_bytes: int = 1 * MIB
 
-    # Lines in a row that are no messages, after which a client gives its agent up: banners and warnings on stdout
-    # are a dozen lines, a program that is no agent writes without end.
+    # Lines in a row that are not messages, after which a client closes the connection: banners and warnings on stdout
+    # are a dozen lines, and a program that is not an agent writes without end.
     noise_lines: int = 100
 
     # A sender gives the loop a turn after this many messages or this much time, whichever comes first: one turn

@@ -1,4 +1,4 @@
-"""What a recorder sees of a connection.
+"""Observers: code that sees every line of a connection, for recorders and inspectors.
 
 An observer gets the lines themselves, in order, never a copy of decoded objects. A connection without observers
 pays nothing for them.
@@ -34,7 +34,7 @@ class Observer:
 
 
 class Observers:
-    """Calls every observer and survives all of them."""
+    """Calls every observer; an exception of one is logged and stops neither the others nor the connection."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
@@ -43,19 +43,19 @@ class Observers:
         return bool(self._observers)
 
     def received(self, line: bytes) -> None:
-        self._tell(lambda observer: observer.received(line))
+        self._notify(lambda observer: observer.received(line))
 
     def sent(self, line: bytes) -> None:
-        self._tell(lambda observer: observer.sent(line))
+        self._notify(lambda observer: observer.sent(line))
 
     def lost(self, method: str, loss: Loss) -> None:
         _log.warning("%s: dropped %s: %s", method, loss.path, loss.why)
-        self._tell(lambda observer: observer.lost(method, loss))
+        self._notify(lambda observer: observer.lost(method, loss))
 
     def ended(self, reason: str) -> None:
-        self._tell(lambda observer: observer.ended(reason))
+        self._notify(lambda observer: observer.ended(reason))
 
-    def _tell(self, event: Callable[[Observer], None]) -> None:
+    def _notify(self, event: Callable[[Observer], None]) -> None:
         for observer in self._observers:
             try:
                 event(observer)

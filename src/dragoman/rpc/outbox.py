@@ -1,7 +1,7 @@
-"""What goes out: one order, few writes, bounded memory.
+"""The outgoing side of a connection: one order, few writes, bounded memory.
 
 Owns the buffer between the senders and the transport. Urgent frames (requests, answers) leave at once together with
-everything before them; streamed ones are collected for one turn of the loop. Does not know what a frame says.
+everything before them; streamed ones are collected for one turn of the loop. Does not know what a frame contains.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Outbox:
-    """The single way out of a connection."""
+    """The buffer that every outgoing frame of a connection passes through."""
 
     def __init__(
         self, transport: Transport, limits: Limits, observers: Observers, give_up: Callable[[str], None]
@@ -110,7 +110,7 @@ class Outbox:
                     self._rooms.remove(room)
 
     def flush(self) -> None:
-        """ToolAccess everything to the transport."""
+        """Writes everything that is held to the transport."""
         frames = self._frames
         if not frames:
             return
@@ -133,7 +133,7 @@ class Outbox:
                 room.set_result(None)
 
     def close(self) -> None:
-        """Flushes, and lets nobody wait any longer."""
+        """Flushes, and wakes every sender that waits for room."""
         if not self._is_closed:
             self._is_closed = True
             self.flush()

@@ -1,7 +1,24 @@
 """One end of a JSON-RPC connection: order, correlation, cancellation, close.
 
-Owns the promises every role relies on (docs/architecture.md lists them). Everything that arrives is handled in
-arrival order by one synchronous step; only the handlers of requests run on their own. Knows no ACP method.
+Owns the promises every role relies on (docs/architecture.md lists them). Does not know the protocol's methods.
+
+Theory of operation
+-------------------
+The transport calls `feed` with bytes. `feed` handles every complete line before it returns, in arrival order, without
+awaiting: a notification goes to the role, a response resolves its `Pending`, a request becomes a `Call`. Only the work
+of a `Call` runs in a task. So when a response wakes a waiting task, everything that arrived before it has been handled.
+
+Everything that is sent passes through one `Outbox`, so order is the order of calls. While `feed` runs, the outbox is
+corked: the answers to one batch of input leave in one write.
+
+States: open, then closed by exactly one reason (`closed_by`), set by `_finish`. It is reached from `close` (this side),
+from `end` (the transport ended; lines that had arrived are handled first) and from `_give_up` (the peer does not read,
+or does not speak the protocol). `_finish` cancels running calls, flushes and closes the transport, fails every waiting
+request with the reason, then calls the role's `on_close`. Later calls of it do nothing.
+
+What can race, and how it ends: a cancellation and the result of the same call (the first to finish wins, one response
+is sent); a response and the abandonment of its request (the response is dropped); a request id that is used twice at
+once (the second is refused); two reasons to close (the first is kept).
 """
 
 from __future__ import annotations
@@ -52,7 +69,7 @@ CANCEL_REQUEST = "$/cancel_request"
 # Every known writer puts the method into the first bytes of a line; where it stands later nothing is lost but speed.
 _MARK_BYTES = 128
 
-_NOISE_BYTES = 200  # of a line that is no message, for people to recognise it by
+_NOISE_BYTES = 200  # shown of a line that is not a message, enough to recognise it by
 
 
 class _CancelRequest(Struct, rename="camel"):
@@ -68,13 +85,13 @@ class Role(Protocol):
     hot_decoder: Decoder[Any] | None
 
     def on_hot(self, frames: list[Any], size_bytes: int) -> None:
-        """Hot notifications that stood one after another."""
+        """Hot notifications that arrived directly one after another."""
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         """The work that answers a request. Raise RequestError or RemoteProtocolError to refuse it at once."""
 
     def on_notification(self, method: str, params: Raw | None) -> None:
-        """A notification; nobody is told when it fails."""
+        """A notification. If it fails, that is logged; the peer gets no answer."""
 
     def on_close(self, reason: ConnectionClosed) -> None:
         """Once, after the last frame."""
@@ -132,7 +149,7 @@ class Peer:
         await self._transport.wait_closed()
 
     async def close(self, reason: str = "this side closed the connection") -> None:
-        """Ends the connection: what was sent still leaves, what runs is cancelled, who waits is told."""
+        """Ends the connection: what was sent is flushed, running handlers are cancelled, waiting requests fail."""
         self.is_closed_here = self.is_closed_here or self.closed_by is None
         self._finish(ConnectionClosed(reason))
         await self.wait_closed()
@@ -148,10 +165,16 @@ class Peer:
         lane: object = None,
         on_result: Callable[[T], None] | None = None,
     ) -> T:
-        """Asks the peer and returns its answer; `on_result` sees it before any later frame is handled.
+        """Sends a request and returns its result. Cancelling the calling task sends a cancellation to the peer.
 
-        Raises: RequestError when it answers with an error, RemoteProtocolError when its result cannot be read,
-        ConnectionClosed when the connection ends first. Cancelling the calling task tells the peer.
+        Args:
+            lane: The session whose updates may delay the answer, None when none may (see `dragoman.rpc.flow`).
+            on_result: Called with the result before any later frame is handled.
+
+        Raises:
+            RequestError: The peer answered with an error.
+            RemoteProtocolError: Its result cannot be read as `result_type`.
+            ConnectionClosed: The connection ended first.
         """
         if self.outbox.is_full:
             await self.outbox.room()
@@ -198,7 +221,7 @@ class Peer:
         return pending
 
     def abandon(self, pending: Pending) -> None:
-        """Nobody waits for this answer any more: the peer is asked to stop (rule 201), a late answer is dropped."""
+        """The caller stopped waiting: the peer is asked to cancel (rule 201), and a late answer is dropped."""
         if pending.id in self._pending and not pending.is_abandoned:
             pending.is_abandoned = True
             self.flow.note_answered(pending.lane)
@@ -235,7 +258,7 @@ class Peer:
         self.outbox.drained()
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The transport is over: what arrived is handled first, then everybody is told."""
+        """The transport has ended: what arrived is handled first, then the connection is closed with `reason`."""
         frames = self._framer.end()
         for frame in frames:
             self._handle(frame)
@@ -248,7 +271,7 @@ class Peer:
     # The in-order step
 
     def _handle_run(self, frames: list[Frame], start: int) -> int:
-        """ToolAccess on the hot notifications that stand here one after another; returns how many there were."""
+        """Passes the hot notifications from here on, one directly after another, to the role; returns how many."""
         first = frames[start]
         if self._hot_decode is None or not isinstance(first, bytes) or self._hot_mark not in first[:_MARK_BYTES]:
             return 0
@@ -345,7 +368,7 @@ class Peer:
             call.cancel()
 
     def _complain(self, malformed: Malformed, *, is_whole: bool) -> None:
-        """Answers what cannot be read, if anybody can use the answer; the connection lives."""
+        """Answers a line that cannot be read, if the peer can use the answer; the connection stays open."""
         if is_whole and malformed.kind == "unknown":
             self._count_noise(malformed)
         else:
@@ -358,7 +381,7 @@ class Peer:
         elif malformed.id is not UNSET and malformed.id is not None:
             self.outbox.send(write_error(malformed.id, malformed.code, malformed.why))
         else:
-            # Nobody can match an answer without an id, and a noisy peer would get one for each line of its noise.
+            # An answer without an id cannot be matched, and a noisy peer would get one for each line of its noise.
             now = monotonic()
             if now - self._complained_at >= 1.0 and not self.outbox.is_full:
                 self._complained_at = now
@@ -371,13 +394,13 @@ class Peer:
         text = repr(malformed.raw[:_NOISE_BYTES].decode(errors="backslashreplace"))[1:-1][:_NOISE_BYTES]
         _log.log(
             logging.WARNING if self.noise_lines == 1 else logging.DEBUG,
-            "skipped a line that is no message, further ones are only counted (%s): %s",
+            "skipped a line that is not a message, further ones are only counted (%s): %s",
             malformed.why,
             text,
         )
         if self._noise_limit is not None and self._noise_run == self._noise_limit + 1:
             self._give_up(
-                f"the peer does not speak the protocol: {self._noise_run} lines in a row are no messages, "
+                f"the peer does not speak the protocol: {self._noise_run} lines in a row are not messages, "
                 f"the last one is: {text}"
             )
 

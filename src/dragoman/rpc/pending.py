@@ -1,4 +1,4 @@
-"""A request of ours while the peer has not answered it."""
+"""A request that this side sent and the peer has not answered yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """What an answer needs to find its way: whom to tell, and how to read it."""
+    """What is needed to resolve an answer: the type to read it as, and the function to call with it."""
 
     __slots__ = ("id", "is_abandoned", "lane", "method", "result_type", "settle")
 

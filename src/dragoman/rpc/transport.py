@@ -1,6 +1,6 @@
-"""The seam between the peer and whatever moves its bytes.
+"""The boundary between the peer and the transport that moves its bytes.
 
-Owns the two protocols every transport is written against. Knows nothing of framing, JSON or processes.
+Owns the two protocols every transport is written against. Does not know framing, JSON or processes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dragoman.errors import ConnectionClosed
 
 
 class Receiver(Protocol):
-    """Who gets the bytes; called on the event loop, in order, and must not block."""
+    """Gets the bytes that a transport reads. Called on the event loop, in order; must not block."""
 
     def feed(self, data: bytes) -> None:
         """Bytes as they came, split anywhere."""
@@ -43,7 +43,7 @@ class Transport(Protocol):
         """Feed again."""
 
     def close(self) -> None:
-        """Call the receiver no more and let go. What was written is still flushed, within a bound."""
+        """Release everything and call the receiver no more. What was written is still flushed, within a bound."""
 
     async def wait_closed(self) -> None:
         """Return when everything is released: file descriptors closed, process reaped."""

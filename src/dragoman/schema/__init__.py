@@ -1,6 +1,6 @@
-"""Names every message of the protocol: generated types, the method table, the codec.
+"""Every message of the protocol as a type: generated types, the method table, the codec.
 
-It does not know what a message means, who sent it, or how lines are framed. Read `parts.py` first, then any file
+Does not know what a message means, which side sent it, or how lines are framed. Read `parts.py` first, then any file
 of `v1/`; `tools/schema` writes those.
 """
 

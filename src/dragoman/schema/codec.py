@@ -1,7 +1,7 @@
 """Bytes to typed values and back: one encoder, one decode point.
 
-The first decode is strict and one pass; only when it fails does `forgiving` look again. Every failure leaves as
-`RemoteProtocolError`, its message free of the peer's input. It knows no method and no framing.
+The first decode is strict and one pass; only when it fails does `forgiving.py` decode again. Every failure is a
+`RemoteProtocolError` whose message contains nothing of the input. Does not know methods or framing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Loss(Struct, frozen=True):
-    """Something the peer sent that was given up so that the rest could be read."""
+    """A part of a message that could not be read and was replaced or skipped."""
 
     path: str
     """Where, in wire names: `$.update.content[2]`."""
@@ -50,7 +50,7 @@ def encode(value: object) -> bytes:
     """`value` as JSON; lone surrogates, which UTF-8 cannot carry, become U+FFFD.
 
     Raises:
-        LocalProtocolError: something in it is no JSON value, or it is nested too deeply.
+        LocalProtocolError: something in it is not a JSON value, or it is nested too deeply.
     """
     try:
         try:
@@ -86,10 +86,10 @@ def decode(kind: type[T], data: bytes | Raw | memoryview, report: Callable[[Loss
 @overload
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any: ...
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any:
-    """`data` as a value of `kind`; what the forgiving pass gave up is told to `report`.
+    """`data` as a value of `kind`; what the forgiving pass gave up is passed to `report`.
 
     Raises:
-        RemoteProtocolError: -32700 when it is no JSON, -32602 with the member's path when it does not fit.
+        RemoteProtocolError: -32700 when it is not JSON, -32602 with the member's path when it does not fit.
     """
     made = decoder(kind)
     try:

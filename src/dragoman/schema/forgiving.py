@@ -1,8 +1,8 @@
-"""The second look at a value the strict pass refused.
+"""The forgiving decode: reads a value that the strict decode refused.
 
 Unknown variants are kept as `Unknown`; what is invalid follows the schema's mark of the nearest member around it
 (default on error, skip invalid items, default on null), and without a mark the whole value fails with its path.
-It sees builtins, never bytes, and is never on the way of clean traffic.
+It works on plain Python values, never on bytes, and never runs for clean traffic.
 """
 
 from __future__ import annotations

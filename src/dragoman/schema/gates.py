@@ -1,4 +1,4 @@
-"""Whether a capability was advertised, asked by the path the method table gives as its gate."""
+"""Whether a capability was advertised, by the dotted path that the method table gives as its gate."""
 
 from __future__ import annotations
 

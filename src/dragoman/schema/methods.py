@@ -1,6 +1,6 @@
 """The method table: one row per method drives dispatch, gates and decoding on both sides.
 
-Types are resolved when first asked for, so the table costs no Struct. It knows no capability object and no handler.
+Types are resolved when first asked for, so the table costs no Struct. Does not know capability objects or handlers.
 """
 
 from __future__ import annotations

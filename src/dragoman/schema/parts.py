@@ -1,6 +1,6 @@
 """What the generated types are made of: the Struct base, number ranges, open unions.
 
-It knows no type of the protocol by name; the generated modules name them.
+Does not know the types of the protocol by name; the generated modules do.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +139,7 @@ else:
     Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
     UInt16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
     UInt32 = Annotated[int, Meta(ge=0, le=2**32 - 1)]
-    # msgspec knows no bound above int64; the forgiving pass reads this one as 2**64 - 1.
+    # msgspec does not know a bound above int64; the forgiving pass reads this one as 2**64 - 1.
     UInt64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
     NonEmptyStr = Annotated[str, Meta(min_length=1)]
     RequestId = str | Int64 | None

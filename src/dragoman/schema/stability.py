@@ -1,6 +1,6 @@
 """What only the unstable schema has: the types, the members, and whether a value uses any of them.
 
-It says what is unstable; who may send it is the roles' decision. Loading it defines every type of the protocol.
+It lists what is unstable; the roles decide whether that may be sent. Loading it defines every type of the protocol.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Calls become session state: `fold(state, update)`, and programs look at `SessionState`.
+"""Session state: `fold(state, update)` applies an update, and programs read `SessionState`.
 
-Knows the protocol's updates and nothing of connections, clocks, files or screens. To follow a set_mode answer, fold a
-`CurrentModeUpdate`; for the options a set_config_option answer carries, a `ConfigOptionUpdate`.
-Read first: session.py; then messages.py for which chunk goes where.
+Knows the protocol's updates; does not depend on connections, clocks, files or screens. To follow a set_mode response,
+fold a `CurrentModeUpdate`; for the options of a set_config_option response, a `ConfigOptionUpdate`.
+Read first: session.py; then messages.py for which chunk belongs to which message.
 """
 
 from dragoman.state.compactions import CompactionState
-from dragoman.state.messages import Message
+from dragoman.state.message import Message
 from dragoman.state.plans import PlanState
 from dragoman.state.session import SessionState, TimelineItem, fold, fold_all
 from dragoman.state.subagents import SessionMessageState, SubagentState

@@ -1,6 +1,6 @@
-"""Compactions of the context: entities with a place, a status and a summary (rules 222-224).
+"""Compactions of the context: each has a place, a status and a summary (rules 222-224).
 
-The first frame of an id fixes its place. One of the final statuses ends it; what contradicts that later is kept in
+The first frame of an id fixes its place. A final status ends it; a later frame that contradicts this is kept in
 `SessionState.unknown` and changes nothing.
 """
 
@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.schema import UNSET
-from dragoman.state.messages import close_open
-from dragoman.state.text_buffer import Passage
+from dragoman.state.text_buffer import GrowingPassage, Passage
 
 if TYPE_CHECKING:
     from typing import Final
 
     from dragoman.schema.v1 import CompactionStatus, CompactionSummaryChunk, CompactionUpdate
-    from dragoman.state.session import SessionState
+    from dragoman.state.messages import Messages
+    from dragoman.state.timeline import Timeline, UnfoldedUpdates
+    from dragoman.state.turns import Turns
 
 FINISHED: Final = frozenset({"completed", "failed", "cancelled"})
 
@@ -44,7 +45,7 @@ class CompactionState(Passage):
 
     @property
     def error(self) -> str | None:
-        """What went wrong, in words."""
+        """The agent's description of what failed."""
         return self._error
 
     @property
@@ -56,33 +57,51 @@ class CompactionState(Passage):
         return f"CompactionState({self._id!r}, {self._status!r}, {self.text!r})"
 
 
-def fold_compaction(state: SessionState, update: CompactionUpdate) -> None:
-    compaction = _get(state, update.compaction_id)
-    if compaction.is_finished and compaction._status != update.status:
-        state._unknown.append(update)
-        return
-    compaction._status = update.status
-    compaction._changes += 1
-    if update.summary is not UNSET:
-        compaction._replace(update.summary)
-    if update.error is not UNSET:
-        compaction._error = update.error
-    compaction._patch_meta(update.meta)
+class _GrowingCompaction(CompactionState, GrowingPassage):
+    __slots__ = ()
+
+    def fold(self, update: CompactionUpdate) -> None:
+        self._status = update.status
+        self._changes += 1
+        if update.summary is not UNSET:
+            self.replace(update.summary)
+        if update.error is not UNSET:
+            self._error = update.error
+        self.patch_meta(update.meta)
 
 
-def fold_compaction_chunk(state: SessionState, chunk: CompactionSummaryChunk) -> None:
-    compaction = _get(state, chunk.compaction_id)
-    if compaction.is_finished:
-        state._unknown.append(chunk)
-    else:
-        compaction._append(chunk.content)  # the chunk's _meta speaks of the chunk, not of the compaction
+class Compactions:
+    """All compactions of a session, by id."""
 
+    __slots__ = ("_messages", "_timeline", "_turns", "_unfolded", "by_id")
 
-def _get(state: SessionState, compaction_id: str) -> CompactionState:
-    compaction = state._compactions.get(compaction_id)
-    if compaction is None:
-        close_open(state)
-        compaction = CompactionState(compaction_id, state._turn_index)
-        state._compactions[compaction_id] = compaction
-        state._timeline.append(compaction)
-    return compaction
+    def __init__(self, timeline: Timeline, messages: Messages, turns: Turns, unfolded: UnfoldedUpdates) -> None:
+        self._timeline = timeline
+        self._messages = messages
+        self._turns = turns
+        self._unfolded = unfolded
+        self.by_id: dict[str, _GrowingCompaction] = {}
+
+    def fold(self, update: CompactionUpdate) -> None:
+        """Add a compaction, or change the one that has this id."""
+        compaction = self._get(update.compaction_id)
+        if compaction.is_finished and compaction.status != update.status:
+            self._unfolded.keep(update)
+        else:
+            compaction.fold(update)
+
+    def fold_chunk(self, chunk: CompactionSummaryChunk) -> None:
+        """Append to a summary. The chunk's `_meta` is about the chunk, not about the compaction."""
+        compaction = self._get(chunk.compaction_id)
+        if compaction.is_finished:
+            self._unfolded.keep(chunk)
+        else:
+            compaction.append(chunk.content)
+
+    def _get(self, compaction_id: str) -> _GrowingCompaction:
+        compaction = self.by_id.get(compaction_id)
+        if compaction is None:
+            self._messages.close()
+            compaction = self.by_id[compaction_id] = _GrowingCompaction(compaction_id, self._turns.current_index)
+            self._timeline.append(compaction)
+        return compaction

@@ -1,10 +1,10 @@
-"""Which chunk belongs to which message.
+"""The messages of a session, and which chunk belongs to which message.
 
 With a message id the id decides, within its role (one real agent gives a thought and its answer the same id), even
 when messages interleave (rule 212). Without one, or with null (213), a chunk continues the message before it, unless
 the role changed, that message has an id, or something new came between: a tool call, a plan, a compaction, a message
-between sessions, the beginning or end of a turn. Changes of known items, notices and unknown updates do not part it.
-Does not know how messages are shown or joined into a turn's text (turns.py).
+between sessions, the beginning or end of a turn. Changes of known items, notices and unknown updates do not separate
+it. Does not know how messages are shown or joined into a turn's text (turns.py).
 """
 
 from __future__ import annotations
@@ -13,137 +13,136 @@ from typing import TYPE_CHECKING
 
 from dragoman.schema import UNSET
 from dragoman.schema.v1 import AgentMessageChunk, AgentThoughtChunk, TextContent, UserMessageChunk
-from dragoman.state.text_buffer import Passage
+from dragoman.state.message import Message
+from dragoman.state.text_buffer import GrowingPassage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Final, Literal, TypeAlias
+    from typing import Any, Final, TypeAlias
 
     from dragoman.schema import UnsetType
     from dragoman.schema.v1 import ContentBlock
-    from dragoman.state.session import SessionState
-    from dragoman.state.turns import Span
+    from dragoman.state.message import Role
+    from dragoman.state.timeline import Timeline
+    from dragoman.state.turns import Turns
 
-    Role: TypeAlias = Literal["user", "agent", "thought"]
     Chunk: TypeAlias = UserMessageChunk | AgentMessageChunk | AgentThoughtChunk
 
-ROLES: Final[dict[type, Role]] = {
+_ROLES: Final[dict[type, Role]] = {
     UserMessageChunk: "user",
     AgentMessageChunk: "agent",
     AgentThoughtChunk: "thought",
 }
 
 
-class Message(Passage):
-    """One message of the user, the agent, or the agent's thinking."""
+class _GrowingMessage(Message, GrowingPassage):
+    __slots__ = ()
 
-    __slots__ = ("_kind", "_message_id", "_role", "_span", "_wire_id")
-
-    def __init__(self, kind: type[Chunk], message_id: str | None, turn: int | None) -> None:
-        super().__init__(turn)
-        self._kind: type | None = kind
-        self._role = ROLES[kind]
+    def set_id(self, message_id: str) -> None:
         self._message_id = message_id
-        self._wire_id: str | UnsetType | None = message_id  # as the last chunk had it: null and absent differ here only
-        self._span: Span | None = None
+        self._changes += 1
 
-    @property
-    def role(self) -> Role:
-        """Who speaks: `user`, `agent`, or `thought` for the agent's thinking."""
-        return self._role
-
-    @property
-    def message_id(self) -> str | None:
-        """The agent's id for this message, if it gave one."""
-        return self._message_id
-
-    def __repr__(self) -> str:
-        return f"Message({self._role!r}, {self._message_id!r}, {self.text!r})"
+    def set_meta(self, meta: dict[str, Any] | None) -> None:
+        self._meta = meta
 
 
-def nobody() -> Message:
-    """A message that no chunk continues: it stands where none is open."""
-    message = Message(AgentMessageChunk, None, None)
-    message._kind = None
-    return message
+class Messages:
+    """All messages of a session. One is open: the message that a chunk without an id continues.
 
+    What a chunk is compared with, and the list it is written to, are kept here for the open message (`_kind`,
+    `_wire_id`, `_pending`), because `fold_chunk` runs for every token of a model.
+    """
 
-def fold_chunk(state: SessionState, chunk: Chunk) -> None:
-    """The streaming path: everything that is not the next plain text of the open message is left to others."""
-    message = state._open
-    wire_id = chunk.message_id
-    if message._kind is not type(chunk) or (message._wire_id is not wire_id and message._wire_id != wire_id):
-        message = _find(state, chunk)
-    content = chunk.content
-    if type(content) is TextContent and content.annotations is UNSET and content.meta is UNSET:
-        message._pending.append(content.text)
-    else:
-        message._append(content)
-    if chunk.meta is not UNSET:
-        message._meta = chunk.meta
+    __slots__ = (
+        "_by_id",
+        "_kind",
+        "_open",
+        "_pending",
+        "_prompt",
+        "_timeline",
+        "_turns",
+        "_wire_id",
+        "items",
+        "thoughts",
+        "user_count",
+    )
 
+    def __init__(self, timeline: Timeline, turns: Turns) -> None:
+        self._timeline = timeline
+        self._turns = turns
+        self.items: list[Message] = []
+        self.thoughts: list[Message] = []
+        self.user_count = 0  # how many messages of the user there are
+        self._by_id: dict[tuple[type[Chunk], str], _GrowingMessage] = {}
+        self._open = _GrowingMessage("agent", None, None)  # not shown: it stands where no message is open
+        self._kind: type | None = None  # of the open message's chunks; None if no message is open
+        self._wire_id: str | UnsetType | None = None  # as in its last chunk: here null and absent differ
+        self._pending = self._open.pending
+        self._prompt = self._open  # of the running turn
 
-def fold_user_chunk(state: SessionState, chunk: UserMessageChunk) -> None:
-    """An agent that repeats the prompt it was just given names the message that is already there."""
-    turn = state._running
-    if turn is not None and turn._takes_echo(chunk.content):
-        if isinstance(chunk.message_id, str):
-            message = turn._prompt_message
-            message._message_id = chunk.message_id
-            message._changes += 1
-            state._by_id["user", chunk.message_id] = message
-    else:
-        fold_chunk(state, chunk)
+    def fold_chunk(self, chunk: Chunk) -> None:
+        """Append a chunk to its message. Plain text for the open message is the fast path."""
+        wire_id = chunk.message_id
+        if self._kind is not type(chunk) or (self._wire_id is not wire_id and self._wire_id != wire_id):
+            self._open_for(chunk)
+        content = chunk.content
+        if type(content) is TextContent and content.annotations is UNSET and content.meta is UNSET:
+            self._pending.append(content.text)
+        else:
+            self._open.append(content)
+        if chunk.meta is not UNSET:
+            self._open.set_meta(chunk.meta)
 
+    def fold_user_chunk(self, chunk: UserMessageChunk) -> None:
+        """Append a chunk of the user's message; an echo of the running prompt only gives its message an id."""
+        turn = self._turns.running
+        if turn is None or not turn.takes_echo(chunk.content):
+            self.fold_chunk(chunk)
+        elif isinstance(chunk.message_id, str):
+            self._prompt.set_id(chunk.message_id)
+            self._by_id[UserMessageChunk, chunk.message_id] = self._prompt
 
-def say_prompt(state: SessionState, prompt: Sequence[ContentBlock]) -> Message:
-    """What the user asks, as a message; agents do not send it back."""
-    message = _begin(state, UserMessageChunk, None)
-    message._replace(prompt)
-    return message
+    def add_prompt(self, prompt: Sequence[ContentBlock]) -> None:
+        """Add the user's prompt as a message: agents do not send it back."""
+        self._prompt = self._begin(UserMessageChunk, None)
+        self._prompt.replace(prompt)
 
+    def close(self) -> None:
+        """End the open message: the next chunk without an id begins another one."""
+        self._open.compress()
+        self._kind = None
 
-def close_open(state: SessionState) -> None:
-    """No chunk without an id continues what was said before this point."""
-    state._open._absorb()  # text parts take several times the memory of the text
-    state._open = state._nobody
+    def compress_open(self) -> None:
+        """Join the texts of the open message, which stays open."""
+        self._open.compress()
 
+    def _open_for(self, chunk: Chunk) -> None:
+        """Make the message of this chunk the open one."""
+        kind, wire_id = type(chunk), chunk.message_id
+        message: _GrowingMessage | None
+        if isinstance(wire_id, str):
+            message = self._by_id.get((kind, wire_id))
+            if message is None:
+                message = self._by_id[kind, wire_id] = self._begin(kind, wire_id)
+        elif self._kind is not kind or self._open.message_id is not None:
+            message = self._begin(kind, None)
+        else:
+            message = self._open
+        self._wire_id = wire_id
+        if message is not self._open or self._kind is None:
+            self._open.compress()
+            self._open = message
+            self._kind = kind
+            self._pending = message.pending
+            if kind is AgentMessageChunk:
+                self._turns.enter(message)
 
-def _find(state: SessionState, chunk: Chunk) -> Message:
-    wire_id = chunk.message_id
-    message: Message | None
-    if isinstance(wire_id, str):
-        message = state._by_id.get((ROLES[type(chunk)], wire_id))
-        if message is None:
-            message = _begin(state, type(chunk), wire_id)
-            state._by_id[message._role, wire_id] = message
-    else:
-        message = state._open
-        if message._kind is not type(chunk) or message._message_id is not None:
-            message = _begin(state, type(chunk), None)
-    message._wire_id = wire_id
-    if message is not state._open:
-        close_open(state)
-        state._open = message
-        if message._role == "agent":
-            _enter_turn(state, message)
-    return message
-
-
-def _begin(state: SessionState, kind: type[Chunk], message_id: str | None) -> Message:
-    message = Message(kind, message_id, state._turn_index)
-    if kind is UserMessageChunk:
-        state._plan_is_open = False
-    state._messages.append(message)
-    if kind is AgentThoughtChunk:
-        state._thoughts.append(message)
-    state._timeline.append(message)
-    return message
-
-
-def _enter_turn(state: SessionState, message: Message) -> None:
-    """Its text counts for the running turn, or, late, for the turn that was cancelled or already has it."""
-    span = message._span
-    turn = state._running or state._late or (span._turn if span is not None else None)
-    if turn is not None:
-        turn._enter(message)
+    def _begin(self, kind: type[Chunk], message_id: str | None) -> _GrowingMessage:
+        message = _GrowingMessage(_ROLES[kind], message_id, self._turns.current_index)
+        if kind is UserMessageChunk:
+            self.user_count += 1
+        self.items.append(message)
+        if kind is AgentThoughtChunk:
+            self.thoughts.append(message)
+        self._timeline.append(message)
+        return message

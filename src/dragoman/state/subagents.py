@@ -1,7 +1,7 @@
 """Child sessions and the messages between sessions, both of the unstable schema.
 
-Both are upserts: an absent member keeps what is there, null clears it, a value replaces it. What a child session does
-is folded in the child's own state, not here.
+Both are upserts: an absent member keeps the value that is there, null clears it, a value replaces it. The updates of
+a child session are folded into the child's own state, not here.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.schema import UNSET
-from dragoman.state.messages import close_open
-from dragoman.state.text_buffer import Passage
+from dragoman.state.text_buffer import GrowingPassage, Passage
 
 if TYPE_CHECKING:
     from typing import Any
@@ -25,7 +24,9 @@ if TYPE_CHECKING:
         SubagentSessionCapabilities,
         SubagentUpdate,
     )
-    from dragoman.state.session import SessionState
+    from dragoman.state.messages import Messages
+    from dragoman.state.timeline import Timeline
+    from dragoman.state.turns import Turns
 
 
 class SubagentState(Struct, frozen=True):
@@ -87,51 +88,85 @@ class SessionMessageState(Passage):
         return f"SessionMessageState({self._message_id!r}, {self.text!r})"
 
 
-def fold_subagent(state: SessionState, update: SubagentUpdate) -> None:
-    known = state._subagents.get(update.session_id)
-    if known is None:
-        known = SubagentState(update.session_id, len(state._timeline), state._turn_index)
-        state._timeline.append(known)
+class _GrowingSessionMessage(SessionMessageState, GrowingPassage):
+    __slots__ = ()
+
+    def fold(self, update: SessionMessage) -> None:
+        self._changes += 1
+        if update.sender_session_id is not UNSET:
+            self._sender_session_id = update.sender_session_id
+        if update.sender_message_id is not UNSET:
+            self._sender_message_id = update.sender_message_id
+        if update.recipient_session_id is not UNSET:
+            self._recipient_session_id = update.recipient_session_id
+        if update.recipient_message_id is not UNSET:
+            self._recipient_message_id = update.recipient_message_id
+        if update.content is not UNSET:
+            self.replace(update.content)
+        self.patch_meta(update.meta)
+
+
+class Subagents:
+    """All child sessions, by session id."""
+
+    __slots__ = ("_timeline", "_turns", "by_id")
+
+    def __init__(self, timeline: Timeline, turns: Turns) -> None:
+        self._timeline = timeline
+        self._turns = turns
+        self.by_id: dict[str, SubagentState] = {}
+
+    def fold(self, update: SubagentUpdate) -> None:
+        """Add a child session, or change the one that has this id."""
+        known = self.by_id.get(update.session_id)
         changes: dict[str, Any] = {}
-    else:
-        changes = {"revision": known.revision + 1}
-    for name in ("title", "description", "capabilities", "state", "cwd", "meta"):
-        value = getattr(update, name)
-        if value is not UNSET:
-            changes[name] = value
-    directories = update.additional_directories
-    if directories is not UNSET:
-        changes["additional_directories"] = None if directories is None else tuple(directories)
-    known = replace(known, **changes)
-    state._subagents[known.session_id] = known
-    state._timeline[known.position] = known
+        if known is None:
+            known = SubagentState(update.session_id, len(self._timeline), self._turns.current_index)
+            self._timeline.append(known)
+        else:
+            changes["revision"] = known.revision + 1
+        if update.title is not UNSET:
+            changes["title"] = update.title
+        if update.description is not UNSET:
+            changes["description"] = update.description
+        if update.capabilities is not UNSET:
+            changes["capabilities"] = update.capabilities
+        if update.state is not UNSET:
+            changes["state"] = update.state
+        if update.cwd is not UNSET:
+            changes["cwd"] = update.cwd
+        if update.additional_directories is not UNSET:
+            directories = update.additional_directories
+            changes["additional_directories"] = None if directories is None else tuple(directories)
+        if update.meta is not UNSET:
+            changes["meta"] = update.meta
+        known = self.by_id[known.session_id] = replace(known, **changes)
+        self._timeline.put(known.position, known)
 
 
-def fold_session_message(state: SessionState, update: SessionMessage) -> None:
-    message = _get(state, update.message_id)
-    message._changes += 1
-    if update.sender_session_id is not UNSET:
-        message._sender_session_id = update.sender_session_id
-    if update.sender_message_id is not UNSET:
-        message._sender_message_id = update.sender_message_id
-    if update.recipient_session_id is not UNSET:
-        message._recipient_session_id = update.recipient_session_id
-    if update.recipient_message_id is not UNSET:
-        message._recipient_message_id = update.recipient_message_id
-    if update.content is not UNSET:
-        message._replace(update.content)
-    message._patch_meta(update.meta)
+class SessionMessages:
+    """All messages between sessions, by message id."""
 
+    __slots__ = ("_messages", "_timeline", "_turns", "by_id")
 
-def fold_session_message_chunk(state: SessionState, chunk: SessionMessageChunk) -> None:
-    _get(state, chunk.message_id)._append(chunk.content)  # the chunk's _meta speaks of the chunk alone
+    def __init__(self, timeline: Timeline, messages: Messages, turns: Turns) -> None:
+        self._timeline = timeline
+        self._messages = messages
+        self._turns = turns
+        self.by_id: dict[str, _GrowingSessionMessage] = {}
 
+    def fold(self, update: SessionMessage) -> None:
+        """Add a message, or change the one that has this id."""
+        self._get(update.message_id).fold(update)
 
-def _get(state: SessionState, message_id: str) -> SessionMessageState:
-    message = state._session_messages.get(message_id)
-    if message is None:
-        close_open(state)
-        message = SessionMessageState(message_id, state._turn_index)
-        state._session_messages[message_id] = message
-        state._timeline.append(message)
-    return message
+    def fold_chunk(self, chunk: SessionMessageChunk) -> None:
+        """Append to a message. The chunk's `_meta` is about the chunk alone."""
+        self._get(chunk.message_id).append(chunk.content)
+
+    def _get(self, message_id: str) -> _GrowingSessionMessage:
+        message = self.by_id.get(message_id)
+        if message is None:
+            self._messages.close()
+            message = self.by_id[message_id] = _GrowingSessionMessage(message_id, self._turns.current_index)
+            self._timeline.append(message)
+        return message

@@ -1,8 +1,9 @@
-"""Content that arrives in chunks and is read as a whole, linear in both.
+"""Content that arrives in chunks and is read as a whole, both in linear time.
 
 A chunk costs one list append. Reading joins what is new since the last read, so reading after every chunk is linear
-too. Runs of plain text become one block; everything else (images, annotated text, blocks this version does not know)
-stays the block it was, in its place. Knows nothing of roles, turns or sessions.
+too. A run of plain text becomes one block; every other block (image, annotated text, a block of an unknown type) is
+kept as it is, in its place. `Passage` can only be read; the state works with `GrowingPassage`, which adds the writing
+methods. Does not depend on roles, turns or sessions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class View(Sequence[T_co]):
-    """A list that can be looked at and not changed; slices are tuples. It follows the state; `tuple(view)` does not."""
+    """A read-only view of a list. It shows later changes of the list; its slices are tuples, which do not."""
 
     __slots__ = ("_items",)
 
@@ -48,39 +49,39 @@ class View(Sequence[T_co]):
 
 
 class Passage:
-    """Text and other content blocks, growing at the end."""
+    """Text and other content blocks that grow at the end."""
 
     __slots__ = ("_changes", "_closed", "_meta", "_pending", "_run", "_text", "_turn")
 
     def __init__(self, turn: int | None = None) -> None:
         self._turn = turn
         self._meta: dict[str, Any] | None = None
-        self._pending: list[str] = []  # plain text not yet part of _text
+        self._pending: list[str] = []  # plain text that is not yet part of _text
         self._text = ""
         self._closed: list[ContentBlock] = []  # blocks before the run of plain text that is still growing
         self._run = 0  # where in _text that run begins
-        self._changes = 0  # absorbed ones; the pending ones are counted by their list
+        self._changes = 0  # without the pending texts, which are counted by their list
 
     @property
     def text(self) -> str:
         """All text so far, without the other blocks."""
-        return self._absorb()
+        return self.compress()
 
     @property
     def blocks(self) -> tuple[ContentBlock, ...]:
-        """Everything so far in order, neighbouring plain texts as one block."""
-        self._absorb()
+        """All content so far in order, with neighbouring plain texts as one block."""
+        self.compress()
         run = self._text[self._run :]
         return (*self._closed, TextContent(run)) if run else tuple(self._closed)
 
     @property
     def meta(self) -> dict[str, Any] | None:
-        """The last `_meta` that came with a chunk or an upsert."""
+        """The last `_meta` that came with a chunk or an update of the whole."""
         return self._meta
 
     @property
     def turn(self) -> int | None:
-        """Index of the turn in which this began; None for a replay or between turns."""
+        """Index of the turn in which this began; None for a replayed history or between turns."""
         return self._turn
 
     @property
@@ -88,10 +89,11 @@ class Passage:
         """Grows with each change of this item."""
         return self._changes + len(self._pending)
 
-    def _absorb(self) -> str:
+    def compress(self) -> str:
+        """Join the texts so far into one string, which takes a fraction of their memory, and return it."""
         pending = self._pending
         if pending:
-            # With the attribute let go, `text` is the only reference and CPython grows the string in place: reading
+            # With the attribute emptied, `text` is the only reference and CPython grows the string in place: reading
             # after every chunk copies the new part only, unless the reader still holds the old string.
             text = self._text
             self._text = ""
@@ -101,12 +103,23 @@ class Passage:
             pending.clear()
         return self._text
 
-    def _append(self, block: ContentBlock) -> None:
+
+class GrowingPassage(Passage):
+    """A passage together with the methods that write to it; only the state calls them."""
+
+    __slots__ = ()
+
+    @property
+    def pending(self) -> list[str]:
+        """Plain texts that are not joined yet; appending to it is the fast path of a stream of chunks."""
+        return self._pending
+
+    def append(self, block: ContentBlock) -> None:
         """Add one block of any kind."""
         if type(block) is TextContent and block.annotations is UNSET and block.meta is UNSET:
             self._pending.append(block.text)
             return
-        self._absorb()
+        self.compress()
         if self._run < len(self._text):
             self._closed.append(TextContent(self._text[self._run :]))
         if type(block) is TextContent:
@@ -115,17 +128,18 @@ class Passage:
         self._run = len(self._text)
         self._changes += 1
 
-    def _replace(self, blocks: Iterable[ContentBlock] | None) -> None:
-        """Drop what is there and start again with these blocks."""
-        self._absorb()
+    def replace(self, blocks: Iterable[ContentBlock] | None) -> None:
+        """Drop the content and start again with these blocks."""
+        self.compress()
         self._text = ""
         self._closed.clear()
         self._run = 0
         self._changes += 1
         for block in blocks or ():
-            self._append(block)
+            self.append(block)
 
-    def _patch_meta(self, meta: dict[str, Any] | UnsetType | None) -> None:
+    def patch_meta(self, meta: dict[str, Any] | UnsetType | None) -> None:
+        """Replace `_meta`, unless the update does not have it."""
         if meta is not UNSET:
             self._meta = meta
             self._changes += 1

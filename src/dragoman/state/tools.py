@@ -1,8 +1,8 @@
-"""Tool calls, upserted in whatever order an agent tells of them (rules 242, 244).
+"""The tool calls of a session, upserted in whatever order an agent reports them (rules 242, 244).
 
-Real agents update ids they never announced, announce an id twice, or name a tool call only when they ask for
+Real agents update ids they never announced, announce an id twice, or mention a tool call only when they request
 permission. Each value is frozen: a change puts a new one in the mapping and at the old one's place in the timeline.
-Does not judge permissions and does not know what a tool does.
+Does not decide on permissions and does not know what a tool does.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from dragoman.schema import UNSET
 from dragoman.schema.v1 import ToolCall
-from dragoman.state.messages import close_open
 
 if TYPE_CHECKING:
     from typing import Any, Final
 
     from dragoman.schema.v1 import ToolCallContent, ToolCallLocation, ToolCallPatch, ToolCallStatus, ToolKind
-    from dragoman.state.session import SessionState
+    from dragoman.state.messages import Messages
+    from dragoman.state.timeline import Timeline
+    from dragoman.state.turns import Turns
 
 FINISHED: Final = frozenset({"completed", "failed"})
 
@@ -30,7 +31,7 @@ class ToolCallState(Struct, frozen=True):
 
     id: str
     position: int  # in the timeline
-    turn: int | None = None  # index of the turn in which it was first heard of
+    turn: int | None = None  # index of the turn in which it was first reported
     title: str = ""
     name: str | None = None
     kind: ToolKind = "other"
@@ -45,65 +46,69 @@ class ToolCallState(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """The agent said how it ended."""
+        """The agent reported how it ended."""
         return self.status in FINISHED
 
     @property
     def is_running(self) -> bool:
-        """More is to come: neither finished nor cut off by a cancelled turn."""
+        """Neither finished nor ended by a cancelled turn."""
         return not self.is_cancelled and self.status not in FINISHED
 
 
-def fold_tool_call(state: SessionState, call: ToolCall | ToolCallPatch) -> None:
-    upsert(state, call)
+class ToolCalls:
+    """All tool calls of a session, by id."""
 
+    __slots__ = ("_messages", "_timeline", "_turns", "by_id")
 
-def upsert(state: SessionState, call: ToolCall | ToolCallPatch) -> ToolCallState:
-    known = state._tools.get(call.tool_call_id)
-    if known is None or (type(call) is ToolCall and _is_over(state, known)):
-        close_open(state)
-        known = ToolCallState(call.tool_call_id, len(state._timeline), state._turn_index)
-        state._timeline.append(known)
+    def __init__(self, timeline: Timeline, messages: Messages, turns: Turns) -> None:
+        self._timeline = timeline
+        self._messages = messages
+        self._turns = turns
+        self.by_id: dict[str, ToolCallState] = {}
+
+    def fold(self, call: ToolCall | ToolCallPatch) -> ToolCallState:
+        """Add the tool call, or change the one that has this id."""
+        known = self.by_id.get(call.tool_call_id)
         changes = _changes(call)
-        if state._late is not None and changes.get("status") not in FINISHED:
-            changes["is_cancelled"] = True  # begun by a turn that is over
-    else:
-        changes = _changes(call)
-        changes["revision"] = known.revision + 1
-        # "completed" proves that a cancel came too late; after "failed" it is the likely reason.
-        if changes.get("status") == "completed":
-            changes["is_cancelled"] = False
-    return _put(state, replace(known, **changes))
+        if known is None or (type(call) is ToolCall and self._is_over(known)):
+            self._messages.close()
+            known = ToolCallState(call.tool_call_id, len(self._timeline), self._turns.current_index)
+            self._timeline.append(known)
+            if self._turns.late is not None and changes.get("status") not in FINISHED:
+                changes["is_cancelled"] = True  # begun by a turn that is over
+        else:
+            changes["revision"] = known.revision + 1
+            # "completed" proves that a cancel came too late; after "failed" it is the likely reason.
+            if changes.get("status") == "completed":
+                changes["is_cancelled"] = False
+        return self._put(replace(known, **changes))
 
+    def cancel_unfinished(self, start: int) -> None:
+        """Mark what is unfinished from this position of the timeline on (rule 193); its status stays (241)."""
+        for call in list(self.by_id.values()):
+            if call.position >= start and call.is_running:
+                self._put(replace(call, is_cancelled=True, revision=call.revision + 1))
 
-def cancel_unfinished(state: SessionState, start: int) -> None:
-    """Mark what is unfinished from this place of the timeline on (rule 193); no wire status is made up (241)."""
-    for item in state._timeline[start:]:
-        if type(item) is ToolCallState and item.is_running:
-            _put(state, replace(item, is_cancelled=True, revision=item.revision + 1))
+    def fail_unfinished(self) -> None:
+        """Mark all unfinished calls, those in the background too, as failed: the agent is lost."""
+        for call in list(self.by_id.values()):
+            if call.is_running:
+                self._put(replace(call, status="failed", revision=call.revision + 1))
 
+    def _put(self, call: ToolCallState) -> ToolCallState:
+        self.by_id[call.id] = call
+        self._timeline.put(call.position, call)
+        return call
 
-def fail_unfinished(state: SessionState) -> None:
-    """The agent is lost, and with it everything it worked on, in the background too."""
-    for call in list(state._tools.values()):
-        if call.is_running:
-            _put(state, replace(call, status="failed", revision=call.revision + 1))
-
-
-def _put(state: SessionState, call: ToolCallState) -> ToolCallState:
-    state._tools[call.id] = call
-    state._timeline[call.position] = call
-    return call
-
-
-def _is_over(state: SessionState, known: ToolCallState) -> bool:
-    """Whether an announcement is a new call under an old id: some agents number their calls anew in each turn."""
-    return state._running is not None and known.turn != state._turn_index and not known.is_running
+    def _is_over(self, known: ToolCallState) -> bool:
+        """Whether an announcement is a new call with an old id: some agents start to count again in each turn."""
+        turns = self._turns
+        return turns.running is not None and known.turn != turns.current_index and not known.is_running
 
 
 def _changes(call: ToolCall | ToolCallPatch) -> dict[str, Any]:
-    # Of all updates of v1 only session_info_update can take something back: here null is "nothing to say". Most
-    # updates carry one or two members, so the members are asked one by one and nothing is built for the others.
+    # Of all updates of v1 only session_info_update can clear a member: here null means "not changed". Most updates
+    # carry one or two members, so the members are tested one by one and nothing is built for the others.
     changes: dict[str, Any] = {}
     if call.title:
         changes["title"] = call.title

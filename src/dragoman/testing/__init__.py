@@ -1,10 +1,10 @@
-"""Both ends of the protocol by script: for tests, demos and a first look at every feature.
+"""A scripted agent, a scripted client and recordings as tests.
 
-Knows the two roles; is imported by no other part of the library. Nothing here is a real agent, and everything says so.
-Read `script.py` first: one keyword, one feature.
+For tests, demos and a first look at every feature of the protocol. The scripted agent has no model, and its name and
+title say so. Read `script.py` first: one keyword, one feature.
 """
 
-from dragoman.testing.actor import scripted_agent
+from dragoman.testing.agent import scripted_agent
 from dragoman.testing.pair import linked
 from dragoman.testing.recorded import NotAsRecorded, drive_as_recorded, replayed
 from dragoman.testing.script import KEYWORDS

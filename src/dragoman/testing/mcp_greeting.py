@@ -1,6 +1,6 @@
-"""Says hello to the MCP servers of a session, so that they see a client: start, initialize, leave.
+"""Starts the MCP servers of a session, initializes them and ends them.
 
-The scripted agent has no model that could use a tool, so nothing is asked of the servers beyond that.
+The scripted agent has no model that could use a tool, so it sends nothing else to the servers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dragoman.schema import v1
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# For a server that starts slowly; one that does not answer at all is left all the same.
+# For a server that starts slowly; one that does not answer at all is ended, too.
 ANSWER_SECONDS: Final = 5.0
 _HELLO: Final = (
     b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},'
@@ -24,7 +24,7 @@ _HELLO: Final = (
 
 
 async def greet(servers: Iterable[v1.McpServer], cwd: str) -> None:
-    """Greets every stdio server, one after the other; what cannot be started is passed over."""
+    """Start each stdio server, one after the other; one that cannot be started is skipped."""
     for server in servers:
         if isinstance(server, v1.McpServerStdio):
             with suppress(OSError):

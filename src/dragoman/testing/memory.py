@@ -1,4 +1,4 @@
-"""What the scripted agent remembers, and the small media it shows."""
+"""The sessions that the scripted agent remembers, and the small media it sends."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhf
 WAV: Final = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YQIAAAAAAA=="
 
 
-class Remembered:
-    """One session: enough to list it, and to tell its history again."""
+class RememberedSession:
+    """One session of the scripted agent: enough to list it and to replay its history."""
 
     def __init__(self, session_id: str, cwd: str) -> None:
         self.id = session_id

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def linked(agent: Agent, **options: Unpack[ClientOptions]) -> AsyncIterator[RemoteAgent]:
-    """The agent as a client sees it: initialized, over memory, with every byte of the protocol in between.
+    """Connect a client to an agent in this process: initialized, over a transport in memory.
 
-    `options` are those of `dragoman.connect`. Leaving ends both ends.
+    Both sides are closed at the end of the `async with` block.
+
+    Args:
+        agent: The agent to serve.
+        options: Those of `dragoman.connect`.
     """
     ours, theirs = memory_pair()
     serving = asyncio.create_task(agent.serve(theirs))

@@ -1,7 +1,7 @@
-"""The pytest fixture `recordings`: play what lies in a folder beside the test.
+"""The pytest fixture `recordings`, which replays recordings from a folder next to the test.
 
 Load it with `pytest_plugins = ["dragoman.testing.pytest_plugin"]` in the topmost conftest.py. Imports pytest only when
-pytest itself loads it, so that everything here can be imported without.
+pytest itself loads it, so that the package can be imported without pytest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Recordings:
-    """What the fixture gives: the recordings of a test. A name is a file of `recordings/` beside the test file."""
+    """The value of the fixture. A recording is named by its file in `recordings/` next to the test file."""
 
     def __init__(self, folder: Path, scratch: Path) -> None:
         self.folder = folder
@@ -47,9 +47,9 @@ class Recordings:
         await drive_as_recorded(self.path(recording), agent, ignore=ignore)
 
     def command(self, recording: str, *, ignore: Sequence[str] = ()) -> list[str]:
-        """The command of a program that is the recorded agent, for a client in any language.
+        """The command of a program that plays the recorded agent, for a client in any language.
 
-        If what it was told is not as recorded, the test fails at its end.
+        If the client does not send what was recorded, the test fails at its end.
         """
         report = self._scratch / f"dragoman-report-{len(self._reports)}.json"
         self._reports[report] = recording
@@ -57,7 +57,7 @@ class Recordings:
         return [*command, "--ignore", ",".join(ignore)] if ignore else command
 
     def verdict(self) -> str:
-        """What the programs of `command` have to say against the test; empty if nothing."""
+        """The differences that the programs of `command` reported; empty if there are none."""
         found = []
         for report, name in self._reports.items():
             if not report.exists():
@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     class Fixtures:
         @pytest.fixture
         def recordings(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Recordings]:
-            """Recordings beside this test, to be played as a fake agent or as a fake client."""
+            """Recordings next to this test, to be played as a fake agent or as a fake client."""
             found = Recordings(request.path.parent / "recordings", tmp_path)
             yield found
             if verdict := found.verdict():

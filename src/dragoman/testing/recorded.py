@@ -1,6 +1,7 @@
 """Recordings as tests: a fake agent for client code, a fake client for an agent.
 
-Owns the verdict: a test that is not as recorded fails, with the list of differences. Playing is `dragoman.trace`'s.
+Owns the result: a test that differs from its recording fails with the list of differences. `dragoman.trace` plays
+the recordings.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NotAsRecorded(AssertionError):
-    """Something was not as the recording has it; `differences` says what."""
+    """The conversation differed from the recording; `differences` lists how."""
 
     def __init__(self, differences: Sequence[Difference]) -> None:
         super().__init__("not as recorded:\n" + "\n".join(f"- {difference}" for difference in differences))
@@ -34,11 +35,14 @@ class NotAsRecorded(AssertionError):
 async def replayed(
     recording: str | os.PathLike[str] | Replay, *, ignore: Sequence[str] = (), **options: Unpack[ClientOptions]
 ) -> AsyncIterator[RemoteAgent]:
-    """The agent of a recording, as a client sees it: initialized, over memory, answering as it did.
+    """Connect to the agent of a recording, which answers as it did then: initialized, in memory.
 
-    `ignore` are patterns of what may differ (see `Replay`), `options` those of `dragoman.connect`.
+    Args:
+        recording: The recording, or the path of one.
+        ignore: Patterns of what may differ, see `Replay`.
+        options: Those of `dragoman.connect`.
 
-    Raises: NotAsRecorded, at the end, if the client side did not do what the recorded client did.
+    Raises: NotAsRecorded, at the end, if the client did not send what the recorded client sent.
     """
     replay = _replay(recording, ignore)
     ours, theirs = memory_pair()
@@ -56,7 +60,12 @@ async def replayed(
 async def drive_as_recorded(
     recording: str | os.PathLike[str] | Replay, agent: Agent | Sequence[str], *, ignore: Sequence[str] = ()
 ) -> None:
-    """Says to an agent, or to the program a command starts, what the recorded client said.
+    """Send to an agent what the recorded client sent.
+
+    Args:
+        recording: The recording, or the path of one.
+        agent: The agent, or the command of one.
+        ignore: Patterns of what may differ, see `Replay`.
 
     Raises: NotAsRecorded if it does not answer as the recorded agent did.
     """
@@ -77,6 +86,6 @@ async def drive_as_recorded(
 
 
 def _replay(recording: str | os.PathLike[str] | Replay, ignore: Sequence[str]) -> Replay:
-    from dragoman.trace import Replay  # the scripted agent, which starts with this package, does without
+    from dragoman.trace import Replay  # not needed by the scripted agent, which loads this package
 
     return recording if isinstance(recording, Replay) else Replay(recording, ignore=ignore)

@@ -1,7 +1,7 @@
-"""The script: what the scripted agent does when a keyword stands in the prompt.
+"""The script: what the scripted agent does when the first word of a prompt is a keyword.
 
-Owns one small scene per feature of the protocol, and the list of what each shows. A scene talks through `Turn` like
-any agent would; it is worth reading as an example of that.
+Owns one small function for each feature of the protocol, and the list of what each shows. These functions use `Turn`
+like any agent does, so they are examples as well.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ if TYPE_CHECKING:
 
     from dragoman.agent import Turn
 
-    Scene: TypeAlias = Callable[[Turn, str], Awaitable[str | None]]
+    Action: TypeAlias = Callable[[Turn, str], Awaitable[str | None]]
 
 
 class Keyword(NamedTuple):
-    """A word of the script: what it plays, and which of the protocol's words are heard."""
+    """A keyword of the script: its function, a description, and the updates and methods that it sends."""
 
-    scene: Scene
+    action: Action
     about: str
     updates: frozenset[str]
     methods: frozenset[str]
 
 
 KEYWORDS: Final[dict[str, Keyword]] = {}
-"""Every keyword by its word. A prompt whose first word is none of these is echoed."""
+"""All keywords by name. A prompt that does not begin with one of them is echoed."""
 
 
-def _shows(word: str, *, updates: str = "", methods: str = "") -> Callable[[Scene], Scene]:
-    def register(scene: Scene) -> Scene:
-        about = (scene.__doc__ or "").strip().partition("\n")[0]
-        KEYWORDS[word] = Keyword(scene, about, frozenset(updates.split()), frozenset(methods.split()))
-        return scene
+def _shows(word: str, *, updates: str = "", methods: str = "") -> Callable[[Action], Action]:
+    def register(action: Action) -> Action:
+        about = (action.__doc__ or "").strip().partition("\n")[0]
+        KEYWORDS[word] = Keyword(action, about, frozenset(updates.split()), frozenset(methods.split()))
+        return action
 
     return register
 
 
 async def play(turn: Turn) -> str | None:
-    """Plays the prompt: the first word chooses the scene, the rest is its argument."""
+    """Answer the prompt: its first word chooses the keyword, the rest is the argument."""
     word, _, rest = turn.text.strip().partition(" ")
     keyword = KEYWORDS.get(word.lower())
     if keyword is None:
         await _echo(turn, turn.text)
         return None
-    return await keyword.scene(turn, rest.strip())
+    return await keyword.action(turn, rest.strip())
 
 
 async def _echo(turn: Turn, text: str) -> None:
@@ -63,7 +63,7 @@ async def _echo(turn: Turn, text: str) -> None:
 @_shows("help", updates="agent_message_chunk")
 async def _help(turn: Turn, rest: str) -> None:
     """Lists the keywords."""
-    await turn.say("This agent is scripted. Say one of these words, or anything else to hear it again:\n")
+    await turn.say("This agent is scripted. Send one of these words; any other prompt is echoed:\n")
     for word, keyword in KEYWORDS.items():
         await turn.say(f"- `{word}`: {keyword.about}\n")
 
@@ -79,12 +79,12 @@ async def _say(turn: Turn, rest: str) -> None:
 @_shows("user", updates="user_message_chunk")
 async def _user(turn: Turn, rest: str) -> None:
     """Sends a piece of a user's message, as a replay does."""
-    await turn.update(v1.UserMessageChunk(v1.TextContent(rest or "what the user said")))
+    await turn.update(v1.UserMessageChunk(v1.TextContent(rest or "the user's text")))
 
 
 @_shows("think", updates="agent_thought_chunk agent_message_chunk")
 async def _think(turn: Turn, rest: str) -> None:
-    """Thinks, then speaks."""
+    """Sends thoughts, then a message."""
     await turn.think(f"The user wants {rest or 'me to think'}. ")
     await turn.think("Thinking about it.")
     await turn.say("Thought about it.")
@@ -134,7 +134,7 @@ async def _diff(turn: Turn, rest: str) -> None:
     methods="terminal/create terminal/wait_for_exit terminal/output terminal/release",
 )
 async def _terminal(turn: Turn, rest: str) -> None:
-    """Runs a shell line in a terminal and tells how it ended."""
+    """Runs a shell line in a terminal and reports how it ended."""
     line = rest or "echo one; echo two >&2"
     async with (
         turn.tool(f"Running `{line}`", kind="execute") as call,
@@ -198,7 +198,7 @@ async def _permission(turn: Turn, rest: str) -> None:
     methods="session/request_permission fs/write_text_file terminal/create terminal/wait_for_exit terminal/release",
 )
 async def _tour(turn: Turn, rest: str) -> None:
-    """Plays a whole turn: a plan, a tool call, a change that is asked about and then made, a command that shows it."""
+    """Shows a whole turn: a plan, a tool call, a change that needs permission, a command that shows the result."""
     steps = ("Look at the greeting", "Make it friendlier", "See how it reads")
     path, old, new = turn.session.path("greeting.txt"), "Hello.\n", "Hello, world!\nNice to meet you.\n"
 
@@ -206,7 +206,7 @@ async def _tour(turn: Turn, rest: str) -> None:
         states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
         await turn.plan(zip(steps, states, strict=False))
 
-    await turn.think("A greeting that greets nobody. That can be mended.")
+    await turn.think("This greeting is short. It can be improved.")
     await turn.say("I will make the greeting friendlier.")
     await plan(0)
     async with turn.tool("Read greeting.txt", kind="read", locations=[path]) as call:
@@ -248,12 +248,14 @@ async def _elicitation(turn: Turn, rest: str) -> None:
     except CapabilityError:
         await turn.say("This client shows no forms.")
     else:
-        await turn.say(f"{type(answer).__name__}: {getattr(answer, 'content', None)}")
+        await turn.say(
+            f"{type(answer).__name__}: {answer.content if isinstance(answer, v1.AcceptElicitation) else None}"
+        )
 
 
 @_shows("url", updates="agent_message_chunk", methods="elicitation/create elicitation/complete")
 async def _url(turn: Turn, rest: str) -> None:
-    """Asks the user to visit a page, then says that the visit is over."""
+    """Asks the user to visit a page, then reports that the visit is over."""
     elicitation_id = f"visit-{os.urandom(4).hex()}"
     try:
         answer = await turn.elicit("Please look at this", url="https://example.org/", elicitation_id=elicitation_id)
@@ -291,7 +293,7 @@ async def _commands(turn: Turn, rest: str) -> None:
 
 @_shows("title", updates="session_info_update")
 async def _title(turn: Turn, rest: str) -> None:
-    """Names the session; without a name, takes the name away."""
+    """Sets the title of the session; without a title, clears it."""
     await turn.title(rest or None)
 
 
@@ -323,7 +325,7 @@ async def _content(turn: Turn, rest: str) -> None:
 
 @_shows("unknown", updates="agent_message_chunk")
 async def _unknown(turn: Turn, rest: str) -> None:
-    """Sends an update and a content block no version of the protocol knows."""
+    """Sends an update and a content block of types that the protocol does not have."""
     await turn.update(Unknown("_scripted", {"sessionUpdate": "_scripted", "colour": "octarine"}))
     await turn.say(Unknown("hologram", {"type": "hologram", "beam": 1}))
     await turn.say("still here")
@@ -361,7 +363,7 @@ async def _slow(turn: Turn, rest: str) -> None:
 
 @_shows("late", updates="agent_message_chunk")
 async def _late(turn: Turn, rest: str) -> None:
-    """Ends the turn and speaks afterwards."""
+    """Ends the turn and sends a message afterwards."""
     session = turn.session
 
     async def speak() -> None:
@@ -385,13 +387,13 @@ async def _error(turn: Turn, rest: str) -> None:
 
 @_shows("exception")
 async def _exception(turn: Turn, rest: str) -> None:
-    """Fails with a bug; its text must never reach the client."""
+    """Fails with an exception; its text must never reach the client."""
     raise RuntimeError("the scripted agent has a bug on purpose: swordfish")
 
 
 @_shows("print")
 async def _print(turn: Turn, rest: str) -> None:
-    """Prints, and lets a child print: both end up on stderr, never in the stream."""
+    """Prints, and starts a child process that prints: both go to stderr, never to the stream."""
     print(rest or "printed by the agent")  # noqa: T201  # that is what this word shows
     process = await asyncio.create_subprocess_exec("/bin/echo", rest or "printed by its child")
     await process.wait()
@@ -399,8 +401,8 @@ async def _print(turn: Turn, rest: str) -> None:
 
 @_shows("noise", updates="agent_message_chunk")
 async def _noise(turn: Turn, rest: str) -> None:
-    """Puts lines that are no messages into the stream, before and between its own."""
-    raw = turn.session._connection.peer.outbox.send  # no public way leads there, for good reason
+    """Writes lines that are not messages into the stream, before and between its own."""
+    raw = turn.session._connection.peer.outbox.send  # not public on purpose: an agent must not write such lines
     raw(b"Loading model weights...\n")
     await turn.say("before ")
     raw(b"\x1b[33mwarning\x1b[0m {not json}\n\n")

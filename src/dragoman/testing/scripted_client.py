@@ -1,7 +1,7 @@
-"""A client without a person: it answers everything an agent asks as it was told to, and keeps a log.
+"""A client without a user: it answers all requests of an agent by script, and keeps a log.
 
-Owns services for the client role that need no screen: files in memory or below a folder, real terminals, answers by
-script. They are honest services: what an agent writes can be read again, what it runs really runs.
+Owns services for the client role that need no screen: files in memory, real terminals, scripted answers. What an agent
+writes can be read again, and the commands it runs really run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FilesInMemory:
-    """Text files by absolute path; nothing touches the disk."""
+    """Text files by absolute path, in memory only."""
 
     def __init__(self, files: dict[str, str] | None = None) -> None:
         self.files = files if files is not None else {}
@@ -39,7 +39,7 @@ class FilesInMemory:
 
 
 class RealTerminals:
-    """Runs what it is told, in the session's folder; close it to end what an agent forgot."""
+    """Runs commands in the session's folder. `close` ends those that the agent did not release."""
 
     def __init__(self) -> None:
         self._running: dict[str, LocalTerminal] = {}
@@ -73,7 +73,7 @@ class RealTerminals:
         await terminal.release()
 
     async def close(self) -> None:
-        """Ends and forgets every terminal."""
+        """End and release all terminals."""
         while self._running:
             _, terminal = self._running.popitem()
             await terminal.release()
@@ -85,7 +85,7 @@ class RealTerminals:
 
 
 class ScriptedAnswers:
-    """Answers elicitations: forms with `content` (None declines), pages with accept; hears when a page is done."""
+    """Answers elicitations: forms with `content` (None declines), pages with accept."""
 
     def __init__(self, content: dict[str, Any] | None = None) -> None:
         self.content = content
@@ -109,10 +109,13 @@ class ScriptedAnswers:
 
 
 class ScriptedClient:
-    """Every service at once, for `connect`, `spawn` or `linked`: `linked(agent, **client.options())`.
+    """All services at once, for `connect`, `spawn` or `linked`: `linked(agent, **client.options())`.
 
-    `permissions` are the kinds of option to choose, one per request, the last one again and again; a kind that is
-    not offered, or "cancel", answers `cancelled`.
+    Args:
+        permissions: The kinds of option to choose, one for each request; the last one is used for all further
+            requests. A kind that is not offered, or "cancel", answers `cancelled`.
+        files: The files of the client, by absolute path.
+        form: The content that forms are answered with; None declines.
     """
 
     def __init__(
@@ -129,7 +132,7 @@ class ScriptedClient:
         self.asked: list[v1.RequestPermissionRequest] = []
 
     def options(self) -> ClientOptions:
-        """What to pass on to `connect`."""
+        """The arguments for `connect`."""
         return {
             "name": "dragoman-scripted-client",
             "permission": self.permit,
@@ -140,15 +143,15 @@ class ScriptedClient:
         }
 
     async def permit(self, request: v1.RequestPermissionRequest, session: Session) -> str | None:
-        """Chooses the first option of the kind that is next in the script."""
+        """Choose the first option of the kind that is next in the script."""
         self.asked.append(request)
         kind = self.permissions.pop(0) if len(self.permissions) > 1 else self.permissions[0]
         return next((option.option_id for option in request.options if option.kind == kind), None)
 
     async def ping(self, params: Any) -> Any:
-        """Answers an extension method with what it was sent."""
+        """Answer an extension method with its parameters."""
         return params
 
     async def close(self) -> None:
-        """Ends what is still running in a terminal."""
+        """End the commands that are still running in a terminal."""
         await self.terminals.close()

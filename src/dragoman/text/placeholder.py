@@ -1,7 +1,7 @@
-"""What stands in place of a text that must not be shown.
+"""Placeholders for redacted text.
 
-Owns the form of placeholders: as long as what they replace, and of a kind with it where readers look at the form
-(absolute paths, URLs, dates, media types). Knows no message; `redact.py` decides what is replaced.
+Owns their form: as long as the text they replace, and of the same kind where readers depend on the form (absolute
+paths, URLs, dates, media types). `redact.py` and `trace/redact.py` decide what is replaced.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MEDIA_KINDS: Final = ("text/", "image/", "audio/", "video/", "application/")
 
 
 def mask(text: str) -> str:
-    """As many `x` as there were characters; line breaks stay, and so does what makes a path or a URL absolute."""
+    """Replace each character by `x`; line breaks stay, and so does the start that makes a path or a URL absolute."""
     if dated := _DATE.fullmatch(text):
         fraction = "." + "0" * len(dated[1]) if dated[1] else ""
         return f"2000-01-01T00:00:00{fraction}{'Z' if dated[2] == 'Z' else '+00:00'}"
@@ -57,7 +57,7 @@ def mask(text: str) -> str:
 
 
 def mask_bytes(data: bytes) -> bytes:
-    """The same for a line that may be no text at all."""
+    """Mask a line that may not be UTF-8."""
     try:
         return mask(data.decode()).encode()
     except UnicodeDecodeError:
@@ -65,37 +65,37 @@ def mask_bytes(data: bytes) -> bytes:
 
 
 def mask_number(value: float) -> int | float:
-    """A number of the same type that says nothing."""
+    """Return a zero of the same type."""
     return 0.0 if type(value) is float else 0
 
 
 def keep_word(value: str) -> str:
-    """A value of an enumeration, known or not, if it looks like one."""
+    """Keep a value of an enumeration, known or not, if it looks like one; else mask it."""
     return value if _WORD.fullmatch(value) else mask(value)
 
 
 def keep_method(value: str) -> str:
-    """The name of a method, if it looks like one."""
+    """Keep the name of a method, if it looks like one; else mask it."""
     return value if _METHOD.fullmatch(value) else mask(value)
 
 
 def keep_program(value: str) -> str:
-    """The name or version of a program, if it looks like one."""
+    """Keep the name or version of a program, if it looks like one; else mask it."""
     return value if _PROGRAM.fullmatch(value) else mask(value)
 
 
 def keep_signal(value: str) -> str:
-    """The name of a signal."""
+    """Keep the name of a signal; mask anything else."""
     return value if _SIGNAL.fullmatch(value) else mask(value)
 
 
 def keep_currency(value: str) -> str:
-    """The code of a currency."""
+    """Keep the code of a currency; mask anything else."""
     return value if _CURRENCY.fullmatch(value) else mask(value)
 
 
 def keep_media_type(value: str) -> str:
-    """A common media type; of another one only what kind of thing it is."""
+    """Keep a common media type; of another one only its main type, such as `image/`."""
     if value in _MEDIA:
         return value
     kind = next(filter(value.startswith, _MEDIA_KINDS), "")

@@ -1,8 +1,8 @@
-"""Record a conversation, read the recording, play it again.
+"""Records conversations, inspects the recordings and replays them.
 
-Owns the recording format and what is done with it; knows the protocol where it has to (redaction, replay) and nothing
-of screens. Names are loaded when first used: `dragoman record` is in the way of every start of an agent.
-Read `entry.py` first, then `record/relay.py` for recording and `replay/play.py` for playing.
+Owns the recording format and everything that is done with it. Names are loaded when first used, because `dragoman
+record` delays the start of an agent by the time of its imports.
+Read `entry.py` first, then `record/relay.py` for recording and `replay/play.py` for replaying.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a recording consists of.
+"""The entries of a recording.
 
-Owns the kinds of entry and their meaning; `docs/recording.md` shows how each looks on disk. Knows neither files nor
+Owns the kinds of entry and their meaning; `docs/recording.md` shows the form of each on disk. Does not know files or
 the protocol: a frame is the bytes of a line.
 """
 
@@ -20,11 +20,11 @@ Direction: TypeAlias = Literal["c2a", "a2c"]
 
 
 class TraceError(StoreError):
-    """A file is no recording, or a line of it cannot be read; the message names both."""
+    """A file is not a recording, or a line of it cannot be read; the message names both."""
 
 
 class Header(Struct, frozen=True, kw_only=True):
-    """How a recording came to be; all of it is empty for a file that begins without one."""
+    """How and when a recording was made; all members are empty for a file without a header."""
 
     started: str = ""
     """ISO 8601, UTC; the times of all entries count from here."""
@@ -37,8 +37,8 @@ class Header(Struct, frozen=True, kw_only=True):
 class Frame(Struct, frozen=True, gc=False):
     """One line, exactly as it was sent; `data + eol` of all frames of a direction is its byte stream.
 
-    An empty `eol` means that the line did not end here: the stream did, or the line is longer than a frame may be
-    (32 MiB) and goes on in the next frame of its direction.
+    An empty `eol` means that the line did not end here: the stream ended, or the line is longer than a frame may be
+    (32 MiB) and continues in the next frame of its direction.
     """
 
     t: float
@@ -55,14 +55,14 @@ class Stderr(Struct, frozen=True, gc=False):
 
 
 class End(Struct, frozen=True, gc=False):
-    """A direction ended: nothing more came that way."""
+    """A direction ended: no more bytes came in it."""
 
     t: float
     dir: Direction
 
 
 class Exit(Struct, frozen=True, gc=False):
-    """The agent's process ended, by itself with a code or by a signal; neither is set if nobody could tell."""
+    """The agent's process ended, by itself with a code or by a signal; neither is set if that is not known."""
 
     t: float
     code: int | None = None

@@ -1,7 +1,7 @@
 """Reads recordings: lines of a file become entries.
 
-Owns the tolerance for recordings that were cut off and for files without a header. Bodies of messages stay bytes:
-whoever needs their meaning reads them with `dragoman.wire`.
+Owns the tolerance for recordings that were cut off and for files without a header. Messages stay bytes; `dragoman.wire`
+decodes them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Exit(Struct, gc=False):
 
 
 class _Line(Struct, gc=False):
-    """Every member any line may have. Unknown ones are ignored: a later version may add some."""
+    """All members that a line may have. Unknown ones are ignored: a later version may add some."""
 
     t: float = 0.0
     dir: Direction | UnsetType = UNSET
@@ -65,9 +65,9 @@ class Trace:
     def __init__(self, header: Header, entries: list[Entry], problems: tuple[str, ...] = ()) -> None:
         self.header = header
         self.entries = entries
-        """Everything but the header, in the order it was seen."""
+        """All entries but the header, in recorded order."""
         self.problems = problems
-        """What had to be left out, in sentences; empty for a recording that is whole."""
+        """What had to be left out, in sentences; empty for a complete recording."""
 
     @property
     def frames(self) -> list[Frame]:
@@ -76,10 +76,14 @@ class Trace:
 
 
 def open_trace(source: Source) -> Trace:
-    """Reads a whole recording.
+    """Read a whole recording.
+
+    Args:
+        source: A path, or a binary file opened for reading.
 
     Raises:
-        TraceError: it is no recording. OSError: the file cannot be read.
+        TraceError: it is not a recording.
+        OSError: the file cannot be read.
     """
     problems: list[str] = []
     header = Header()
@@ -93,16 +97,20 @@ def open_trace(source: Source) -> Trace:
 
 
 def read_trace(source: Source, report: Callable[[str], None] | None = None) -> Iterator[Entry]:
-    """The entries of a recording as they are read, the header first if the file has one.
+    """Yield the entries of a recording as they are read, the header first if the file has one.
 
-    A last line that was cut off is left out and told to `report`, which logs a warning if there is none.
+    Args:
+        source: A path, or a binary file opened for reading.
+        report: Called with a sentence for each line that is left out, such as a last line that was cut off. Without
+            it, a warning is logged.
 
     Raises:
-        TraceError: another line cannot be read, or the file is no recording. OSError: the file cannot be read.
+        TraceError: another line cannot be read, or the file is not a recording.
+        OSError: the file cannot be read.
     """
     report = report or _log.warning
     with _opened(source) as file:
-        name = str(getattr(file, "name", "the recording"))
+        name = str(getattr(file, "name", "the file"))
         for number, line in enumerate(file, 1):
             if line.isspace():
                 continue
@@ -116,7 +124,7 @@ def read_trace(source: Source, report: Callable[[str], None] | None = None) -> I
             if entry is not None:
                 yield entry
             else:
-                report(f"{name}: line {number} is of a kind this version does not know and is left out")
+                report(f"{name}: line {number} is of a kind that this version does not know and is left out")
 
 
 @contextmanager
@@ -150,7 +158,7 @@ def _read(line: bytes, *, is_first: bool) -> Entry | None:
 def _read_header(line: bytes, kind: str) -> Header:
     header = _decode_header(line)
     if kind != FORMAT or header.version != VERSION:
-        raise ValueError(f"it is of the form {kind} {header.version}; this version reads {FORMAT} {VERSION}")
+        raise ValueError(f"its format is {kind} {header.version}; this version reads {FORMAT} {VERSION}")
     return Header(
         started=header.started,
         by=header.by,
@@ -168,5 +176,5 @@ def _from_base64(text: str) -> bytes:
 
 
 def _unreadable(name: str, number: int, error: Exception) -> TraceError:
-    what = "is no recording" if number == 1 else "is damaged"
+    what = "is not a recording" if number == 1 else "is damaged"
     return TraceError(f"{name} {what}: line {number} cannot be read: {error}")

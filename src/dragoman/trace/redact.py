@@ -1,8 +1,9 @@
-"""Drops what was said and keeps how it was said.
+"""Redacts messages: their contents are replaced, their structure is kept.
 
-Owns the choice of what survives: everything is replaced unless its place in the protocol makes it harmless (names of
+Owns the choice of what is kept: everything is replaced unless its place in the protocol makes it harmless (names of
 members, methods, tags, enumerations, numbers the protocol counts with). Ids become pseudonyms, the same one wherever
-the id stands. What it writes is read by the schema exactly like the original. `docs/recording.md` is the promise.
+the id stands. The schema decodes a redacted message exactly like the original. `docs/recording.md` is the promise.
+The placeholders and the masking of values without a schema are in `dragoman.text`; this module needs the schema.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from dragoman.text.placeholder import (
     keep_word,
     mask,
     mask_bytes,
-    mask_number,
 )
+from dragoman.text.redact import JsonMask
 from dragoman.trace.entry import Entry, Frame, Header, Stderr
 from dragoman.wire.bounds import find_fault
 
@@ -52,11 +53,11 @@ WORDS: Final = frozenset(
         "type",
     }
 )
-# Members that name something by an id which other messages use again; so does every name that ends in `Id`.
+# Members with an id that other messages use again; so does every member whose name ends in `Id`.
 _IDS: Final = frozenset(
     {"id", "value", "currentValue", "group", "cursor", "nextCursor", "required", "enum", "const", "default"}
 )
-_SECRETS: Final = frozenset({("EnvVariable", "value"), ("HttpHeader", "value")})  # no ids, in spite of the name
+_SECRETS: Final = frozenset({("EnvVariable", "value"), ("HttpHeader", "value")})  # not ids, in spite of the name
 _FREE: Final = frozenset({("AcceptElicitation", "content"), ("McpResult", "result"), ("McpError", "data")})
 _PROGRAMS: Final = frozenset({("Implementation", "name"), ("Implementation", "version")})
 # Members whose value is kept if it has the form it should have.
@@ -79,15 +80,14 @@ _TRACE_CONTEXT: Final = ("traceparent", "tracestate", "baggage")  # names the pr
 
 
 class Redactor:
-    """Redacts one conversation; use a new one for each, because answers are read by what was asked."""
+    """Redacts one conversation. Use a new one for each, because a response is decoded by the method of its request."""
 
     def __init__(self) -> None:
-        self._pseudonyms: dict[str, str] = {}
-        self._counts: dict[str, int] = {}
+        self._json = JsonMask(_vocabulary())
         self._asked: dict[tuple[Direction, Any], str] = {}
 
     def entry(self, entry: Entry) -> Entry:
-        """The entry of a recording as it may be shown."""
+        """Redact an entry of a recording."""
         match entry:
             case Header():
                 return Header(started=entry.started, by=entry.by, redacted=True)
@@ -98,7 +98,7 @@ class Redactor:
         return entry
 
     def frame(self, direction: Direction, data: bytes) -> bytes:
-        """A line as it may be shown; one that is no message is replaced as a whole."""
+        """Redact a line; one that is not a message is replaced as a whole."""
         if not data or data.isspace():
             return data
         try:
@@ -110,7 +110,7 @@ class Redactor:
         return msgspec.json.encode(self._message(direction, message))
 
     def text(self, text: str) -> str:
-        """A line of a log as it may be shown."""
+        """Redact a line of a log."""
         return mask(text)
 
     # A message
@@ -136,7 +136,7 @@ class Redactor:
             case "jsonrpc", "2.0":
                 return name, value
             case "id", str():
-                return name, self._pseudonym(value, "request")
+                return name, self._json.pseudonym(value, "request")
             case "id", int() if not isinstance(value, bool):
                 return name, value
             case "method", str():
@@ -146,15 +146,15 @@ class Redactor:
             case "result", _ if result is not None:
                 return name, self._typed(_shape(result), value)
             case "error", dict():
-                return name, {self._name(key): self._error(key, each) for key, each in value.items()}
-        return self._name(name), self._free(value)
+                return name, {self._json.name(key): self._error(key, each) for key, each in value.items()}
+        return self._json.name(name), self._json.value(value)
 
     def _error(self, name: str, value: Any) -> Any:
         if name == "code" and isinstance(value, int):
             return value
         if name == "message" and value in _SENTENCES:
             return value
-        return self._free(value)
+        return self._json.value(value)
 
     # Values of a known type
 
@@ -163,15 +163,15 @@ class Redactor:
             return self._object(shape, value)
         if isinstance(value, list):
             item = _item(shape, value)
-            return self._free(value) if item is None else [self._typed(item, each) for each in value]
+            return self._json.value(value) if item is None else [self._typed(item, each) for each in value]
         if isinstance(value, str) or _holds_numbers(shape):
             return mask(value) if isinstance(value, str) else value
-        return self._free(value)
+        return self._json.value(value)
 
     def _object(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
         variant = _variant(shape, value)
         if isinstance(variant, inspect.DictType):
-            return {self._key(name): self._typed(variant.value_type, each) for name, each in value.items()}
+            return {self._json.key(name): self._typed(variant.value_type, each) for name, each in value.items()}
         if not isinstance(variant, inspect.StructType):
             return self._unknown(shape, value)
         fields = _fields(variant.cls)
@@ -183,14 +183,14 @@ class Redactor:
             elif name in fields:
                 known[name] = self._member(variant.cls.__name__, name, fields[name], each)
             else:
-                known[self._name(name)] = self._free(each)
+                known[self._json.name(name)] = self._json.value(each)
         return known
 
     def _unknown(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
-        """A variant the schema does not have: nothing of it is known but which member tells its kind."""
+        """Redact a variant that the schema does not have: only its tag field is known."""
         tag = _tag_field(shape)
         return {
-            self._name(name): keep_word(each) if name == tag and isinstance(each, str) else self._free(each)
+            self._json.name(name): keep_word(each) if name == tag and isinstance(each, str) else self._json.value(each)
             for name, each in value.items()
         }
 
@@ -198,10 +198,10 @@ class Redactor:
         if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
             return [self._member(owner, name, shape, each) for each in value]
         if (owner, name) in _FREE:
-            return self._free(value)
+            return self._json.value(value)
         if not isinstance(value, str):
-            # What a form begins with may be what its user once entered.
-            return self._free(value) if name == "default" else self._typed(shape, value)
+            # The default of a form may be what its user once entered.
+            return self._json.value(value) if name == "default" else self._typed(shape, value)
         if name in _FORMS:
             return _FORMS[name](value)
         if (owner, name) in _PROGRAMS:
@@ -209,35 +209,8 @@ class Redactor:
         if name in WORDS:
             return keep_word(value)
         if (name.endswith("Id") or name in _IDS) and (owner, name) not in _SECRETS:
-            return self._pseudonym(value, name.removesuffix("Id"))
+            return self._json.pseudonym(value, name.removesuffix("Id"))
         return mask(value)
-
-    # Values of no known type
-
-    def _free(self, value: Any) -> Any:
-        match value:
-            case dict():
-                return {self._name(name): self._free(each) for name, each in value.items()}
-            case list():
-                return [self._free(each) for each in value]
-            case str():
-                return mask(value)
-            case bool() | None:
-                return value
-        return mask_number(value)
-
-    def _name(self, name: str) -> str:
-        """The name of a member, if it is one of the protocol's: agents use paths and other contents as names, too."""
-        return name if name in _vocabulary() else self._key(name)
-
-    def _key(self, name: str) -> str:
-        return self._pseudonym(name, "key")
-
-    def _pseudonym(self, value: str, kind: str) -> str:
-        if value and value not in self._pseudonyms:
-            self._counts[kind] = count = self._counts.get(kind, 0) + 1
-            self._pseudonyms[value] = f"{kind}-{count}"
-        return self._pseudonyms.get(value, value)
 
 
 @cache
@@ -254,7 +227,7 @@ def _fields(kind: type[Struct]) -> dict[str, inspect.Type]:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    """Every name of a member in the protocol."""
+    """All names of members in the protocol."""
     kinds = [getattr(v1, name) for name in v1.__all__]
     structs = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
     names = {name for kind in structs for name in kind.__struct_encode_fields__}
@@ -267,7 +240,7 @@ def _alternatives(shape: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def _variant(shape: inspect.Type, value: dict[str, Any]) -> inspect.Type | None:
-    """The type an object is read as, None if there is none."""
+    """The type an object is decoded as, None if there is none."""
     for each in _alternatives(shape):
         if isinstance(each, inspect.CustomType):
             return _chosen(each.cls, value)

@@ -1,8 +1,8 @@
-"""Which rules of docs/spec/rules.md the traffic of a recording breaks, found by looking alone.
+"""Finds the rules of docs/spec/rules.md that recorded traffic breaks.
 
-Owns the findings and the order in which the checks of `checks/` see a frame. It never sends anything, so it only says
-what a recording proves: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the frame; where
-timing or a cut recording leaves doubt, the same rule is reported as a NOTE.
+Owns the findings and the order in which the checks of `checks/` are applied to a frame. Nothing is sent, so only what
+the recording proves is reported: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the
+frame; where timing or an incomplete recording leaves doubt, the same rule is reported as a NOTE.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from msgspec import Struct
 
 from dragoman.trace.checks import handshake, services, sessions, settings, turns, updates
 from dragoman.trace.checks.envelope import check_envelope
+from dragoman.trace.checks.facts import Facts
 from dragoman.trace.checks.fit import check_fit
-from dragoman.trace.checks.link import Link
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Direction, End, Exit, Frame, Header
 from dragoman.trace.inspect.exchange import Exchange
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Checks
+    from dragoman.trace.checks.facts import Checks
     from dragoman.trace.entry import Entry
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 Level: TypeAlias = Literal["MUST", "MUST NOT", "SCHEMA", "SHOULD", "SHOULD NOT", "lc", "SDK", "EXTRA", "NOTE"]
 """As in docs/spec/rules.md, and two more: EXTRA is a member the schema does not name (rule 329), NOTE an observation
-that proves nothing broken."""
+that does not prove a broken rule."""
 
 FAILURES: Final = frozenset({"MUST", "MUST NOT", "SCHEMA"})
 WARNINGS: Final = frozenset({"SHOULD", "SHOULD NOT", "lc", "SDK"})
@@ -54,34 +54,35 @@ class Finding(Struct, frozen=True, gc=False):
 
     @property
     def is_failure(self) -> bool:
-        """Something the protocol demands, and that was not done."""
+        """The protocol requires it, and it was not done."""
         return self.level in FAILURES
 
     @property
     def is_warning(self) -> bool:
-        """Advice that was not followed, or a habit peers rely on."""
+        """Advice that was not followed, or a convention that peers rely on."""
         return self.level in WARNINGS
 
 
 class PassiveChecker:
-    """Feed it the entries of one connection in order; `finish` says what only the end can show.
+    """Checks the entries of one connection: `feed` them in order, then call `finish`.
 
-    `is_whole` tells that the recording begins with the connection; a header says so too, and without either a first
-    `initialize` does. Until one of them is seen, nothing is concluded from what is missing.
+    Args:
+        is_whole: The recording begins with the connection. A header shows the same, and without a header a first
+            `initialize` does. Until then, nothing is concluded from what is missing.
     """
 
     def __init__(self, *, is_whole: bool = False) -> None:
         self.exchange = Exchange()
         self._found: list[Finding] = []
-        self._link = Link(self.exchange, self._report)
-        self._link.sees_start = is_whole
+        self._facts = Facts(self.exchange, self._report)
+        self._facts.sees_start = is_whole
         self._count = 0
         self._t = 0.0
         self._ended: list[Direction] = []
         self._exit_after: tuple[Direction, ...] | None = None
 
     def feed(self, entry: Entry) -> list[Finding]:
-        """What this entry breaks, or shows to have been broken before."""
+        """Return the findings of this entry, about itself or about earlier ones."""
         if isinstance(entry, Header):
             self.begin(entry)
             return []
@@ -96,54 +97,56 @@ class PassiveChecker:
         return []
 
     def begin(self, header: Header) -> None:
-        """What a header tells: the recording is whole, and maybe without its contents."""
-        self._link.sees_start = self._link.sees_start or bool(header.started)
-        self._link.is_redacted = header.redacted
+        """Take a header: the recording begins with the connection, and may be redacted."""
+        self._facts.sees_start = self._facts.sees_start or bool(header.started)
+        self._facts.is_redacted = header.redacted
 
-    def read(self, frame: Frame) -> Reading:
-        """The reading of the next frame, for a caller that wants both it and its findings: `check` comes next."""
+    def read(self, entry: Frame) -> DecodedFrame:
+        """Decode the next frame, for a caller that needs it as well as its findings: call `check` next."""
         self._count += 1
-        self._t = frame.t
-        return self.exchange.read(self._count, frame)
+        self._t = entry.t
+        return self.exchange.read(self._count, entry)
 
-    def check(self, reading: Reading, frame: Frame) -> list[Finding]:
-        """What the frame of this reading breaks."""
+    def check(self, frame: DecodedFrame, entry: Frame) -> list[Finding]:
+        """Return the findings of a frame that `read` returned."""
         self._found = []
-        link = self._link
-        if frame.eol == b"" and reading.kind == "malformed":
-            self._report(4, reading, "the stream ended, or was cut, inside this line", "NOTE")
+        facts = self._facts
+        if entry.eol == b"" and frame.kind == "malformed":
+            self._report(4, frame, "the stream ended, or was cut off, inside this line", "NOTE")
             return self._found
-        check_envelope(reading, link)
-        if reading.kind == "response" and reading.request is None:
-            link.saw_unasked = True
-        if reading.kind in ("blank", "malformed") or not link.is_judged:
+        check_envelope(frame, facts)
+        if frame.kind == "response" and frame.request is None:
+            facts.saw_unasked = True
+        if frame.kind in ("blank", "malformed") or not facts.is_judged:
             return self._found
-        handshake.check_order(reading, link)
-        if not handshake.asks_other_version(reading):
-            check_fit(reading, link)
-        handshake.check_gate(reading, link)
-        sessions.check_scope(reading, link)
-        step = _TABLES.get((reading.method, reading.part))
+        handshake.check_order(frame, facts)
+        if not handshake.asks_other_version(frame):
+            check_fit(frame, facts)
+        handshake.check_gate(frame, facts)
+        sessions.check_scope(frame, facts)
+        step = _TABLES.get((frame.method, frame.part))
         if step is not None:
-            step(reading, link)
+            step(frame, facts)
         return self._found
 
     def finish(self) -> list[Finding]:
-        """What is missing when the recording is over."""
+        """Return the findings about what is missing at the end of the recording."""
         self._found = []
         agent_left_first = self._exit_after is not None and "c2a" not in self._exit_after
         if agent_left_first:
             for request in self.exchange.open["c2a"].values():
                 if request.kind == "request":
-                    self._report(25, request, "the agent ended without an answer to this", dir="a2c")
-        if self._link.is_judged:
-            turns.check_left(self._link, self._t)
-            services.check_left(self._link, agent_left_first=agent_left_first)
+                    self._report(25, request, "the agent ended without answering this", dir="a2c")
+        if self._facts.is_judged:
+            turns.check_left(self._facts, self._t)
+            services.check_left(self._facts, agent_left_first=agent_left_first)
         return self._found
 
-    def _report(self, rule: int, at: Reading, message: str, level: str = "", *, dir: Direction | None = None) -> None:
+    def _report(
+        self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None
+    ) -> None:
         own = RULES[rule].level
         if level == "SCHEMA" and own in FAILURES:
             level = own
-        # The levels of the table are those of `Level`, MAY apart: no check reports one without saying what it is.
+        # The levels of the table are those of `Level` and MAY, and no check reports a MAY without a level.
         self._found.append(Finding(rule, level or own, dir or at.dir, at.number, message))  # type: ignore[arg-type]

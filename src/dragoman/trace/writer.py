@@ -1,7 +1,7 @@
-"""Writes recordings while they happen.
+"""Writes recordings.
 
-Owns the form of each line on disk and the promise that recording never disturbs what is recorded: every entry is with
-the kernel when its call returns, nothing here waits, and the first failure ends the recording, not the caller.
+Owns the form of each line on disk and the promise that recording never disturbs the conversation: an entry is handed
+to the kernel before its call returns, nothing here waits, and the first failure ends the recording, not the caller.
 Does not know the protocol; `redact.py` does.
 """
 
@@ -32,27 +32,32 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.trace")
 
-# A recording that is a pipe may be read slowly. What its reader has not taken is held up to here: a few large messages.
+# A recording that is a pipe may be read slowly. Up to this much is kept for its reader: a few large messages.
 _UNWRITTEN_BYTES: Final = 16 << 20
 _CLOSE_SECONDS: Final = 2.0  # for that reader at the end; a file takes everything at once
 _SLOW: Final = "its reader is too slow"
-_SECRET: Final = 0o600  # recordings hold what users and agents said to each other
+_SECRET: Final = 0o600  # recordings contain private conversations
 
 _encode = msgspec.json.encode
 
 
 class _AnyObject(msgspec.Struct, gc=False):
-    """Every member is skipped: decoding to this type asks only whether a text is one JSON object."""
+    """All members are skipped: decoding to this type tests only whether a text is one JSON object."""
 
 
 _decode_object = msgspec.json.Decoder(_AnyObject).decode
 
 
 class TraceWriter:
-    """A recording under way. Its methods never raise and never block, whatever becomes of the file.
+    """An open recording. Its methods never raise and never block, whatever happens to the file.
 
-    `file` is a path, replaced if it exists, or a binary file opened for writing. `on_failure` is told once, in a
-    sentence, when the file takes no more; without it a warning is logged.
+    Args:
+        file: A path, replaced if it exists, or a binary file opened for writing.
+        command: The agent's command, for the header.
+        cwd: The folder it was started in, for the header.
+        redact: Write redacted entries, and neither command nor folder.
+        on_failure: Called once, with a sentence, when the file cannot be written any more. Without it, a warning is
+            logged.
 
     Raises:
         OSError: the path cannot be opened.
@@ -86,11 +91,11 @@ class TraceWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether entries still get to the file."""
+        """Whether entries are still written to the file."""
         return not self._is_over
 
     def frame(self, direction: Direction, data: bytes, eol: bytes = b"\n") -> None:
-        """One line that went in `direction`, without its end."""
+        """Record a line that was sent in `direction`, without its end."""
         if self._is_over:
             return
         at = monotonic() - self._started
@@ -100,30 +105,31 @@ class TraceWriter:
         self._add(b'{"t":%.6f,"dir":"%b",%b%b}\n' % (at, direction.encode(), end, _body(data)))
 
     def stderr(self, text: str) -> None:
-        """One line the agent wrote to stderr."""
+        """Record a line that the agent wrote to stderr."""
         if self._redactor is not None:
             text = self._redactor.text(text)
         self._add(b'{"t":%.6f,"stderr":%b}\n' % (self._now(), _encode(text)))
 
     def end(self, direction: Direction) -> None:
-        """Nothing more will go in `direction`."""
+        """Record that `direction` ended."""
         self._add(b'{"t":%.6f,"end":"%b"}\n' % (self._now(), direction.encode()))
 
     def exit(self, code: int | None = None, signal: str | None = None) -> None:
-        """The agent's process ended."""
+        """Record how the agent's process ended."""
         how = {"signal": signal} if signal is not None else {"code": code}
         self._add(b'{"t":%.6f,"exit":%b}\n' % (self._now(), _encode(how)))
 
     def cork(self) -> None:
-        """Collect entries until `uncork`, which writes them at once: for a burst that arrived together."""
+        """Collect entries until `uncork`, which writes them at once: for lines that arrived together."""
         self._is_corked = True
 
     def uncork(self) -> None:
+        """Write the collected entries."""
         self._is_corked = False
         self._write_out()
 
     def close(self) -> None:
-        """Ends the recording; a file that was opened here is closed."""
+        """End the recording; a file that was opened here is closed."""
         self.uncork()
         deadline = monotonic() + _CLOSE_SECONDS
         while self._rest and (left := deadline - monotonic()) > 0:
@@ -133,7 +139,7 @@ class TraceWriter:
             self._fail(_SLOW)
         self._is_over = True
         if self._is_ours:
-            with suppress(OSError):  # a delayed failure of a network file system; there is nobody left to care
+            with suppress(OSError):  # a delayed failure of a network file system; the caller has finished
                 self._file.close()
 
     def _write_header(self, command: Sequence[str], cwd: str | None) -> None:
@@ -179,7 +185,7 @@ class TraceWriter:
             if not self._is_ours:
                 self._file.flush()
         except (OSError, ValueError) as error:
-            self._fail(getattr(error, "strerror", None) or str(error))
+            self._fail((error.strerror if isinstance(error, OSError) else "") or str(error))
         else:
             if len(self._rest) + self._lines_bytes > _UNWRITTEN_BYTES:
                 self._fail(_SLOW)
@@ -192,7 +198,7 @@ class TraceWriter:
 
 
 def _body(data: bytes) -> bytes:
-    """The member that holds a line: as it is if it is a JSON object, else as text, else as base64."""
+    """The member for a line: as it is if it is a JSON object, else as text, else as base64."""
     if data.startswith(b"{") and data.endswith(b"}") and _is_object(data):
         return b'"msg":%b' % data
     try:
@@ -202,7 +208,7 @@ def _body(data: bytes) -> bytes:
 
 
 def _is_object(data: bytes) -> bool:
-    # The limits on depth and number of values are those of the wire, so whatever reads recordings can read this.
+    # The limits on depth and number of values are those of the wire, so every reader of recordings can read this.
     if find_fault(data) is not None:
         return False
     try:
@@ -213,7 +219,7 @@ def _is_object(data: bytes) -> bool:
 
 
 def _create(path: str | os.PathLike[str]) -> FileIO:
-    """A new file that only its owner may read. A pipe or device is opened so that it never makes us wait."""
+    """Create a file that only its owner may read. A pipe or device is opened so that writing to it never blocks."""
     try:
         kind = os.stat(path).st_mode
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Ways to move bytes: memory, descriptors, stdio, child processes.
+"""Ways to move bytes: memory, file descriptors, stdio, child processes.
 
-Each module is one implementation of `dragoman.rpc.transport.Transport` and knows nothing of what the bytes say. Nothing
-is imported here, so that an agent on stdio does not load what starts processes. Read `fd.py` first.
+Each module is one implementation of `dragoman.rpc.transport.Transport` and does not depend on what the bytes contain.
+Nothing is imported here, so that an agent on stdio does not load what starts processes. Read `fd.py` first.
 """
 
 from __future__ import annotations

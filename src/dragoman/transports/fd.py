@@ -1,7 +1,25 @@
-"""Bytes through two file descriptors.
+"""A transport over two file descriptors, one to read from and one to write to.
 
 Owns non-blocking reads and writes on the event loop, the queue of what a pipe did not take yet, and the end of each
 direction. Does not know whose descriptors they are: stdio and child processes build on this.
+
+Theory of operation
+-------------------
+The two directions end independently; a closed one has descriptor -1. The receiver gets `end` at most once (`_is_over`)
+and nothing at all after our own `close` (`_is_closed`).
+
+*Reading.* Reading or paused. While paused the reader is removed from the loop, and a timer polls for a hang-up, because
+a peer that dies while we are paused has to be noticed. At the end of input everything that has already arrived is fed,
+paused or not, then `_at_end` reports the end; a subclass that knows a better reason (an exit code) overrides that.
+Regular files cannot be polled; they are read one piece per turn of the loop.
+
+*Writing.* A write goes straight to the descriptor if the queue is empty, and the rest is queued and written when the
+loop reports room. `drained` is called when the queue falls to LOW_MARK_BYTES. If the peer has closed its end, the queue
+is discarded, and what it wrote is still read for _LINGER_SECONDS, because its last words often explain the failure.
+
+*Closing.* `close` stops reading at once and gives the queue `flush_seconds`. `wait_closed` returns when both
+descriptors are closed. An error inside a write is reported in a later turn of the loop, because the receiver may be in
+the middle of that write.
 """
 
 from __future__ import annotations
@@ -99,7 +117,7 @@ class FdTransport:
                 self._file_turn = self._loop.call_soon(self._read_file)
 
     def _read_some(self) -> None:
-        # One read for each readiness event: everybody else on the loop gets a turn in between.
+        # One read for each readiness event, so that everything else on the loop gets a turn in between.
         try:
             data = os.read(self._read_fd, READ_BYTES)
         except (BlockingIOError, InterruptedError):
@@ -147,17 +165,17 @@ class FdTransport:
 
     def _check_hangup(self) -> None:
         poll = select.poll()
-        poll.register(self._read_fd, getattr(select, "POLLRDHUP", 0))  # POLLHUP is always told
+        poll.register(self._read_fd, getattr(select, "POLLRDHUP", 0))  # POLLHUP is always reported
         if poll.poll(0):
             self._stop_reading(f"{self._peer} closed the connection")
         else:
             self._watch_for_hangup()
 
     def _stop_reading(self, why: str) -> None:
-        """Input is over: the rest of it is fed, then the end is told."""
+        """Input has ended: the rest of it is fed, then the end is reported."""
         try:
             self._read_rest()
-        finally:  # whatever the receiver makes of the rest, it has to hear of the end
+        finally:  # the end is reported even if the receiver fails on the rest
             self._close_reading()
             self._at_end(why)
 
@@ -169,10 +187,10 @@ class FdTransport:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_reader(fd)
             self._let_go(fd)
-            self._tell_waiters()
+            self._wake_waiters()
 
     def _at_end(self, why: str) -> None:
-        """What follows from the end of input; a transport that knows more than the descriptors do says it here."""
+        """Reports the end of input. A subclass that knows the reason, such as an exit code, overrides this."""
         self._end(ConnectionClosed(why))
 
     def _end(self, reason: ConnectionClosed) -> None:
@@ -255,12 +273,12 @@ class FdTransport:
             if self._loop is not None and not self._loop.is_closed():
                 self._loop.remove_writer(fd)
             self._let_go(fd)
-            self._tell_waiters()
+            self._wake_waiters()
 
     # Closing
 
     def close(self) -> None:
-        """Call the receiver no more and let go; what is queued has `flush_seconds` to leave."""
+        """Release everything and call the receiver no more; what is queued has `flush_seconds` to be written."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -289,7 +307,7 @@ class FdTransport:
     def _let_go(self, fd: int) -> None:
         os.close(fd)
 
-    def _tell_waiters(self) -> None:
+    def _wake_waiters(self) -> None:
         if self._read_fd < 0 and self._write_fd < 0:
             for waiter in self._waiters:
                 if not waiter.done():

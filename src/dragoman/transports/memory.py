@@ -1,6 +1,6 @@
-"""Bytes between two ends of the same program.
+"""A linked pair of transports in one program.
 
-Owns a linked pair with the manners of a real connection: delivery in a later turn of the loop, order, pauses that hold
+Behaves like a real connection: delivery in a later turn of the loop, order, pauses that hold
 the writer's bytes back, an end after the last byte. Both ends live on one event loop.
 """
 
@@ -84,7 +84,7 @@ class MemoryTransport:
             await waiter
 
     def _schedule(self) -> None:
-        """Take a turn if there is something to do in it. The other's end is news even while paused."""
+        """Take a turn of the loop if there is something to do; the end of the other side counts even while paused."""
         has_news = self._other._is_closed or (self._inbox and not self._is_paused)
         if has_news and self._turn is None and self._loop is not None and not (self._is_closed or self._is_over):
             self._turn = self._loop.call_soon(self._deliver)

@@ -1,7 +1,8 @@
-"""Bytes through the stdin and stdout of a program we start: how a client talks to an agent.
+"""The transport of a client: the stdin and stdout of an agent program that it starts.
 
 Owns what the end of the program means for the connection: everything it wrote before is fed, then the connection ends
-with its exit code and its last words, even while a grandchild still holds the pipe. `dragoman.process` ends the tree.
+with its exit code and the last lines of stderr, even while a grandchild still holds the pipe. `dragoman.process` ends
+the processes.
 """
 
 from __future__ import annotations
@@ -53,13 +54,18 @@ class ProcessTransport(FdTransport):
         patience: Patience = PATIENCE,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> ProcessTransport:
-        """Start an agent. `env` adds to this program's environment; `on_stderr` sees what the agent logs.
+        """Start an agent program.
 
-        `spare` names escaped daemons to leave alone, `patience` says how long the agent may take to end.
+        Args:
+            env: Variables added to this program's environment; None as a value removes one.
+            inherit_env: False makes `env` the whole environment.
+            spare: Daemons of the agent that may outlive it: words of their command line, or a function of the pid.
+            patience: How long the agent may take to end by itself.
+            on_stderr: Called with what the agent writes to stderr, as it comes.
 
         Raises:
-            ConfigError: the command or the directory cannot be used.
-            DragomanError: the system could not start one more program.
+            ConfigError: The command or the directory cannot be used.
+            DragomanError: The system could not start one more program.
         """
         child = Child.spawn(
             argv, cwd=cwd, env=env, inherit_env=inherit_env, spare=spare, patience=patience, on_stderr=on_stderr
@@ -93,10 +99,10 @@ class ProcessTransport(FdTransport):
 
     def _on_exit(self) -> None:
         if self._receiver is None:
-            return  # comes again when somebody listens
+            return  # `start` calls it again
         try:
             self._read_rest()
-        finally:  # whatever the receiver makes of the rest, it has to hear of the end
+        finally:  # the end is reported even if the receiver fails on the rest
             self._close_reading()
             self._close_writing()
             # A code that our own signal made says nothing about the agent.
@@ -110,16 +116,16 @@ class ProcessTransport(FdTransport):
             _resize(self._read_fd, LARGE_PIPE_BYTES)
 
     def _at_end(self, why: str) -> None:
-        """It cannot say anything any more, so it is ended; its exit, usually already under way, ends the connection."""
+        """It cannot send anything any more, so it is ended; its exit, usually under way, ends the connection."""
         self._close_writing()
         self._child.begin_close()
 
     def _abandon_input(self) -> None:
-        """An agent that waits for room in its stdout never sees the end of its stdin: read on, for nobody."""
+        """Read on and discard: an agent that waits for room in its stdout never sees the end of its stdin."""
         if self._receiver is None or not self._child.is_running:
             super()._abandon_input()
         else:
-            self._receiver = _NOBODY
+            self._receiver = _DISCARD
             self.resume_reading()
 
     def _close_writing(self) -> None:
@@ -135,7 +141,9 @@ def _resize(pipe: int, size_bytes: int) -> bool:
     return False
 
 
-class _Nobody:
+class _Discard:
+    """A receiver that ignores everything."""
+
     def feed(self, data: bytes) -> None:
         pass
 
@@ -146,4 +154,4 @@ class _Nobody:
         pass
 
 
-_NOBODY: Final = _Nobody()
+_DISCARD: Final = _Discard()

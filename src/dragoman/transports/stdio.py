@@ -1,4 +1,4 @@
-"""Bytes through this program's own stdin and stdout: how an agent talks to the editor that started it.
+"""The transport of an agent: this program's own stdin and stdout, which lead to the editor that started it.
 
 Owns making the stream private. The transport keeps its own copies of descriptors 0 and 1; descriptor 1 then points at
 stderr and 0 at /dev/null, so that no `print`, no library and no child process can put noise into the stream (rule 6)
@@ -8,12 +8,12 @@ or eat a part of it. Does not know what an agent is.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from contextlib import suppress
 from typing import Final
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.transports._descriptors import duplicate, private_copy
 from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
 
 _HINT: Final = (
@@ -41,25 +41,16 @@ class StdioTransport(FdTransport):
         self._made_unblocking: set[int] = set()
         self._to_restore: list[tuple[int, int]] = []
         if os.isatty(0):
-            _say(_HINT)
+            _print(_HINT)
         if restore:
-            self._to_restore = [(_copy(0), 0), (_copy(1), 1)]
+            self._to_restore = [(duplicate(0), 0), (duplicate(1), 1)]
         read_fd, write_fd = self._private(0, os.O_RDONLY), self._private(1, os.O_WRONLY)
         _point_away()
         super().__init__(read_fd, write_fd, peer="the client", flush_seconds=flush_seconds)
 
     def _private(self, fd: int, mode: int) -> int:
-        """A descriptor for the same stream that can be made non-blocking without anybody else noticing.
-
-        The non-blocking flag belongs to the open file, which a terminal's shell or a redirection like `2>&1` shares
-        with others: their prints would fail. Opening the stream anew gives an open file of our own.
-        """
-        kind = os.fstat(fd).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            with suppress(OSError):  # no /proc, or a stream of another user
-                return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        copy = _copy(fd)
-        if os.get_blocking(copy):
+        copy, is_shared = private_copy(fd, mode)
+        if is_shared:
             self._made_unblocking.add(copy)
         return copy
 
@@ -75,12 +66,6 @@ class StdioTransport(FdTransport):
             self._to_restore = []
 
 
-def _copy(fd: int) -> int:
-    import fcntl  # here, so that Windows gets its sentence
-
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-
-
 def _point_away() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -92,6 +77,6 @@ def _point_away() -> None:
         reconfigure(line_buffering=True)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     if sys.stderr is not None:
         sys.stderr.write(text)

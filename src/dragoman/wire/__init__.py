@@ -1,7 +1,7 @@
-"""Bytes become messages and messages bytes, without any I/O.
+"""Turns bytes into messages and messages into bytes, without I/O.
 
 Owns framing, limits and the JSON-RPC envelope, for input of any shape and in any chunks. Does not know the protocol's
-methods and types, nor where bytes come from, nor what time it is.
+methods and types, nor where bytes come from; uses no clock.
 Read `envelope.py` first, then `ndjson.py`.
 """
 

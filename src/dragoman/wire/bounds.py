@@ -1,7 +1,7 @@
-"""What a line must keep to before anything is built from it: UTF-8, depth, number of values.
+"""Limits of a line that are checked before it is decoded: UTF-8, depth, number of values.
 
 Owns the limits that are not about length, and checks them without parsing.
-Does not know JSON-RPC; it trusts that a line which is not JSON at all will be refused by the decoder.
+Does not know JSON-RPC; a line that is not JSON at all is refused by the decoder later.
 """
 
 from __future__ import annotations

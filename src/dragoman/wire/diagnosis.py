@@ -1,7 +1,7 @@
-"""Says what is wrong with a line that is no message, and whom it concerns.
+"""Finds what is wrong with a line that is not a message, and which request it belongs to.
 
-Owns the verdict: code, sentence, kind and id. Slow and only ever run for broken lines, so nothing here is loaded
-before the first of them. Does not know who answers.
+Owns the result: code, sentence, kind and id. Slow and only ever run for broken lines, so nothing here is loaded
+before the first of them. Does not send the answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PLACE: Final = re.compile(r"\(byte \d+\)$")
 
 
 def refuse(frame: TooLong | Truncated) -> Malformed:
-    """What to make of a frame that is not a whole line."""
+    """The diagnosis of a frame that is not a whole line."""
     if isinstance(frame, TooLong):
         seen = glimpse(frame.head, frame.tail)
         why = f"a line of {frame.size_bytes} bytes is over the limit of {frame.limit_bytes}"

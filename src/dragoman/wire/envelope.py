@@ -30,7 +30,7 @@ class ErrorObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
-    """A message that wants an answer with the same id, of the same type."""
+    """A message that needs an answer with the same id, of the same type."""
 
     id: Id
     method: str
@@ -53,7 +53,7 @@ class Response(msgspec.Struct, frozen=True, gc=False):
 
 
 class Malformed(msgspec.Struct, frozen=True, gc=False):
-    """A line that is no message.
+    """A line that is not a message.
 
     kind "request": answer it with `code`, with `id` or, if that is UNSET, with null.
     kind "response": fail the waiter for `id`, if that is readable; answering an answer would never end.
@@ -117,7 +117,7 @@ def read_message(line: bytes) -> Message:
 
 
 def refuse(frame: TooLong | Truncated) -> Malformed:
-    """What to make of a frame that is not a whole line."""
+    """The diagnosis of a frame that is not a whole line."""
     from dragoman.wire import diagnosis
 
     return diagnosis.refuse(frame)

@@ -1,7 +1,7 @@
-"""Finds out whom a broken message concerns, from its two ends.
+"""Guesses which request a broken message belongs to, from the two ends of its line.
 
-Owns the guess at id and kind when a line cannot be decoded, so that one waiter fails instead of waiting for ever.
-Does not validate: everything it does not understand makes it say less, never more.
+Owns the guess at id and kind when a line cannot be decoded, so that one waiter fails instead of waiting forever.
+Does not validate: what it does not understand makes the guess less precise, never wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]:,]|[^\s"{}\[\]:,]
 # its id at the outermost level. `,` in front: a quote that closes a string is never followed by a name.
 _LAST_ID: Final = re.compile(rb',\s*"id"\s*:\s*(-?\d+|"[^"\\]*(?:\\.[^"\\]*)*"|null)\s*\}\s*\Z', re.DOTALL)
 
-# What tells the kind, the strongest sign first.
+# What shows the kind, the strongest sign first.
 _KINDS: Final[dict[bytes, Kind]] = {
     b'"method"': "request",
     b'"result"': "response",
@@ -43,7 +43,7 @@ def glimpse(head: bytes, tail: bytes = b"") -> Glimpse:
     """Read id and kind from the first (and last) bytes of a line that cannot be decoded.
 
     The line must start as an object. An agent that logs its frames to stdout (`sent {"id":3,...`) would otherwise
-    make us fail the waiter whose real answer follows. An id without a kind is not told: the ids of the two
+    make us fail the waiter whose real answer follows. An id without a kind is not returned: the ids of the two
     directions are independent (rule 27), and the wrong request would fail.
     """
     members = _outer_members(head)

@@ -1,4 +1,4 @@
-"""What an id may be (rule 20), for everybody who reads or writes one."""
+"""What the id of a message may be (rule 20)."""
 
 from __future__ import annotations
 

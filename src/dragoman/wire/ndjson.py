@@ -15,7 +15,7 @@ import msgspec
 LIMIT_BYTES: Final = 32 * 1024 * 1024
 
 # What is kept of a line that is not delivered. Recorded messages name their id and kind within 50 bytes of the start,
-# except that one agent writes the id last: hence a tail, with room for an id of 200 characters.
+# except that one agent writes the id last: so there is a tail, with room for an id of 200 characters.
 HEAD_BYTES: Final = 4096
 TAIL_BYTES: Final = 256
 
@@ -64,7 +64,7 @@ class Framer:
     def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         # The unfinished line. One piece is the usual case and needs no buffer. A second one starts the buffer: it
-        # grows in place and hands out its own bytes, so 50 MB in 64 KiB chunks peak at 1.1 times the line, where
+        # grows in place and gives out its own bytes, so 50 MB in 64 KiB chunks peak at 1.1 times the line, where
         # a list of chunks and a join take twice the memory and twice the time.
         self._piece = b""
         self._buffer: BytesIO | None = None

@@ -41,7 +41,7 @@ def decode_run(frames: Sequence[Frame], decode: Callable[[bytes], T], start: int
             for frame in islice(rest, _unchecked(rest)):
                 take(decode(frame))
     except (msgspec.DecodeError, RecursionError):
-        pass  # the frame at which the run stopped is read again, by whoever can say what is wrong with it
+        pass  # the frame at which the run stopped is read again by `read_message`, which finds what is wrong with it
     return run
 
 
@@ -49,7 +49,7 @@ def _is_plain(frames: Sequence[Any]) -> bool:
     """Whether all of it is ASCII and short, by one look at the whole; one at each line costs a quarter of the run."""
     try:
         text = b"".join(frames)
-    except TypeError:  # one is no line at all
+    except TypeError:  # one is not a line
         return False
     return len(text) <= RUN_BLOCK_BYTES and text.isascii()
 

@@ -1,7 +1,7 @@
 """Writes messages as lines.
 
 Owns the envelope of what goes out: one message is one line, ids keep their type, the text is always UTF-8.
-Does not encode params and results; they come as JSON from whoever knows their types.
+Does not encode params and results; they come as JSON from the caller, which knows their types.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def write_error(id: Id, code: int, message: str, data: object = None) -> bytes:
 
 
 def _one_line(json: bytes) -> bytes:
-    """Rule 5. Only JSON that somebody else laid out has line ends, and between its tokens alone."""
+    """Rule 5. Only JSON that another program formatted has line ends, and between its tokens alone."""
     return json.replace(b"\n", b" ") if b"\n" in json else json
 
 

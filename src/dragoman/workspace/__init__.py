@@ -1,8 +1,8 @@
-"""Text files below a session's folders, and nothing outside of them.
+"""Text files below a session's folders, and a journal of every change.
 
-Owns how a path becomes a file without ever leaving its root, what a reader and a writer of text may meet there, and
-the journal by which every change can be reviewed and taken back. Knows nothing of the protocol, of asyncio or of who
-may do what. Read `workspace.py` first, then `resolve.py`.
+Owns how a path becomes a file without leaving its root, how a file is replaced in one step, and the journal by which
+every change can be reviewed and reverted. Does not know the protocol, asyncio or permissions. Read `workspace.py`
+first, then `resolve.py` and `atomic.py`.
 """
 
 from __future__ import annotations

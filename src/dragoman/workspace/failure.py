@@ -1,4 +1,4 @@
-"""Why a file was not read or not written, as a kind for programs and a sentence for people."""
+"""Why a file was not read or written: a kind for programs and a sentence for users."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class WorkspaceError(DragomanError):
         return f"{self.path!r}: {self.message}"
 
 
-# The resolvers speak in these numbers, whether the kernel or the component walk found the trouble.
+# Both resolvers raise these numbers, whether the kernel or the component walk found the problem.
 _MEANINGS: Final[dict[int, tuple[Kind, str]]] = {
     errno.ENOENT: ("missing", "there is no such file"),
     errno.ENOTDIR: ("missing", "there is no such file; a part of the path is not a folder"),
     errno.EXDEV: ("outside", "a link on the path leads out of the session's folders; name a file inside them"),
     errno.ELOOP: ("link", "a symbolic link is in the way that is not followed; name the file it leads to"),
-    errno.ENXIO: ("not_a_file", "it is no regular file; only those are read and written"),
+    errno.ENXIO: ("not_a_file", "it is not a regular file; only those are read and written"),
     errno.EISDIR: ("not_a_file", "it is a folder; name a file"),
     errno.EACCES: ("denied", "the system does not permit it; change the file's permissions first"),
     errno.EPERM: ("denied", "the system does not permit it; change the file's permissions or attributes first"),
@@ -55,6 +55,6 @@ _MEANINGS: Final[dict[int, tuple[Kind, str]]] = {
 
 
 def from_os(error: OSError, path: str) -> WorkspaceError:
-    """What the system said, in our words."""
+    """The error of a system call as a WorkspaceError."""
     kind, message = _MEANINGS.get(error.errno or 0, ("failed", f"the system failed: {error.strerror or error}"))
     return WorkspaceError(kind, path, message)

@@ -1,7 +1,7 @@
-"""What differs between two versions of a file, line by line, and a version with some of that taken back.
+"""The differences between two versions of a file, line by line, and a version with some of them reverted.
 
 Pure, and bounded: the difference of two texts that have little in common is coarse rather than slow. Text that is not
-UTF-8 survives unharmed. Knows no file.
+UTF-8 survives unharmed. Does not know files.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # is half a second at worst; a change of 2,000 lines into 2,000 others is still exact.
 _MOST_PAIRS: Final = 4_000_000
 # Pairs of lines that are alike. Each of the algorithm's steps looks at all of them: a thousand equal lines against five
-# hundred of them took 13 s. Above this, lines that occur all the time no longer count as alike, where difflib can tell
-# them: from _POPULAR lines on.
+# hundred of them took 13 s. Above this, lines that occur all the time no longer count as alike, where difflib can
+# distinguish them: from _POPULAR lines on.
 _MOST_MATCHES: Final = 20_000
 _POPULAR: Final = 200
 
@@ -44,7 +44,7 @@ def find_hunks(before: bytes | None, after: bytes | None) -> tuple[Hunk, ...]:
     )
 
 
-def take_back(after: bytes | None, hunks: Collection[Hunk]) -> bytes:
+def revert_hunks(after: bytes | None, hunks: Collection[Hunk]) -> bytes:
     """`after` as it would be without these hunks of it."""
     lines = _lines(after)
     for hunk in sorted(hunks, key=lambda hunk: hunk.after_line, reverse=True):
@@ -94,7 +94,7 @@ def _trimmed(
 def _exact(
     old: Sequence[str], new: Sequence[str], i: int, i_end: int, j: int, j_end: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    from difflib import SequenceMatcher  # 2 ms, and most sessions are over before anybody reviews a hunk
+    from difflib import SequenceMatcher  # 2 ms, and most sessions end before a hunk is reviewed
 
     ours, theirs = old[i:i_end], new[j:j_end]
     is_repetitive = _matches(ours, theirs) > _MOST_MATCHES

@@ -1,8 +1,8 @@
-"""Every change that was made, with both sides of it, so that it can be reviewed and taken back.
+"""The journal: every change that was made, with both sides, so that it can be reviewed and reverted.
 
-Only ever grows: taking something back is a change like any other, and what a turn amounts to is computed, not kept.
-So whatever a file held can be had again, until the journal is over its limit and forgets its oldest entries, saying
-so when they are asked for. Does not know how a file is read or written: two functions it is given do.
+It only grows: reverting is a change like any other, and the net change of a turn is computed, not stored. So every
+former content of a file can be restored, until the journal is over its limit and drops its oldest entries; asking for
+those is an error. Does not know how a file is read or written: `Disk` does that.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from dragoman.workspace.failure import WorkspaceError
-from dragoman.workspace.hunks import Hunk, find_hunks, take_back
+from dragoman.workspace.hunks import Hunk, find_hunks, revert_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -43,13 +43,13 @@ class Change(Struct, frozen=True, dict=True):
 
 
 class Disk(Protocol):
-    """What the journal takes back with."""
+    """The files that the journal reverts changes in."""
 
     def content(self, path: str) -> bytes | None:
         """What a reader would get now, None for no file."""
 
     def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
-        """Makes `content` of what must be `expected`, and records that."""
+        """Replaces `expected`, which the file must hold now, by `content`, and records that."""
 
     def remove_folders(self, paths: Iterable[str]) -> None:
         """Removes those that are empty."""
@@ -70,28 +70,30 @@ class Journal:
         return tuple(change for change in self._changes if label is None or change.label == label)
 
     def net(self, label: str | None = None) -> tuple[Change, ...]:
-        """What the changes amount to: one per file, from its first state to its last.
+        """The net changes: one per file, from its first content to its last.
 
-        A file that somebody else changed in between has one for each stretch, so that nothing of theirs is in it.
+        A file that another program changed in between has one for each stretch, so that its changes are not in it.
         """
         return tuple(change for change in _joined(self.changes(label)) if not change.is_empty)
 
     def rewind(self, label: str) -> list[Change]:
-        """Takes back everything a label did; the changes that did so. Nothing is touched if anything is in the way.
+        """Reverts everything that a label changed, or nothing if that is not possible; returns the changes that did so.
 
         Raises:
             WorkspaceError: `changed`, if a file is no longer what the label left; `forgotten`, if not all is known.
         """
         if label in self._forgotten:
             raise WorkspaceError(
-                "forgotten", label, "too much was changed since to keep all of it; use version control to go back"
+                "forgotten", label, "too much was changed since to keep all of it; use version control to restore it"
             )
         net = self.net(label)
         seen: set[str] = set()
         for change in net:
             if change.path in seen:
                 raise WorkspaceError(
-                    "changed", change.path, "somebody else changed it between two of these changes; take back hunks"
+                    "changed",
+                    change.path,
+                    "another program changed it between two of these changes; revert single hunks",
                 )
             seen.add(change.path)
             self._require_current(change)
@@ -100,7 +102,7 @@ class Journal:
         return undone
 
     def revert(self, change: Change, hunks: Collection[Hunk] | None = None) -> Change:
-        """Takes back some hunks of a change, or all; the change that did so.
+        """Reverts some hunks of a change, or all; returns the change that did so.
 
         Raises:
             WorkspaceError: `changed`, if the file is no longer what the change left: ask for the net changes again.
@@ -111,7 +113,7 @@ class Journal:
             raise WorkspaceError("changed", change.path, "the hunk is not one of this change; ask for its hunks again")
         self._require_current(change)
         is_whole = hunks is None or (chosen and set(chosen) == set(change.hunks))
-        content = change.before if is_whole else change.after if not chosen else take_back(change.after, chosen)
+        content = change.before if is_whole else change.after if not chosen else revert_hunks(change.after, chosen)
         undone = self._disk.put(change.path, content, expected=change.after, label=change.label)
         if content is None:
             self._disk.remove_folders(_innermost_first([change]))
@@ -129,7 +131,7 @@ class Journal:
     def _require_current(self, change: Change) -> None:
         if self._disk.content(change.path) != change.after:
             raise WorkspaceError(
-                "changed", change.path, "it was changed since, and taking this back would lose that; undo it by hand"
+                "changed", change.path, "it was changed since, and reverting this would lose that; undo it by hand"
             )
 
 

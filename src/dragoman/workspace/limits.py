@@ -1,4 +1,4 @@
-"""How much of a disk is taken into memory. Each number has its reason beside it."""
+"""How much of a disk is taken into memory. Each number has its reason next to it."""
 
 from __future__ import annotations
 

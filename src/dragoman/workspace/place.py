@@ -1,7 +1,7 @@
-"""Where a path is: its root and the way below it, in one spelling.
+"""The place of a path: its root and the relative path below it, in normal form.
 
 Owns the roots' descriptors and the choice among them. `..` is taken out of a path before anything is looked up, so
-that a path means the same to the rules that judge it and to the disk. Knows nothing of what is in a file.
+that a path means the same to the rules that judge it and to the disk. Does not know what is in a file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LONGEST_BYTES: Final = 4096
 
 
 class Root:
-    """A folder whose files may be touched. Its descriptor is its identity: renaming what is above changes nothing."""
+    """A folder whose files may be used. It is held by its descriptor, so renaming a folder above changes nothing."""
 
     __slots__ = ("_path", "fd")
 
@@ -48,7 +48,7 @@ class Root:
 
 
 class Place:
-    """A path that lies, by its spelling, below a root. Whether links lead it elsewhere is for the resolver to see."""
+    """A path that is below a root by its name. The resolver checks where its links lead."""
 
     __slots__ = ("path", "relative", "root")
 
@@ -88,7 +88,7 @@ class Roots:
         self._prefixes = sorted(prefixes.items(), key=lambda item: len(item[0]), reverse=True)
 
     def place(self, path: StrPath) -> Place:
-        """Raises: WorkspaceError, `invalid` for what names no file and `outside` for what is below no root."""
+        """Raises: WorkspaceError, `invalid` for what cannot name a file and `outside` for what is not below a root."""
         spelled = os.fspath(path)
         # NUL first: some versions of normpath() cut the path there.
         if "\0" in spelled:

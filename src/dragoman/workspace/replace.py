@@ -124,7 +124,7 @@ def make_folders(root: int, relative: str) -> tuple[int, list[str]]:
             try:
                 child = open_child(fd, name)
             except FileNotFoundError:
-                with suppress(FileExistsError):  # somebody else made it meanwhile; the open below says what it is
+                with suppress(FileExistsError):  # another program made it meanwhile; the open below shows what it is
                     os.mkdir(name, dir_fd=fd)
                     made.append("/".join(way))
                 child = open_child(fd, name)

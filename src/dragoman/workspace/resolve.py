@@ -1,8 +1,8 @@
-"""From a root's descriptor and a relative path to an open file, never leaving the root on the way.
+"""Opens a file by a root's descriptor and a relative path, without leaving the root.
 
-Two ways with the same promises: the kernel's `openat2`, and a walk of our own, one component at a time, for systems
-without it. Both raise OSError: EXDEV for a way out, ELOOP for a link that is not followed. Neither compares strings:
-what is opened is what was checked. Knows nothing of roots' names, sizes or text.
+There are two implementations with the same promises: the kernel's `openat2`, and our own walk, one component at a time,
+for systems without it. Both raise OSError: EXDEV for a path that leads out, ELOOP for a link that is not followed.
+Neither compares strings: what is opened is what was checked. Does not know the names of roots, sizes or text.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _OPENAT2: Final = 437
 _NO_MAGICLINKS: Final = 0x02
 _NO_SYMLINKS: Final = 0x04
 _BENEATH: Final = 0x08
-# The kernel gives EAGAIN while somebody renames folders on a path with `..` in a link. Ten times in a row is an attack
-# or an accident; it costs 50 µs.
+# The kernel gives EAGAIN while another process renames folders on a path with `..` in a link. Ten times in a row is an
+# attack or an accident; it costs 50 µs.
 _TRIES: Final = 10
 # As many as Linux follows.
 _MOST_LINKS: Final = 40
@@ -154,12 +154,12 @@ class _Trail:
 
 
 def open_child(folder: int, name: str) -> int:
-    """The folder `name` directly in `folder`; a link is no folder (ENOTDIR)."""
+    """The folder `name` directly in `folder`; a link does not count as one (ENOTDIR)."""
     return os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
 def _link_target(name: str, folder: int, error: OSError) -> str:
-    """What the link says that stopped an open; raises `error` again if it was no link.
+    """The target of the link that stopped an open; raises `error` again if it was not a link.
 
     Between the open and this the name may have changed. That is harmless: the target is only a path to walk.
     """

@@ -1,7 +1,8 @@
 """Between bytes on the disk and the text an agent sees: encoding, line endings, a window of lines.
 
-A line ends at `\\n` and nowhere else, and every character comes back as it stands. The byte order mark of a file is
-the file's business: readers do not see it, writers cannot lose it. Pure; knows no path but to name it in an error.
+A line ends at `\\n` and nowhere else, and every character comes back as it stands. The byte order mark of a file
+belongs to the file: readers do not see it, writers cannot lose it. Pure: a path is only used to name the file in an
+error.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def encode(text: str, existing: bytes | None, path: str) -> bytes:
 def window(text: str, line: int | None, limit: int | None) -> str:
     """`limit` lines from the 1-based `line` on, their newlines kept; empty if the text ends before (rules 274, 277).
 
-    A line 0 is read as the first: some agents count so, and nobody can mean anything else by it.
+    A line 0 is read as the first: some agents count so, and it cannot mean anything else.
     """
     start = 0
     for _ in range((line or 1) - 1):

@@ -1,6 +1,6 @@
 """The text files of some folders, as their user sees them: unsaved buffers first, then the disk.
 
-Owns what one read and one write are, and that each write is recorded. Whether somebody may read or write is decided
+Owns what one read and one write are, and that each write is recorded. Permissions are checked
 before this is called. Works synchronously, under one lock for writing; a large file belongs in a thread.
 """
 
@@ -60,14 +60,14 @@ class OpenText:
 
     @property
     def real_path(self) -> str:
-        """Where the text really is, links followed; for rules that speak of paths."""
+        """The real path of the text, links followed; rules have to judge it too."""
         return self.path if self._status is None else _real_path(self._fd, self.path)
 
     def read(self, line: int | None = None, limit: int | None = None) -> str:
         """The text, or `limit` lines from the 1-based `line` on; closes it.
 
         Raises:
-            WorkspaceError: it is too large, or no text.
+            WorkspaceError: It is too large, or not text.
         """
         text = self._text
         if text is None:
@@ -92,8 +92,8 @@ class Workspace:
     """Text files below `roots`, which are known by the paths given and by their real paths.
 
     Raises:
-        WorkspaceError: a root is missing or no folder.
-        ConfigError: the resolver asked for does not work on this system.
+        WorkspaceError: A root is missing or not a folder.
+        ConfigError: The resolver does not work on this system.
     """
 
     def __init__(self, roots: Sequence[StrPath], *, limits: FileLimits = FILE_LIMITS, resolver: Way = "auto") -> None:
@@ -110,10 +110,10 @@ class Workspace:
         return self._roots.paths
 
     def locate(self, path: StrPath) -> str:
-        """The one spelling of a path by which rules, journal and buffers know it; nothing on the disk is looked at.
+        """The normal form of a path, by which rules, journal and buffers know it. Does not access the disk.
 
         Raises:
-            WorkspaceError: it names no file, or is below no root.
+            WorkspaceError: It cannot name a file, or is not below a root.
         """
         return self._roots.place(path).path
 
@@ -123,7 +123,7 @@ class Workspace:
         """The text of a file, or `limit` lines from the 1-based `line` on.
 
         Raises:
-            WorkspaceError: outside of the roots, missing, no regular file, too large, no text...
+            WorkspaceError: Outside of the roots, missing, not a regular file, too large, not text...
         """
         return self.open_text(path).read(line, limit)
 
@@ -184,7 +184,7 @@ class Workspace:
         """What writing would change; writes and records nothing. Links are followed, as in writing.
 
         Raises:
-            WorkspaceError: writing would fail in this way.
+            WorkspaceError: Writing would fail in this way.
         """
         place = self._roots.place(path)
         with self._lock, _explained(place), self._existing_at(place, follow_links=True) as (target, found):
@@ -194,7 +194,7 @@ class Workspace:
             return Change(target.path, self._visible(place, target, existing), after, links=links)
 
     def record(self, path: StrPath, before: bytes | None, after: bytes | None, *, label: str = "") -> Change:
-        """Keeps in the journal a change that somebody else made, such as an agent that writes by itself."""
+        """Keeps in the journal a change that another program made, such as an agent that writes by itself."""
         change = Change(self.locate(path), before, after, label)
         with self._lock:
             self.journal.add(change)
@@ -210,7 +210,7 @@ class Workspace:
         """Readers get the disk again."""
         self._buffers.pop(self.locate(path), None)
 
-    # What the journal takes back with
+    # What the journal reverts changes with
 
     def content(self, path: str) -> bytes | None:
         """What a reader would get now, as bytes; None for no file."""
@@ -219,7 +219,7 @@ class Workspace:
             return self._visible(place, place, found.content if found else None)
 
     def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
-        """Makes `content` of what must be `expected`, and records that."""
+        """Replaces `expected`, which the file must hold now, by `content`, and records that."""
         place = self._roots.place(path)
         with self._lock:
             change = self._change(place, lambda _: content, expected, label, follow_links=False)
@@ -237,7 +237,7 @@ class Workspace:
                 os.rmdir(place.name, dir_fd=folder)
 
     def close(self) -> None:
-        """Lets the roots go; nothing can be read or written any more."""
+        """Closes the roots; nothing can be read or written any more."""
         self._roots.close()
 
     def __enter__(self) -> Workspace:
@@ -367,7 +367,7 @@ class Workspace:
 
     def _encoded(self, place: Place, text: str, existing: bytes | None) -> bytes:
         if existing is not None:
-            decode(existing, place.path)  # what is no text is not overwritten with text
+            decode(existing, place.path)  # a file that is not text is not overwritten with text
         content = encode(text, existing, place.path)
         if len(content) > self._limits.file_bytes:
             raise too_large(place.path, len(content), self._limits)
@@ -381,7 +381,7 @@ class Workspace:
 
 @contextmanager
 def _explained(place: Place) -> Iterator[None]:
-    """What goes wrong while writing, in our words."""
+    """Turns an OSError into a WorkspaceError."""
     try:
         yield
     except NotADirectoryError:

@@ -64,7 +64,7 @@ class Answers(ScriptedAnswers):
 
 
 async def permit(request: v1.RequestPermissionRequest, session: Session) -> str | None:
-    """Allows once; for a deletion it waits for a person who never comes."""
+    """Allows once; for a deletion it waits for a user who never answers."""
     if request.tool_call.kind == "delete":
         await asyncio.get_running_loop().create_future()
     return next((option.option_id for option in request.options if option.kind == "allow_once"), None)

@@ -1,7 +1,7 @@
 """A one-prompt client on the official Python SDK, judged by `dragoman check client`.
 
 `py_client.py FOLDER AGENT` opens a session in FOLDER, sends one prompt and leaves. It offers the files below FOLDER, as
-a user of the SDK would write that, and leaves everything else to the SDK. It knows nothing of dragoman.
+a user of the SDK would write that, and leaves everything else to the SDK. It does not depend on dragoman.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class OnePromptClient(Base):  # type: ignore[misc]  # see above
 
 
 async def main(folder: str, *command: str) -> None:
-    # The SDK's own default for stderr, a pipe that nobody reads, is part of what is judged.
+    # The SDK's own default for stderr, a pipe that is not read, is part of what is judged.
     async with acp.spawn_agent_process(OnePromptClient(folder), *command, env=dict(os.environ)) as (agent, _):
         await agent.initialize(
             protocol_version=acp.PROTOCOL_VERSION,

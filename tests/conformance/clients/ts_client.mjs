@@ -1,6 +1,6 @@
 // A one-prompt client on the official TypeScript SDK, judged by `dragoman check client`.
 // `ts_client.mjs FOLDER AGENT` opens a session in FOLDER, sends one prompt and leaves. It offers the files below
-// FOLDER, as a user of the SDK would write that, and leaves everything else to the SDK. It knows nothing of dragoman.
+// FOLDER, as a user of the SDK would write that, and leaves everything else to the SDK. It does not depend on dragoman.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";

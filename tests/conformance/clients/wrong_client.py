@@ -11,7 +11,7 @@ from dragoman.transports.fd import FdTransport
 
 
 def start(agent: str) -> tuple["subprocess.Popen[bytes]", FdTransport]:
-    """The agent, with a pipe at its stderr that nobody reads."""
+    """The agent, with a pipe at its stderr that is not read."""
     process = subprocess.Popen([agent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -9,7 +9,7 @@ from acp import schema as s
 
 
 class EchoAgent(acp.Agent):
-    """Says the prompt again. What it does not override, the SDK answers for it."""
+    """Answers with the text of the prompt. What it does not override, the SDK answers."""
 
     def on_connect(self, conn: acp.Client) -> None:
         self.client = conn

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.agents.installed_agent import InstalledAgent
 from tests.interop.agents.recipes import RECIPES, why_missing
-from tests.interop.agents.stage import Stage
 from tests.interop.model_server.server import ModelServer
 
 
@@ -31,5 +31,5 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def stage(name: str, server: ModelServer, tmp_path: Path) -> Stage:
-    return Stage(name, tmp_path, server)
+def installed(name: str, server: ModelServer, tmp_path: Path) -> InstalledAgent:
+    return InstalledAgent(name, tmp_path, server)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.agents.stage import Done, Stage
+from tests.interop.agents.installed_agent import Done, InstalledAgent
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -16,33 +16,33 @@ def assert_cancelled(done: Done) -> None:
     assert done.result["stop_reason"] == "cancelled"
 
 
-def test_cancelled_while_it_streams(stage: Stage) -> None:
-    with stage.started("SLOW") as running:
+def test_cancelled_while_it_streams(installed: InstalledAgent) -> None:
+    with installed.started("SLOW") as running:
         running.until_event("message")
         running.interrupt()
         assert_cancelled(running.end())
     # The model is not kept busy either.
-    assert stage.server.wait_for(lambda exchange: exchange.intent.verb == "slow" and exchange.is_over).has_hung_up
+    assert installed.server.wait_for(lambda exchange: exchange.intent.verb == "slow" and exchange.is_over).has_hung_up
 
 
-def test_cancelled_while_a_permission_is_open(stage: Stage) -> None:
-    with stage.started("RUN touch ran.txt", at_terminal=True) as running:
+def test_cancelled_while_a_permission_is_open(installed: InstalledAgent) -> None:
+    with installed.started("RUN touch ran.txt", at_terminal=True) as running:
         running.until_shown("touch ran.txt")
         running.until_shown(" > ")
         running.interrupt()
         done = running.end()
     assert_cancelled(done)
     assert [permission["action"] for permission in done.result["permissions"]] == ["cancelled"]
-    assert not (stage.work / "ran.txt").exists()
+    assert not (installed.work / "ran.txt").exists()
 
 
-def test_cancelled_while_a_command_runs(stage: Stage) -> None:
+def test_cancelled_while_a_command_runs(installed: InstalledAgent) -> None:
     """The command would go on by itself; that it is gone is looked at when the run is over."""
-    script = stage.work / "wait.sh"
+    script = installed.work / "wait.sh"
     script.write_text("#!/bin/sh\ntouch started.txt\nsleep 61\ntouch finished.txt\n")
     script.chmod(0o755)
-    with stage.started("--allow", "execute:./wait.sh", "RUN ./wait.sh") as running:
-        running.until_file(stage.work / "started.txt")
+    with installed.started("--allow", "execute:./wait.sh", "RUN ./wait.sh") as running:
+        running.until_file(installed.work / "started.txt")
         running.interrupt()
         assert_cancelled(running.end())
-    assert not (stage.work / "finished.txt").exists()
+    assert not (installed.work / "finished.txt").exists()

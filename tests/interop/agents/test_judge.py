@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.interop.agents.installed_agent import InstalledAgent
 from tests.interop.agents.recipes import RECIPES
-from tests.interop.agents.stage import Stage
 
 FILE = Path(__file__).with_name("findings.toml")
 SECONDS = 900.0
@@ -25,10 +25,10 @@ def findings() -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.timeout(SECONDS)
-def test_findings_are_those_that_were_checked(stage: Stage) -> None:
-    expected = findings()[stage.name]
+def test_findings_are_those_that_were_checked(installed: InstalledAgent) -> None:
+    expected = findings()[installed.name]
     words = ("check", "agent", "--json", "--jobs", "2", "--timeout", "20")
-    done = stage.run(*words, "--", *stage.agent.command, env=stage.agent.env, seconds=SECONDS)
+    done = installed.run(*words, "--", *installed.agent.command, env=installed.agent.env, seconds=SECONDS)
     report = json.loads(done.out)
     messages = {result["id"]: f"{result['status']}: {result['message']}" for result in report["results"]}
     found = {id: text for id, text in messages.items() if text.startswith(("fail", "warn", "error"))}

@@ -23,15 +23,13 @@ from dragoman.errors import ConfigError
 from dragoman.registry.settings import PROJECT_FOLDER, find_project
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import TextPart
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from dragoman.builtin.models.model import ModelRequest
     from dragoman.builtin.session import OpenSession
-    from dragoman.uistream.messages import Part
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -129,10 +127,9 @@ def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
     return found
 
 
-def invoked(parts: Sequence[Part]) -> tuple[str, str] | None:
-    """Return name and arguments if the message begins with a command."""
-    first = parts[0] if parts else None
-    called = _CALL.fullmatch(first.text.rstrip()) if isinstance(first, TextPart) else None
+def invoked(text: str) -> tuple[str, str] | None:
+    """Return name and arguments if the text begins with a command."""
+    called = _CALL.fullmatch(text.rstrip())
     return None if called is None else (called[1], (called[2] or "").strip())
 
 

@@ -6,7 +6,7 @@ template is replaced by its text. Nothing stored changes: a client that loads th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -22,35 +22,22 @@ CLEAR: Final = "clear"
 
 def model_view(history: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages for the model, oldest first."""
-    cleared = [number for number, message in enumerate(history) if _own_command(message) == CLEAR]
     seen: list[Message] = []
-    is_aside = False
-    for message in history[cleared[-1] if cleared else 0 :]:
+    is_for_agent = False
+    for message in history:
         if message.role == "user":
-            is_aside = _own_command(message) is not None
-        if not is_aside:
-            seen.append(_expanded(message))
+            command = message.metadata.get(COMMAND, {})
+            is_for_agent = "name" in command and "prompt" not in command
+            if is_for_agent and command["name"] == CLEAR:
+                seen.clear()
+            elif "prompt" in command:
+                message = _expanded(message, str(command["prompt"]))
+        if not is_for_agent:
+            seen.append(message)
     return tuple(seen)
 
 
-def is_for_model(message: Message) -> bool:
-    """Whether a message of the user is for the model, as it is or expanded."""
-    return message.role == "user" and _own_command(message) is None
-
-
-def _own_command(message: Message) -> str | None:
-    command = _command(message)
-    return None if command is None or "prompt" in command else str(command.get("name"))
-
-
-def _expanded(message: Message) -> Message:
-    command = _command(message)
-    if command is None or "prompt" not in command:
-        return message
+def _expanded(message: Message, text: str) -> Message:
+    """The message with the expanded text of its command in place of the command."""
     rest = message.parts[1:] if message.parts and isinstance(message.parts[0], TextPart) else message.parts
-    return msgspec.structs.replace(message, parts=[TextPart(str(command["prompt"])), *rest])
-
-
-def _command(message: Message) -> dict[str, Any] | None:
-    command = message.metadata.get(COMMAND) if message.role == "user" else None
-    return command if isinstance(command, dict) else None
+    return msgspec.structs.replace(message, parts=[TextPart(text), *rest])

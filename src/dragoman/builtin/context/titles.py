@@ -72,8 +72,7 @@ def begin_title(session: OpenSession, parts: Sequence[Part]) -> None:
 
 async def settle_title(session: OpenSession, parts: Sequence[Part]) -> None:
     """After a turn, name a session without a title after the prompt, until the model gives a better one."""
-    if session.row.title is None:
-        await _give(session, title_of(text_of(parts)))
+    await _give(session, title_of(text_of(parts)))
 
 
 def titled_by_user(metadata: Mapping[str, Any]) -> dict[str, Any]:

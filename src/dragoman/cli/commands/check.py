@@ -1,4 +1,4 @@
-"""`dragoman check`: judge an agent, a client or a recording by the rules of the protocol."""
+"""`dragoman check`: judges an agent, a client or a recording by the rules of the protocol."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from dragoman.cli.command import JSON, Argument, Call, Command, Option
 from dragoman.cli.console import paint, write_json, write_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dragoman.conformance.agent.prompts import Prompts
-    from dragoman.conformance.case import Binds, Case, Result
-    from dragoman.conformance.report.model import Report
+    from dragoman.conformance.agent.run import AgentRun
+    from dragoman.conformance.case import Binds, Case, CaseResult
+    from dragoman.conformance.client.run import ClientRun
+    from dragoman.conformance.report.model import ConformanceReport
+    from dragoman.conformance.runner import Progress
 
 _SEE_HELP: Final = "see dragoman check --help"
 
@@ -27,7 +28,7 @@ def run(call: Call) -> int:
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
     if given.what is None:
-        raise exits.Failure("check whom? an agent, a client or a trace", hint="dragoman check agent -- PROGRAM")
+        raise exits.Failure("check needs what to judge: agent, client or trace", hint="dragoman check agent -- PROGRAM")
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
@@ -39,48 +40,43 @@ def run(call: Call) -> int:
         raise exits.Failure(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
-    check = _check_agent if given.what == "agent" else _check_client
-    return _finish(check(call, cases), given)
+    return _finish(_check_program(call, cases), given)
 
 
-# The three that can be judged
+# What can be judged
 
 
-def _check_agent(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.agent.probe import Settings
-    from dragoman.conformance.agent.run import JOBS, AgentRun
-    from dragoman.conformance.agent.target import Program
+def _check_program(call: Call, cases: list[Case]) -> ConformanceReport:
+    from dragoman.conformance.runner import JOBS
 
     given = call.given
-    settings = Settings(timeout_seconds=_number(given.timeout, "--timeout", 30.0), prompts=_prompts(given))
+    jobs = int(_number(given.jobs, "--jobs", JOBS))
+    prepare = _agent_run if given.what == "agent" else _client_run
     with _Progress(len(cases)) as progress:
-        judging = AgentRun(
-            Program(call.program or ()),
-            settings,
-            jobs=int(_number(given.jobs, "--jobs", JOBS)),
-            on_result=progress.show,
-        )
-        return _until_done(judging.run, cases)
+        return _until_done(prepare(call, jobs, progress.show), cases)
 
 
-def _check_client(call: Call, cases: list[Case]) -> Report:
-    from dragoman.conformance.client.probe import ClientSettings
-    from dragoman.conformance.client.run import JOBS, ClientRun
-    from dragoman.conformance.client.target import ClientProgram
+def _agent_run(call: Call, jobs: int, on_result: Progress) -> AgentRun:
+    from dragoman.conformance.agent.probe import AgentCheckSettings
+    from dragoman.conformance.agent.program import AgentProgram
+    from dragoman.conformance.agent.run import AgentRun
 
-    given = call.given
-    settings = ClientSettings(timeout_seconds=_number(given.timeout, "--timeout", 10.0))
-    with _Progress(len(cases)) as progress:
-        judging = ClientRun(
-            ClientProgram(call.program or ()),
-            settings,
-            jobs=int(_number(given.jobs, "--jobs", JOBS)),
-            on_result=progress.show,
-        )
-        return _until_done(judging.run, cases)
+    timeout = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
+    settings = AgentCheckSettings(timeout, _prompts(call.given))
+    return AgentRun(AgentProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _check_trace(call: Call) -> Report:
+def _client_run(call: Call, jobs: int, on_result: Progress) -> ClientRun:
+    from dragoman.conformance.client.probe import ClientCheckSettings
+    from dragoman.conformance.client.program import ClientProgram
+    from dragoman.conformance.client.run import ClientRun
+
+    timeout = _number(call.given.timeout, "--timeout", ClientCheckSettings().timeout_seconds)
+    settings = ClientCheckSettings(timeout)
+    return ClientRun(ClientProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
+
+
+def _check_trace(call: Call) -> ConformanceReport:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 
@@ -93,21 +89,20 @@ def _check_trace(call: Call) -> Report:
     return judge_trace(given.file, trace)
 
 
-def _until_done(judge: Callable[[Sequence[Case]], Any], cases: list[Case]) -> Report:
+def _until_done(run: AgentRun | ClientRun, cases: list[Case]) -> ConformanceReport:
     from dragoman.errors import DragomanError
 
     try:
-        report: Report = asyncio.run(judge(cases))
+        return asyncio.run(run.run(cases))
     except DragomanError as error:
-        # Nobody was judged: the program is not there, ends at once, or starts no agent.
+        # Nothing was judged: the program is not there, ends at once, or starts no agent.
         raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
-    return report
 
 
 # What was found
 
 
-def _finish(report: Report, given: Any) -> int:
+def _finish(report: ConformanceReport, given: Any) -> int:
     from dragoman.conformance.report.machine import junit_xml, report_document
 
     if given.junit is not None:
@@ -125,7 +120,7 @@ def _finish(report: Report, given: Any) -> int:
     return exits.CHECK_FAILED if report.has_failed else exits.OK
 
 
-def _write_report(report: Report) -> None:
+def _write_report(report: ConformanceReport) -> None:
     from dragoman.conformance.report.terminal import write_report
 
     if hasattr(sys.stdout, "reconfigure"):
@@ -136,7 +131,7 @@ def _write_report(report: Report) -> None:
 
 
 class _Progress:
-    """One line on a terminal that says how far the judge is; nothing where nobody watches."""
+    """One line on a terminal that shows how far the run is; nothing if stderr is not a terminal."""
 
     def __init__(self, total: int) -> None:
         self._is_shown = sys.stderr.isatty()
@@ -150,7 +145,7 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         self._write("")
 
-    def show(self, result: Result, done: int, total: int) -> None:
+    def show(self, result: CaseResult, done: int, total: int) -> None:
         self._broken += result.status in ("fail", "error")
         broken = f", {self._broken} failed" if self._broken else ""
         self._write(f"{done}/{total}{broken}  {result.id}")
@@ -247,27 +242,28 @@ def _number(text: str | None, option: str, default: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} is a number above 0, not {text!r}", hint=_SEE_HELP)
+        raise exits.Failure(f"{option} must be a number above 0, not {text!r}", hint=_SEE_HELP)
     return number
 
 
 COMMAND = Command(
     run=run,
     description=(
-        "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM again and again to\n"
-        "provoke it, `trace` looks at a recording. Exit code 0 only if nothing that the protocol demands is broken."
+        "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM many times and send it\n"
+        "valid and invalid messages, `trace` checks a recording. The exit code is 0 only if no rule that the protocol\n"
+        "demands (MUST, MUST NOT, the schema) is broken."
     ),
     arguments=(
-        Argument("what", "whom to judge", choices=("agent", "client", "trace"), is_optional=True),
+        Argument("what", "what to judge", choices=("agent", "client", "trace"), is_optional=True),
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
-        Option("--only", "only these cases, by shell patterns with commas between", value="GLOBS"),
-        Option("--list", "list the cases, one a line, and judge nobody"),
-        Option("--explain", "what a case sends and expects, and the rules it is about", value="CASE"),
-        Option("--preset", "prompts for a known agent; by default its own name chooses", value="NAME"),
-        Option("--prompts", "prompts that make this agent act (TOML or JSON)", value="FILE"),
-        Option("--timeout", "patience for one answer; everything else scales with it", value="SECONDS"),
+        Option("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
+        Option("--list", "list the cases, one per line, and run none"),
+        Option("--explain", "print what a case sends and expects, and its rules", value="CASE"),
+        Option("--preset", "prompts for a known agent (default: chosen by the name the agent reports)", value="NAME"),
+        Option("--prompts", "prompts that lead this agent to the actions of the cases (TOML or JSON)", value="FILE"),
+        Option("--timeout", "how long to wait for one answer; all other limits scale with it", value="SECONDS"),
         Option("--jobs", "how many copies of the program run at once", value="N"),
         Option("--junit", "write JUnit XML to FILE", value="FILE"),
         Option("--html", "write one self-contained page to FILE", value="FILE"),

@@ -1,10 +1,11 @@
-"""`dragoman inspect`: a recording, or a conversation as it happens, made readable."""
+"""`dragoman inspect`: shows a recording, or a conversation while it happens."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
 
     from dragoman.trace.entry import Entry
     from dragoman.trace.inspect.screen import Screen
-    from dragoman.trace.inspect.timeline import Filter, Row, Timeline
+    from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, Row
     from dragoman.trace.reader import Trace
 
-# Where nobody looks at it a line may be longer: an excerpt of a message fits.
+# In a file or a pipe a line may be longer, so that an excerpt of a message fits.
 WIDTH_WITHOUT_TERMINAL: Final = 160
 _SEE_HELP: Final = "see dragoman inspect --help"
 _VIEWS: Final = ("message", "state", "stats", "findings", "html")
@@ -45,9 +46,8 @@ def run(call: Call) -> int:
 def _run_file(given: Any) -> int:
     from dragoman.trace.reader import open_trace
 
-    if hasattr(sys.stdout, "reconfigure"):
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets the rest
-    # Read from a pipe as well: `... | dragoman inspect -`
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
         sys.stderr.write(f"dragoman: warning: {problem}\n")
@@ -69,14 +69,14 @@ def _run_file(given: Any) -> int:
     return exits.OK
 
 
-def _timeline(trace: Trace, watch: Any = None, until: int | None = None) -> Timeline:
+def _timeline(trace: Trace, watch: Any = None, until: int | None = None) -> RecordingTimeline:
     from dragoman.trace.inspect.timeline import read_timeline
 
     entries = trace.entries if until is None else trace.entries[:until]
     return read_timeline(entries, header=trace.header, watch=watch)
 
 
-def _screen(timeline: Timeline, stream: TextIO) -> Screen:
+def _screen(timeline: RecordingTimeline, stream: TextIO) -> Screen:
     from dragoman.trace.inspect.screen import Screen
 
     return Screen(
@@ -93,7 +93,7 @@ def _width(stream: TextIO) -> int:
     return WIDTH_WITHOUT_TERMINAL
 
 
-def _show_timeline(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_timeline(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.screen import closing, opening
 
     groups = list(_groups(timeline.rows, trace.entries, wanted, one_by_one=given.all or given.json))
@@ -109,7 +109,7 @@ def _show_timeline(trace: Trace, timeline: Timeline, screen: Screen, wanted: Fil
 
 
 def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one: bool) -> Iterator[list[Row]]:
-    """What is shown, a line each."""
+    """Groups of rows, one line each."""
     from dragoman.trace.inspect.timeline import runs
 
     for group in runs(row for row in rows if wanted.wants(row)):
@@ -119,7 +119,7 @@ def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one
             yield group
 
 
-def _show_message(trace: Trace, timeline: Timeline, screen: Screen, given: Any) -> None:
+def _show_message(trace: Trace, timeline: RecordingTimeline, screen: Screen, given: Any) -> None:
     from dragoman.trace.inspect.screen import message_lines
 
     number = _number("--message", given.message, len(timeline.rows))
@@ -151,7 +151,7 @@ def _show_state(trace: Trace, given: Any) -> int:
     return exits.OK
 
 
-def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_findings(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.document import finding_document
     from dragoman.trace.inspect.screen import finding_lines
 
@@ -160,10 +160,10 @@ def _show_findings(trace: Trace, timeline: Timeline, screen: Screen, wanted: Fil
     if given.json:
         _write_json(finding_document(finding) for finding in found)
     else:
-        _write(finding_lines(screen, found) if found else ["no broken rule was seen"])
+        _write(finding_lines(screen, found) if found else ["no broken rules found"])
 
 
-def _show_stats(trace: Trace, timeline: Timeline, screen: Screen, wanted: Filter, given: Any) -> None:
+def _show_stats(trace: Trace, timeline: RecordingTimeline, screen: Screen, wanted: Filter, given: Any) -> None:
     from dragoman.trace.inspect.figures import figures
     from dragoman.trace.inspect.screen import stats_lines
 
@@ -185,7 +185,7 @@ def _write_page(trace: Trace, given: Any) -> int:
 
 
 def _private(path: str, flags: int) -> int:
-    """Like the recording itself: what users and agents said to each other is theirs to show."""
+    """Only the owner may read the page, as with the recording itself."""
     return os.open(path, flags, 0o600)
 
 
@@ -220,8 +220,8 @@ def _run_live(call: Call, chosen: list[str]) -> int:
         raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
 
 
-def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
-    """What is wanted; a conversation that only begins knows no sessions yet, so there they are left out."""
+def _filter(given: Any, timeline: RecordingTimeline | None = None) -> Filter:
+    """The filter of the options. A live conversation has no sessions yet, so its filter is without one."""
     from dragoman.trace.inspect.timeline import Filter
 
     return Filter(
@@ -235,8 +235,8 @@ def _filter(given: Any, timeline: Timeline | None = None) -> Filter:
     )
 
 
-def _session(word: str, timeline: Timeline) -> str:
-    """A session by its id, the short name the timeline gives it, or the beginning or end of its id."""
+def _session(word: str, timeline: RecordingTimeline) -> str:
+    """Find a session by its id, its short name in the timeline, or the beginning or end of its id."""
     from dragoman.trace.inspect.timeline import is_called
 
     known = timeline.aliases
@@ -245,9 +245,9 @@ def _session(word: str, timeline: Timeline) -> str:
     found = [name for name, alias in known.items() if word == alias]
     found = found or [name for name, alias in known.items() if is_called(word, name, alias)]
     if len(found) != 1:
-        what = "is no session" if not found else f"could be any of {len(found)} sessions"
+        what = "is not a session" if not found else f"matches {len(found)} sessions"
         listed = ", ".join(f"{alias} ({name})" for name, alias in list(known.items())[:5])
-        hint = f"there are {listed}" if known else "there are none in it"
+        hint = f"sessions: {listed}" if known else "the recording has no sessions"
         raise exits.Failure(f"{word!r} {what} of this recording", hint=hint)
     return found[0]
 
@@ -281,30 +281,32 @@ def _write_json(documents: Iterable[Any]) -> None:
 COMMAND = Command(
     run=run,
     description=(
-        "Shows a recording as a timeline: a line for each message with its time, direction, session, what it says,\n"
-        "how long its answer took and how large it is. Chunks of one message are one line. Lines that break a rule\n"
-        "of the protocol are followed by its number. docs/inspect.md explains columns, levels and the JSON form.\n"
-        "With --live it stands between an editor and an agent, as dragoman record does, and shows this on stderr."
+        "Shows a recording as a timeline: a line for each message with its time, direction, session, summary,\n"
+        "response time and size. Chunks of one message are one line. A line that breaks a rule of the protocol is\n"
+        "followed by the number of the rule. docs/inspect.md explains columns, levels and the JSON form.\n"
+        "With --live it runs between an editor and an agent, as dragoman record does, and shows this on stderr."
     ),
     arguments=(Argument("file", "the recording, as dragoman record writes it; - reads stdin", is_optional=True),),
     options=(
-        Option("--live", "watch the program after -- as it runs"),
+        Option("--live", "show the conversation with the program after -- while it runs"),
         Option("-o", "with --live: write a recording too", value="FILE"),
         Option("--all", "every chunk on its own line"),
-        Option("--session", "only this session: its id, s1, or how its id begins or ends", value="ID"),
+        Option(
+            "--session", "only this session: its id, its short name (s1), or the beginning or end of its id", value="ID"
+        ),
         Option("--method", "only these methods or kinds of update, with * and ?", value="GLOB"),
         Option("--dir", "only one direction", value="DIR", choices=("c2a", "a2c")),
-        Option("--errors", "only errors, lines that are no message, and broken MUST or SCHEMA rules"),
+        Option("--errors", "only errors, lines that are not messages, and broken MUST or SCHEMA rules"),
         Option("--since", "only from this time on", value="SECONDS"),
         Option("--until", "only up to this time", value="SECONDS"),
-        Option("--grep", "only messages that hold this text, in any case", value="TEXT"),
+        Option("--grep", "only messages that contain this text, in upper or lower case", value="TEXT"),
         Option("--message", "one message in full, by its number in the timeline", value="N"),
         Option("--state", "the sessions as a client would show them at the end"),
         Option("--at", "with --state: after message N instead", value="N"),
         Option("--stats", "counts, sizes and latencies per method and per session"),
-        Option("--findings", "the broken rules, each with its text and where it was broken"),
-        Option("--html", "write one page that shows all of this in a browser, offline", value="OUT"),
-        JSON._replace(help="one JSON object a line"),
+        Option("--findings", "the broken rules, each with its text and the messages that break it"),
+        Option("--html", "write one HTML page that shows all of this, offline", value="OUT"),
+        JSON._replace(help="one JSON object per line"),
     ),
     examples=(
         "dragoman inspect session.jsonl",

@@ -1,4 +1,4 @@
-"""`dragoman record`: stands between an editor and an agent, and writes down what they say."""
+"""`dragoman record`: runs between an editor and an agent, and records their conversation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(call: Call) -> int:
     path = _recording(call.given.o, call.program[0])
     writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
     if writer.is_open:
-        _say(f"recording to {path}")
+        _print(f"recording to {path}")
     try:
         return asyncio.run(run_relay(call.program, writer, grace_seconds=grace_seconds))
     except DragomanError as error:
@@ -33,10 +33,12 @@ def run(call: Call) -> int:
 
 
 def _recording(given: str | None, program: str) -> Path:
-    """The file to write. A folder, or the default one, gets a new file for each run."""
+    """The file to write. In a folder, and by default, each run gets a new file."""
     if given is not None and not given.endswith("/") and not Path(given).is_dir():
         if _is_stdout(given):
-            raise exits.Failure(f"{given} is the conversation itself", hint="name another file with -o")
+            raise exits.Failure(
+                f"{given} is this program's stdout, which carries the conversation", hint="name another file with -o"
+            )
         return Path(given)
     folder = Path(given) if given is not None else _default_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -53,7 +55,7 @@ def _is_stdout(path: str) -> bool:
 
 
 def _default_folder() -> Path:
-    """Not the current directory: editors start agents in the user's project, where nobody asked for a new file."""
+    """The default folder. Not the current one: editors start agents in the user's project."""
     state = os.environ.get("XDG_STATE_HOME", "")
     return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "dragoman" / "traces"
 
@@ -69,10 +71,10 @@ def _seconds(given: str | None, default: float) -> float:
 
 
 def _warn(sentence: str) -> None:
-    _say(f"warning: {sentence}; the conversation goes on")
+    _print(f"warning: {sentence}; the conversation goes on")
 
 
-def _say(sentence: str) -> None:
+def _print(sentence: str) -> None:
     sys.stderr.write(f"dragoman: {sentence}\n")
     sys.stderr.flush()
 
@@ -80,8 +82,8 @@ def _say(sentence: str) -> None:
 COMMAND = Command(
     run=run,
     description=(
-        "Stands between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
-        "Every byte goes through unchanged and at once; what was said, logged and returned is written to FILE.\n"
+        "Runs between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
+        "All bytes go through unchanged and at once. Messages, log and exit code are written to FILE.\n"
         "The exit code is the agent's. docs/recording.md describes the format."
     ),
     options=(
@@ -90,9 +92,9 @@ COMMAND = Command(
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
             value="FILE",
         ),
-        Option("--redact", "drop contents, keep shapes: what may be shown to others"),
+        Option("--redact", "replace contents by placeholders, so that the recording can be shared"),
         Option(
-            "--grace", "what a silent agent is given to end after the editor went away (default: 10)", value="SECONDS"
+            "--grace", "how long a silent agent may take to end after the editor is gone (default: 10)", value="SECONDS"
         ),
     ),
     examples=(

@@ -1,4 +1,4 @@
-"""`dragoman replay`: a recording as a fake agent, or as a fake client."""
+"""`dragoman replay`: replays a recording as a fake agent or as a fake client."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(call: Call) -> int:
         ignore=tuple(filter(None, (given.ignore or "").split(","))),
         patience_seconds=None if given.patience is None else _number("--patience", given.patience),
     )
-    _tell_problems(replay)
+    _print_problems(replay)
     signals: list[int] = []
     play = _drive(replay, call.program or ()) if is_client else _serve(replay)
     differences = asyncio.run(_until_signal(replay, play, signals))
@@ -47,7 +47,7 @@ def run(call: Call) -> int:
 async def _until_signal(
     replay: Replay, play: Coroutine[None, None, list[Difference]], signals: list[int]
 ) -> list[Difference]:
-    """Many clients end an agent by a signal; it still tells what it saw."""
+    """Stop the replay at a signal: many clients end an agent that way, and the report is still written."""
     import asyncio
     import signal
 
@@ -82,7 +82,7 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
 
 
 def _report(differences: list[Difference], given: object) -> None:
-    """On stderr for people; as JSON on stdout, which is stderr for a fake agent: its stdout is the conversation."""
+    """Write the differences to stderr, or as JSON to stdout. For a fake agent stdout is stderr, too."""
     import msgspec
 
     from dragoman.cli.console import write_json
@@ -102,7 +102,7 @@ def _report(differences: list[Difference], given: object) -> None:
         sys.stderr.write(f"dragoman: {len(differences)} difference{'s'[: len(differences) > 1]} from the recording\n")
 
 
-def _tell_problems(replay: Replay) -> None:
+def _print_problems(replay: Replay) -> None:
     for problem in replay.trace.problems:
         sys.stderr.write(f"dragoman: warning: {problem}\n")
 
@@ -129,17 +129,18 @@ def _number(option: str, given: str) -> float:
 COMMAND = Command(
     run=run,
     description=(
-        "Plays a recording. As an agent, on stdin and stdout, it answers like the recorded one; as a client it says\n"
-        "to a program what the recorded client said. What comes is compared with what was recorded: differences are\n"
-        "listed on stderr, and the exit code is 8. An agent recorded to have ended by itself ends so again."
+        "Replays a recording. As an agent, on stdin and stdout, it answers like the recorded agent; as a client it\n"
+        "starts a program and sends what the recorded client sent. The other side's messages are compared with the\n"
+        "recording: differences are listed on stderr, and the exit code is 8. If the recorded agent ended by itself,\n"
+        "the fake one ends in the same way."
     ),
     arguments=(Argument("file", "the recording, as dragoman record writes it"),),
     options=(
-        Option("--as", "whom to play (default: agent)", value="ROLE", choices=("agent", "client")),
+        Option("--as", "the side to play (default: agent)", value="ROLE", choices=("agent", "client")),
         Option("--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"),
         Option("--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"),
-        Option("--patience", "how long to wait for what was recorded and does not come", value="SECONDS"),
-        Option("--allow-differences", "exit with 0 all the same"),
+        Option("--patience", "how long to wait for a recorded message that does not come", value="SECONDS"),
+        Option("--allow-differences", "exit with 0 even if there are differences"),
         Option("--report", "write the differences to a file, as JSON", value="REPORT"),
         JSON,
     ),

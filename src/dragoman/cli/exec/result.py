@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dragoman.policy.decide import Decision
-    from dragoman.state import SessionState
-    from dragoman.state.messages import Message
+    from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
 

@@ -1,4 +1,4 @@
-"""A stdio MCP server that offers nothing and leaves a mark when somebody says hello.
+"""A stdio MCP server that offers nothing and notes every method it receives in a file.
 
 `python -m dragoman.conformance.agent.mcp_stub FILE` answers initialize, ping and empty lists, and appends each method
 it receives to FILE. It needs nothing but the standard library, so that any agent can start it quickly.

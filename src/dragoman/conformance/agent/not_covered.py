@@ -1,6 +1,6 @@
 """Rules that bind agents and have no case, with the reason; and those that are judged more mildly than written.
 
-A judge at the other end of a pipe sees what an agent says, not what it means, keeps or does elsewhere. The coverage
+A judge at the other end of a pipe sees what an agent sends, not what it means, keeps or does elsewhere. The coverage
 table of the documentation is made from this and from the cases.
 """
 
@@ -26,7 +26,7 @@ UNSEEN: Final[dict[int, str]] = {
     132: _PERMITS,
     139: _PERMITS,
     155: _INSIDE,
-    159: "what is important is for a person to say",
+    159: "what is important is for a user to decide",
     182: _PERMITS,
     183: _INSIDE,
     189: _PERMITS,
@@ -39,7 +39,7 @@ UNSEEN: Final[dict[int, str]] = {
     214: _PERMITS,
     236: "every block is held against the schema, which is the one of MCP",
     237: _PERMITS,
-    247: "says what the protocol cannot express",
+    247: "states what the protocol cannot express",
     252: _PERMITS,
     267: _PERMITS,
     297: "a recipe; that every terminal is released has cases of its own",
@@ -54,9 +54,9 @@ UNSEEN: Final[dict[int, str]] = {
 
 SOFTENED: Final[dict[int, str]] = {
     100: "newer than the published text, which older agents follow",
-    265: "entries may be dropped (rule 267), so a short list is no proof",
-    311: "told by the names of fields, which is no proof",
-    337: "the client that provokes it breaks a rule itself, and no rule says MUST about the answer",
+    265: "entries may be dropped (rule 267), so a short list proves nothing",
+    311: "seen only by the names of fields, which proves nothing",
+    337: "the client that provokes it breaks a rule itself, and no rule demands a certain answer",
     338: "the same, and -32002 and its data are newer than the published text",
 }
 """Rules of level MUST, MUST NOT or SCHEMA whose cases warn instead of failing."""

@@ -1,7 +1,7 @@
 """The judge as a client: one connection to the agent, and the verbs a case is written with.
 
-Owns playing the client frame by frame: handshake, sessions, turns, and answering what the agent asks. It sends what it
-is told to, allowed or not. What an answer is worth is decided by the case.
+Owns playing the client frame by frame: handshake, sessions, turns, and answering what the agent asks. It sends what a
+case asks it to, allowed or not. What an answer means is decided by the case.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ import asyncio
 import os
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from dragoman.conformance.agent.prompts import Prompts, preset, preset_for
-from dragoman.conformance.agent.services import Services
+from dragoman.conformance.agent.services import JudgeServices
 from dragoman.conformance.case import Inconclusive, Skip
-from dragoman.conformance.conversation import Conversation, Gone, Message, Silence, Test
-from dragoman.trace.entry import End, Exit, Stderr
+from dragoman.conformance.conversation import Gone, Silence, Test, WireMessage
+from dragoman.conformance.probe import Probe, is_offered
+from dragoman.trace.entry import End
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    from dragoman.conformance.agent.target import Link
+    from dragoman.conformance.agent.target import AgentLink
     from dragoman.trace.entry import Entry
 
     Another: TypeAlias = Callable[[], AbstractAsyncContextManager["AgentProbe"]]
@@ -38,15 +39,13 @@ FULL: Final[dict[str, Any]] = {
     "elicitation": {"form": {}, "url": {}},
     "session": {"configOptions": {"boolean": {}}, "notices": {}, "compaction": {}},
 }
-"""A client that can do everything."""
+"""A client that offers everything."""
 BARE: Final[dict[str, Any]] = {}
-"""A client that can do nothing but ask."""
+"""A client that offers nothing."""
 SETUPS: Final = {"full": FULL, "bare": BARE}
 """What `Case.shares` may name: an initialized connection of a client with these capabilities."""
 
 CLIENT: Final = {"name": "dragoman-check", "title": "Dragoman conformance", "version": "1"}
-# Every agent has to answer this with an error; whatever it answers, everything before it was read.
-_PING: Final = "_dragoman.check/ping"
 _NOTES: Final = "one\ntwo\nthree\n"
 # What shows that the agent's model is at work; titles, options and the like may come before it is even asked.
 _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan")
@@ -54,8 +53,8 @@ _SPEECH: Final = ("agent_message_chunk", "agent_thought_chunk", "tool_call", "to
 _LOOK_SECONDS: Final = 0.2
 
 
-class Settings(msgspec.Struct, frozen=True):
-    """How patient the judge is, and how it talks to the agent."""
+class AgentCheckSettings(msgspec.Struct, frozen=True):
+    """How long the judge waits, and which prompts it sends."""
 
     timeout_seconds: float = 30.0
     """For one answer that needs no model; everything else is a multiple or a part of it."""
@@ -73,7 +72,7 @@ class Settings(msgspec.Struct, frozen=True):
         return min(0.1, self.timeout_seconds / 50)
 
 
-class Turn:
+class AgentTurn:
     """A prompt that was sent, and what came since."""
 
     def __init__(self, probe: AgentProbe, session_id: str, id: object, mark: int) -> None:
@@ -82,7 +81,7 @@ class Turn:
         self.mark = mark
         self._probe = probe
 
-    async def end(self, within_seconds: float | None = None) -> Message:
+    async def end(self, within_seconds: float | None = None) -> WireMessage:
         """The response to the prompt, success or error."""
         seconds = within_seconds or self._probe.settings.turn_seconds
         return await self._probe.answer(self.id, "answer to session/prompt", seconds)
@@ -99,7 +98,7 @@ class Turn:
             if (update := message.params["update"]) and kind in (None, update.get("sessionUpdate"))
         ]
 
-    async def first(self, what: str, test: Test) -> Message | None:
+    async def first(self, what: str, test: Test) -> WireMessage | None:
         """The first message of the turn that passes the test; None if the turn ended without one."""
         found = await self._probe.wait_for(
             lambda message: test(message) or message.answers(self.id),
@@ -109,29 +108,33 @@ class Turn:
         )
         return None if found.answers(self.id) else found
 
-    async def first_update(self, kind: str | None = None) -> Message:
+    async def first_update(self, kind: str | None = None) -> WireMessage:
         """Raises: Inconclusive when the turn ended without one."""
         return await self.need(
             kind or "session/update",
             lambda message: self._is_update(message) and kind in (None, message.params["update"].get("sessionUpdate")),
         )
 
-    async def first_request(self, method: str) -> Message:
+    async def first_request(self, method: str) -> WireMessage:
         """Raises: Inconclusive when the turn ended without one."""
         return await self.need(method, lambda message: message.is_request and message.method == method)
 
-    async def need(self, what: str, test: Test) -> Message:
+    async def need(self, what: str, test: Test) -> WireMessage:
         """Raises: Inconclusive when the turn ended without it."""
         found = await self.first(what, test)
         if found is None:
             raise Inconclusive(f"the turn ended without {what}; a prompt that leads to it would help")
         return found
 
-    def has(self, message: Message, kinds: Container[str]) -> bool:
+    def sent(self, method: str) -> list[WireMessage]:
+        """What the agent sent with this method since the prompt."""
+        return self._probe.since(self.mark, lambda message: message.method == method)
+
+    def has(self, message: WireMessage, kinds: Container[str]) -> bool:
         """Whether a message is an update of this session, of one of these kinds."""
         return self._is_update(message) and message.params["update"].get("sessionUpdate") in kinds
 
-    def _is_update(self, message: Message) -> bool:
+    def _is_update(self, message: WireMessage) -> bool:
         return (
             message.method == "session/update"
             and message.params.get("sessionId") == self.session_id
@@ -139,23 +142,29 @@ class Turn:
         )
 
 
-class AgentProbe(Conversation):
+class Served(NamedTuple):
+    """A turn that called the client: the request, and the response to the prompt."""
+
+    turn: AgentTurn
+    request: WireMessage
+    end: WireMessage
+
+
+class AgentProbe(Probe):
     """One connection to the agent under judgement."""
 
-    def __init__(self, link: Link, settings: Settings, folder: Path, another: Another) -> None:
-        super().__init__(link, "c2a")
+    def __init__(self, link: AgentLink, settings: AgentCheckSettings, folder: Path, another: Another) -> None:
+        super().__init__(link, "c2a", folder, settings.timeout_seconds)
         self.another = another
         """Opens one more connection to a fresh agent that knows what this one has stored."""
         self.settings = settings
-        self.folder = folder
-        self.services = Services(self, str(folder))
+        self.services = JudgeServices(self, str(folder))
         self.answered: dict[str, Any] = {}
         """The result of `initialize`."""
         self.handshake: list[Entry] = []
         """What was exchanged before the first case, if the runner did that."""
         self.on_message = self._on_message
         self._link = link
-        self._pings: set[object] = set()
         self._numbers = count(1)
         (folder / "notes.txt").write_text(_NOTES)
 
@@ -176,17 +185,7 @@ class AgentProbe(Conversation):
 
     # Asking
 
-    async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> Message:
-        """The response to the request `id`. Raises: Silence, Gone."""
-        return await self.wait_for(
-            lambda message: message.answers(id), what, within_seconds or self.settings.timeout_seconds
-        )
-
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Message:
-        """Sends a request and waits for its response."""
-        return await self.answer(self.request(method, params, id=id), f"answer to {method}")
-
-    async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> Message:
+    async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
         """The handshake; `changes` replace members of the params. The answer may be an error."""
         params = {"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": CLIENT, **changes}
         answer = await self.call("initialize", params)
@@ -195,10 +194,7 @@ class AgentProbe(Conversation):
 
     def offers(self, gate: str) -> bool:
         """Whether the agent advertised `gate`, a path in its capabilities such as `sessionCapabilities.close`."""
-        found: Any = self.answered.get("agentCapabilities")
-        for name in gate.split("."):
-            found = found.get(name) if isinstance(found, dict) else None
-        return found is True or isinstance(found, dict)
+        return is_offered(self.answered.get("agentCapabilities"), gate)
 
     def require(self, gate: str) -> None:
         """Raises: Skip unless the agent advertised it."""
@@ -210,7 +206,7 @@ class AgentProbe(Conversation):
     def session_params(self, **changes: object) -> dict[str, object]:
         return {"cwd": self.cwd, "mcpServers": [], **changes}
 
-    async def open_session(self, **changes: object) -> Message:
+    async def open_session(self, **changes: object) -> WireMessage:
         """The successful answer to `session/new`.
 
         Raises: Inconclusive when there is none, because a case of its own judges that.
@@ -231,15 +227,15 @@ class AgentProbe(Conversation):
 
     # Turns
 
-    def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> Turn:
+    def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> AgentTurn:
         """Sends a prompt and does not wait."""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         mark = self.mark
         id = self.request("session/prompt", {"sessionId": session_id, "prompt": blocks, **changes})
-        return Turn(self, session_id, id, mark)
+        return AgentTurn(self, session_id, id, mark)
 
     def text(self, action: str, **values: str) -> str:
-        """The prompt that leads this agent to the action. Raises: Inconclusive when nobody gave one."""
+        """The prompt that leads this agent to the action. Raises: Inconclusive when there is none."""
         # Most agents ask before they make a file; many refuse to overwrite one that they have not read, without asking.
         file = str(self.folder / f"new-{next(self._numbers)}.txt") if action == "ask" else self.notes
         values = {"file": file, "cwd": self.cwd, "command": "echo dragoman", **values}
@@ -248,12 +244,12 @@ class AgentProbe(Conversation):
             raise Inconclusive(f"no prompt is known that makes this agent {action!r}; --prompts can name one")
         return text
 
-    async def act(self, action: str, session_id: str | None = None, **values: str) -> Turn:
+    async def act(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
         """Begins a turn that leads to the action, in a session of its own unless one is named."""
         text = self.text(action, **values)
         return self.prompt(session_id or await self.new_session(), text)
 
-    async def acted(self, action: str, session_id: str | None = None, **values: str) -> Turn:
+    async def acted(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
         """A turn that led to the action and has ended well. Raises: Inconclusive when it ended with an error."""
         turn = await self.act(action, session_id, **values)
         end = await turn.end()
@@ -261,7 +257,12 @@ class AgentProbe(Conversation):
             raise Inconclusive(f"the turn ended with an error: {end}")
         return turn
 
-    async def running(self, session_id: str | None = None) -> Turn:
+    async def served(self, action: str, method: str, **values: str) -> Served:
+        """A turn that led to the action, called `method` for it, and ended. Raises: Inconclusive when not."""
+        turn = await self.act(action, **values)
+        return Served(turn, await turn.first_request(method), await turn.end())
+
+    async def running(self, session_id: str | None = None) -> AgentTurn:
         """A turn that has begun to speak and goes on. Raises: Inconclusive when it is over at once."""
         turn = await self.act("slow", session_id)
         await turn.need("a word", lambda message: turn.has(message, _SPEECH))
@@ -270,10 +271,10 @@ class AgentProbe(Conversation):
             raise Inconclusive("the turn was over before anything could be done to it; a longer one would help")
         return turn
 
-    async def in_command(self) -> Turn:
+    async def in_command(self) -> AgentTurn:
         """A turn in which a command of a minute is running by now. Raises: Inconclusive when it ended without one.
 
-        Not every agent says when it starts a command, so the command leaves a mark of its own, which is looked for.
+        Not every agent reports when it starts a command, so the command creates a file, which is looked for.
         It is a script, because some agents refuse a plain `sleep`.
         """
         mark = self.folder / f"runs-{next(self._numbers)}"
@@ -306,25 +307,16 @@ class AgentProbe(Conversation):
         An agent that does not answer the request this takes is given the time of silence instead.
         """
         with suppress(Silence, Gone):
-            await self.answer(self._ping(), "answer to an unknown method", min(2.0, self.settings.timeout_seconds))
+            await self.answer(self.ping(), "answer to an unknown method", min(2.0, self.settings.timeout_seconds))
         if not self.is_over:
             await asyncio.sleep(self.settings.quiet_seconds)
 
     async def require_alive(self, after: str) -> None:
         """Raises: Fail (Silence or Gone) when the agent does not answer any more."""
-        await self.answer(self._ping(), f"answer to a request after {after}")
-
-    def responses(self, mark: int) -> list[Message]:
-        """Responses since the mark that nobody asked for in this module."""
-        return self.since(mark, lambda message: message.is_response and message.id not in self._pings)
-
-    def _ping(self) -> object:
-        id = f"ping-{len(self._pings)}"
-        self._pings.add(id)
-        return self.request(_PING, {}, id=id)
+        await self.answer(self.ping(), f"answer to a request after {after}")
 
     def end_input(self) -> None:
-        """Lets the agent read the end of its input; its output is still heard."""
+        """Lets the agent read the end of its input; its output is still read."""
         self._log_unfinished()
         self.entries.append(End(self.now, "c2a"))
         self._link.end_input()
@@ -333,24 +325,18 @@ class AgentProbe(Conversation):
     def returncode(self) -> int | None:
         return self._link.returncode
 
-    def take_stderr(self, data: bytes) -> None:
-        for line in data.decode(errors="replace").splitlines():
-            self.entries.append(Stderr(self.now, line))
-
     async def close(self) -> None:
         await self.services.close()
         await super().close()
-        code = self._link.returncode
-        if code is not None:
-            self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
+        self.log_exit(self._link.returncode)
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: WireMessage) -> None:
         if message.is_request:
             self.services.serve(message)
 
 
-def _runs_command(message: Message) -> bool:
-    """Whether the agent says that a command runs: in the client's terminal, or by a status."""
+def _runs_command(message: WireMessage) -> bool:
+    """Whether the agent reports that a command runs: in the client's terminal, or by a status."""
     update = message.params.get("update")
     if message.method == "terminal/create":
         return True

@@ -1,7 +1,7 @@
 """The texts that make an agent do what a case needs to see.
 
-Owns the list of actions, the built-in texts for a capable model, the presets for known agents, and reading a file of a
-user's own. Whether an agent then does it is seen by the case, which is inconclusive if not.
+Owns the list of actions, the built-in texts for a capable model, the presets for known agents, and reading a file of
+the user's. Whether the agent then does it is seen by the case, which is inconclusive if not.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Preset(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     texts: Mapping[str, str] = {}
     login: str = ""
-    """An auth method that needs no person, so that authenticate and logout may be tried."""
+    """An auth method that needs no user, so that authenticate and logout may be tried."""
 
 
 PRESETS: Final[dict[str, Preset]] = {
@@ -197,7 +197,7 @@ class Prompts(msgspec.Struct):
 
 
 def preset(name: str) -> Prompts:
-    """The texts of a preset; what it does not say is said as for any model.
+    """The texts of a preset; an action that it has no text for gets the text for any model.
 
     Raises: ConfigError for an unknown name.
     """
@@ -209,7 +209,7 @@ def preset(name: str) -> Prompts:
 
 
 def preset_for(agent_name: str) -> str:
-    """The preset of an agent that calls itself so."""
+    """The name of the preset for an agent with this `agentInfo.name`."""
     lowered = agent_name.lower()
     for name, known in PRESETS.items():
         if any(part in lowered for part in known.names):
@@ -220,7 +220,7 @@ def preset_for(agent_name: str) -> str:
 def read_prompts(path: str | Path, base: Prompts | None = None) -> Prompts:
     """The texts of a TOML or JSON file: action = "text", and `login = "auth-method-id"` if one may be tried.
 
-    An empty text says that this agent cannot do it. Raises: ConfigError.
+    An empty text means that this agent cannot do it. Raises: ConfigError.
     """
     try:
         data = Path(path).read_bytes()

@@ -1,8 +1,8 @@
-"""What the judge does when the agent asks for something: files, terminals, permissions, questions to the user.
+"""What the judge answers when the agent calls a client method: files, terminals, permissions, questions to the user.
 
-Owns honest answers to every client method, on the disk and with real commands, so that an agent meets what it would
-meet in an editor; and the ways to be a difficult client: to answer with an error, to choose another option, or not to
-answer until the case does it by itself.
+Owns real answers to every client method, with files and commands, so that an agent gets what it would get from an
+editor; and the ways to be a difficult client: to answer with an error, to choose another option, or to hold a request
+until the case answers it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dragoman.schema import encode
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.conformance.conversation import Conversation, Message
+    from dragoman.conformance.conversation import Conversation, WireMessage
 
 NOT_FOUND: Final = -32002
 METHOD_NOT_FOUND: Final = -32601
@@ -37,20 +37,20 @@ class Refusal(Exception):
         self.message = message
 
 
-class Services:
-    """Answers requests on a conversation. A case changes the attributes to be another kind of client."""
+class JudgeServices:
+    """Answers the requests of one connection. A case changes the attributes to be another kind of client."""
 
     def __init__(self, conversation: Conversation, cwd: str) -> None:
         self.cwd = cwd
         self._conversation = conversation
         self._terminals: dict[str, LocalTerminal] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self.held: list[Message] = []
+        self.held: list[WireMessage] = []
         """Requests that wait for the case to answer them, in the order they came."""
         self.reset()
 
     def reset(self) -> None:
-        """Becomes a friendly client again."""
+        """Restores the answers of a friendly client."""
         self.choose: str = "allow_once"
         """The kind of permission option to select; "cancelled" selects none."""
         self.form: str = "accept"
@@ -60,10 +60,10 @@ class Services:
         self.hold: set[str] = set()
         """Methods whose requests are not answered here but kept in `held`."""
         self.answers: dict[str, Callable[[dict[str, Any]], object]] = {}
-        """Methods to answer with a value of the case's own."""
+        """Methods to answer with a value that the case chooses."""
         self.held.clear()
 
-    def serve(self, request: Message) -> None:
+    def serve(self, request: WireMessage) -> None:
         """Takes one request of the agent."""
         if request.method in self.hold:
             self.held.append(request)
@@ -82,7 +82,7 @@ class Services:
             _, terminal = self._terminals.popitem()
             await terminal.release()
 
-    async def _serve(self, request: Message) -> None:
+    async def _serve(self, request: WireMessage) -> None:
         method = request.method
         try:
             if method in self.errors:
@@ -162,20 +162,20 @@ class Services:
 
 
 _METHODS: Final[dict[str, Any]] = {
-    "session/request_permission": Services._permission,
-    "fs/read_text_file": Services._read_file,
-    "fs/write_text_file": Services._write_file,
-    "terminal/create": Services._create_terminal,
-    "terminal/output": Services._terminal_output,
-    "terminal/wait_for_exit": Services._wait_for_exit,
-    "terminal/kill": Services._kill_terminal,
-    "terminal/release": Services._release_terminal,
-    "elicitation/create": Services._elicit,
+    "session/request_permission": JudgeServices._permission,
+    "fs/read_text_file": JudgeServices._read_file,
+    "fs/write_text_file": JudgeServices._write_file,
+    "terminal/create": JudgeServices._create_terminal,
+    "terminal/output": JudgeServices._terminal_output,
+    "terminal/wait_for_exit": JudgeServices._wait_for_exit,
+    "terminal/kill": JudgeServices._kill_terminal,
+    "terminal/release": JudgeServices._release_terminal,
+    "elicitation/create": JudgeServices._elicit,
 }
 
 
 def _absolute(path: str) -> Path:
-    """The path, if it is absolute here; any other would end up in the judge's own folder."""
+    """The path if it is absolute; a relative one would be resolved in the judge's own folder."""
     if not os.path.isabs(path):
         raise Refusal(INVALID_PARAMS, "The path must be absolute")
     return Path(path)
@@ -192,7 +192,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Content that fits a form: its defaults, or the simplest value of each type."""
+    """Content that fits a form: the default of each field, or the simplest value of its type."""
     return {name: _value(wanted) for name, wanted in (schema.get("properties") or {}).items()}
 
 

@@ -1,21 +1,23 @@
-"""What a client usually does, seen in a plain turn, and what a case needs it to do.
+"""What a client usually does, seen in a plain turn, and whether it does what a case needs.
 
 Owns the comparison with the usual: most of what goes wrong inside a client shows on the wire only as a turn that does
-not end as it always does. Knows nothing of connections.
+not end as it always does. Does not depend on connections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dragoman.conformance.case import R
+from dragoman.conformance.probe import is_offered
+
+if TYPE_CHECKING:
+    from dragoman.conformance.case import CaseNeeds
 
 
-class Habits(msgspec.Struct):
-    """What the client did in a plain turn, by which a later run can be measured."""
+class Baseline(msgspec.Struct):
+    """What the client did in a plain turn, with which later turns are compared."""
 
     prompts: bool = False
     """It opens a session and sends a prompt."""
@@ -24,7 +26,7 @@ class Habits(msgspec.Struct):
     answers_unknown: bool = True
     """It answers a request it does not know."""
     answers_permission: bool = True
-    """It answers a permission request without a person."""
+    """It answers a permission request without a user."""
     leaves: bool = False
     """It ends the connection by itself after its prompt."""
     exit_code: int | None = None
@@ -35,42 +37,13 @@ class Habits(msgspec.Struct):
     """The methods it calls by itself when the agent offers everything."""
 
 
-class Needs(NamedTuple):
-    """What a client must do in a plain turn for a case to make sense; a client that does not is not even started."""
-
-    offers: tuple[str, ...] = ()
-    lacks: str = ""
-    calls: str = ""
-
-    def missing(self, habits: Habits) -> str:
-        """What the client does not do, as a sentence; empty if all is well."""
-        for gate in self.offers:
-            if not is_offered(habits.capabilities, gate):
-                return f"the client does not advertise {gate}"
-        if self.lacks and is_offered(habits.capabilities, self.lacks):
-            return f"the client advertises {self.lacks}"
-        if self.calls and self.calls not in habits.calls:
-            return f"the client does not call {self.calls} by itself"
-        return ""
-
-
-NEEDS: Final[dict[object, Needs]] = {}
-"""By the function of a case."""
-
-
-def needs(*offers: str, lacks: str = "", calls: str = "") -> Callable[[R], R]:
-    """Says of a case what it needs: capabilities the client advertises or lacks, a method it calls by itself."""
-
-    def note(run: R) -> R:
-        NEEDS[run] = Needs(offers, lacks, calls)
-        return run
-
-    return note
-
-
-def is_offered(capabilities: Any, gate: str) -> bool:
-    """Whether `gate`, a path such as `fs.readTextFile`, is true or an object there."""
-    found = capabilities
-    for name in gate.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found is True or isinstance(found, dict)
+def missing(needs: CaseNeeds, baseline: Baseline) -> str:
+    """What a case needs and the client does not do, as a sentence; empty if it does everything."""
+    for gate in needs.offers:
+        if not is_offered(baseline.capabilities, gate):
+            return f"the client does not advertise {gate}"
+    if needs.lacks and is_offered(baseline.capabilities, needs.lacks):
+        return f"the client advertises {needs.lacks}"
+    if needs.calls and needs.calls not in baseline.calls:
+        return f"the client does not call {needs.calls} by itself"
+    return ""

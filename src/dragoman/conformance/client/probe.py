@@ -1,7 +1,7 @@
 """The judge as an agent: one connection from the client, and the verbs a case is written with.
 
 Owns playing the agent frame by frame: handshake, sessions, turns, and answering whatever else the client asks. It
-sends what it is told to, allowed or not. What the client makes of it is decided by the case.
+sends what a case asks it to, allowed or not. What the client's reaction means is decided by the case.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import msgspec
 
 from dragoman.conformance.agent.services import METHOD_NOT_FOUND, Refusal
 from dragoman.conformance.case import Fail, Inconclusive
-from dragoman.conformance.client.baseline import Habits, is_offered
-from dragoman.conformance.conversation import Conversation, Gone, Message, Silence
-from dragoman.trace.entry import Exit, Stderr
+from dragoman.conformance.conversation import Gone, Silence, WireMessage
+from dragoman.conformance.probe import Probe, is_offered
 
 if TYPE_CHECKING:
-    from dragoman.conformance.client.link import ClientLink
+    from dragoman.conformance.client.baseline import Baseline
+    from dragoman.conformance.client.target import ClientLink
 
 FULL: Final[dict[str, Any]] = {
     "loadSession": True,
@@ -32,9 +32,9 @@ FULL: Final[dict[str, Any]] = {
     "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {}},
     "auth": {"logout": {}},
 }
-"""An agent that can do everything."""
+"""An agent that offers everything."""
 BARE: Final[dict[str, Any]] = {}
-"""An agent that can do nothing but talk."""
+"""An agent that offers nothing."""
 
 AGENT: Final = {"name": "dragoman-check", "title": "Dragoman conformance", "version": "1"}
 SESSION: Final = "sess-dragoman-check"
@@ -45,17 +45,15 @@ OPTIONS: Final = [
     {"optionId": "yes-2", "name": "Always allow", "kind": "allow_always"},
     {"optionId": "no-1", "name": "Reject", "kind": "reject_once"},
 ]
-# No client has these; they are answered with an error, and whatever the answer is, everything before was read.
-PING: Final = "_dragoman.check/ping"
 # What a client may print is shown as evidence, but not all of a flood.
 _OUTPUT_BYTES: Final = 64 * 1024
 
 
-class ClientSettings(msgspec.Struct, frozen=True):
-    """How patient the judge is."""
+class ClientCheckSettings(msgspec.Struct, frozen=True):
+    """How long the judge waits."""
 
     timeout_seconds: float = 10.0
-    """For one answer that needs no person."""
+    """For one answer that needs no user."""
 
     @property
     def start_seconds(self) -> float:
@@ -71,7 +69,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
 class ClientTurn:
     """A prompt of the client that waits for its answer."""
 
-    def __init__(self, probe: ClientProbe, request: Message) -> None:
+    def __init__(self, probe: ClientProbe, request: WireMessage) -> None:
         self.request = request
         self.session_id = probe.session_id
         self._probe = probe
@@ -80,7 +78,7 @@ class ClientTurn:
         """Sends a session/update of this kind."""
         self._probe.update(kind, **members)
 
-    def say(self, text: str) -> None:
+    def send_text(self, text: str) -> None:
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def end(self, stop_reason: str = "end_turn", **members: object) -> None:
@@ -94,14 +92,13 @@ class ClientTurn:
         self._probe.reply_error(self.request, code, message)
 
 
-class ClientProbe(Conversation):
+class ClientProbe(Probe):
     """One connection from the client under judgement."""
 
-    def __init__(self, link: ClientLink, settings: ClientSettings, folder: Path, habits: Habits) -> None:
-        super().__init__(link, "a2c")
+    def __init__(self, link: ClientLink, settings: ClientCheckSettings, folder: Path, baseline: Baseline) -> None:
+        super().__init__(link, "a2c", folder, settings.timeout_seconds)
         self.settings = settings
-        self.folder = folder
-        self.habits = habits
+        self.baseline = baseline
         self.link = link
         self.capabilities: dict[str, Any] = {}
         """What the client advertised."""
@@ -110,25 +107,24 @@ class ClientProbe(Conversation):
         """Every session the client was given, or has opened again."""
         self.cwd = ""
         """Of the session, as the client named it."""
-        self.answers: dict[str, Callable[[Message], object]] = {}
+        self.answers: dict[str, Callable[[WireMessage], object]] = {}
         """Methods whose requests get another answer than a friendly agent's; may raise Refusal."""
         self.hold: set[str] = {"initialize", *OPENING, "session/prompt"}
         """Methods whose requests wait until the case takes them with `expect`."""
         self.asked: dict[str, object] = {}
         """The ids of our last requests, by method."""
         self.trouble = ""
-        """Why a shared conversation did not get to its end."""
+        """Why a shared conversation did not get to its end; empty if it did."""
         # Ids that no client uses itself; a case of its own sends those.
         self._next_id = 1000
         self._taken: set[int] = set()
-        self._pings: set[str] = set()
         self._printed_bytes = 0
         self._scratch: Path | None = None
         self.on_message = self._on_message
 
     # What the client does
 
-    async def expect(self, *methods: str) -> Message:
+    async def expect(self, *methods: str) -> WireMessage:
         """The next request with one of these methods.
 
         Raises: Inconclusive when it does not come: that it should is judged by another case.
@@ -138,7 +134,7 @@ class ClientProbe(Conversation):
         except (Silence, Gone) as ending:
             raise Inconclusive(f"{ending.message}; the client has to open a session and send one prompt") from None
 
-    async def next_request(self, *methods: str) -> Message:
+    async def next_request(self, *methods: str) -> WireMessage:
         """The next request with one of these methods. Raises: Silence, Gone (a failure of the client)."""
         request = await self.wait_for(
             lambda message: message.is_request and message.method in methods and message.index not in self._taken,
@@ -148,25 +144,25 @@ class ClientProbe(Conversation):
         self._taken.add(request.index)
         return request
 
-    def sent(self, *methods: str) -> list[Message]:
+    def sent(self, *methods: str) -> list[WireMessage]:
         """What the client has sent so far with one of these methods, requests and notifications."""
         return self.since(0, lambda message: message.method in methods)
 
-    def first(self, *methods: str) -> Message:
+    def first(self, *methods: str) -> WireMessage:
         """The first of them. Raises: Inconclusive when there was none."""
         found = self.sent(*methods)
         if not found:
             raise Inconclusive(self.trouble or f"the client sent no {' or '.join(methods)}")
         return found[0]
 
-    async def initialize(self, capabilities: object = FULL, **changes: object) -> Message:
+    async def initialize(self, capabilities: object = FULL, **changes: object) -> WireMessage:
         """Takes and answers the handshake; `changes` replace members of the result."""
         request = await self.expect("initialize")
         self.note_initialize(request)
         self.reply(request, self.initialized(capabilities, **changes))
         return request
 
-    def note_initialize(self, request: Message) -> None:
+    def note_initialize(self, request: WireMessage) -> None:
         found = request.params.get("clientCapabilities")
         self.capabilities = found if isinstance(found, dict) else {}
 
@@ -176,14 +172,14 @@ class ClientProbe(Conversation):
         result = {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": AGENT, "authMethods": []}
         return {name: value for name, value in {**result, **changes}.items() if value is not msgspec.UNSET}
 
-    async def open_session(self, **changes: object) -> Message:
+    async def open_session(self, **changes: object) -> WireMessage:
         """Takes and answers the request that opens a session."""
         request = await self.expect(*OPENING)
         self.hold.difference_update(OPENING)
         self.reply(request, self.opened(request, **changes))
         return request
 
-    def opened(self, request: Message, **changes: object) -> dict[str, object]:
+    def opened(self, request: WireMessage, **changes: object) -> dict[str, object]:
         """A result of `session/new`, `load` or `resume`."""
         self.cwd = str(request.params.get("cwd"))
         if request.method == "session/new":
@@ -211,11 +207,11 @@ class ClientProbe(Conversation):
         """The same when the session was opened already."""
         return ClientTurn(self, await self._require_next(after, "session/prompt"))
 
-    async def _require_next(self, after: str, *methods: str) -> Message:
+    async def _require_next(self, after: str, *methods: str) -> WireMessage:
         try:
             return await self.next_request(*methods)
         except (Silence, Gone) as ending:
-            if not self.habits.prompts:
+            if not self.baseline.prompts:
                 raise Inconclusive(ending.message) from None
             raise Fail(f"after {after} the client does not go on: {ending.message}") from None
 
@@ -230,19 +226,11 @@ class ClientProbe(Conversation):
         update = {"sessionUpdate": kind, **members}
         self.notify("session/update", {"sessionId": self.session_id, "update": update})
 
-    async def answer(self, id: object, what: str = "answer") -> Message:
-        """The response to the request `id`. Raises: Silence, Gone."""
-        return await self.wait_for(lambda message: message.answers(id), what, self.settings.timeout_seconds)
-
-    async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Message:
-        """Sends a request and waits for its response."""
-        return await self.answer(self.request(method, params, id=id), f"answer to {method}")
-
     def request(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Any:
         self.asked[method] = used = super().request(method, params, id=id)
         return used
 
-    async def ask(self, method: str, **params: object) -> Message:
+    async def ask(self, method: str, **params: object) -> WireMessage:
         """A request about the session."""
         return await self.call(method, {"sessionId": self.session_id, **params})
 
@@ -255,18 +243,18 @@ class ClientProbe(Conversation):
 
     async def settle(self) -> None:
         """Returns when the client has read everything that was sent and had a moment to react."""
-        if self.habits.answers_unknown:
+        if self.baseline.answers_unknown:
             with suppress(Silence, Gone):
-                await self.answer(self._ping(), "answer to an unknown method")
+                await self.answer(self.ping(), "answer to an unknown method")
         if not self.is_over:
             await asyncio.sleep(self.settings.quiet_seconds)
 
     async def require_alive(self, after: str) -> None:
         """Raises: Fail when the client does not answer any more."""
         try:
-            if self.habits.answers_unknown:
-                await self.answer(self._ping(), f"answer to a request after {after}")
-            elif self.habits.answers_permission:
+            if self.baseline.answers_unknown:
+                await self.answer(self.ping(), f"answer to a request after {after}")
+            elif self.baseline.answers_permission:
                 id = self.request(PERMISSION, self.permission())
                 await self.answer(id, f"answer to a permission request after {after}")
             elif await self.wait_over(self.settings.quiet_seconds):
@@ -282,13 +270,13 @@ class ClientProbe(Conversation):
 
     async def require_usual_exit(self, after: str) -> None:
         """Raises: Fail when a client that usually leaves stays, or leaves in another way."""
-        if not self.habits.leaves:
+        if not self.baseline.leaves:
             return
         code = await self.exit_code()
         if code is None:
             raise Fail(f"after {after} the client did not finish its turn; it usually does, and leaves")
-        if code not in (0, self.habits.exit_code):  # a success where others failed is no fault
-            raise Fail(f"after {after} the client exited with {code}; it usually does with {self.habits.exit_code}")
+        if code not in (0, self.baseline.exit_code):  # a success where others failed is not a fault
+            raise Fail(f"after {after} the client exited with {code}; it usually does with {self.baseline.exit_code}")
 
     async def exit_code(self) -> int | None:
         """How the client ended by itself; None if it did not in time."""
@@ -298,26 +286,13 @@ class ClientProbe(Conversation):
         except TimeoutError:
             return None
 
-    def responses(self, mark: int) -> list[Message]:
-        """Answers since the mark, without those to our own pings."""
-        return self.since(mark, lambda message: message.is_response and not self._is_ping(message))
-
-    def _is_ping(self, message: Message) -> bool:
-        return isinstance(message.id, str) and message.id in self._pings
-
-    def _ping(self) -> str:
-        id = f"ping-{len(self._pings)}"
-        self._pings.add(id)
-        self.request(PING, {}, id=id)
-        return id
-
     # What surrounds it
 
     def take_output(self, data: bytes) -> None:
-        """What the client printed."""
+        """Logs what the client printed, up to a limit."""
         self._printed_bytes += len(data)
         if self._printed_bytes <= _OUTPUT_BYTES:
-            self.entries.extend(Stderr(self.now, line) for line in data.decode(errors="replace").splitlines())
+            super().take_output(data)
 
     def scratch(self) -> Path:
         """A folder below the session's cwd, gone after the case. Raises: Inconclusive when there can be none."""
@@ -331,11 +306,9 @@ class ClientProbe(Conversation):
         await super().close()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
-        code = await self.link.wait_exit()
-        if code is not None:
-            self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
+        self.log_exit(await self.link.wait_exit())
 
-    def _on_message(self, message: Message) -> None:
+    def _on_message(self, message: WireMessage) -> None:
         if not message.is_request:
             return
         if message.method in self.hold:
@@ -351,16 +324,16 @@ class ClientProbe(Conversation):
             self.reply_error(message, refusal.code, refusal.message)
 
 
-def _another(request: Message) -> str:
+def _another(request: WireMessage) -> str:
     """The id of one more session."""
     return f"{SESSION}-{request.index}"
 
 
-def _nothing(request: Message) -> object:
+def _nothing(request: WireMessage) -> object:
     return {}
 
 
-_FRIENDLY: Final[dict[str, Callable[[Message], object]]] = {
+_FRIENDLY: Final[dict[str, Callable[[WireMessage], object]]] = {
     "session/new": lambda request: {"sessionId": _another(request)},
     "session/load": _nothing,
     "session/resume": _nothing,

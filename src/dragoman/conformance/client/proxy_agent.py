@@ -1,8 +1,8 @@
-"""The agent that a client under judgement starts: a wire to the judge, with no opinion of its own.
+"""The agent that a judged client starts: a transparent relay to the judge process.
 
-Owns moving bytes between its standard streams and the judge's socket, and telling the judge what only it can see: the
-end of its input, and a signal. It is started for every case, so it runs by its path on a bare interpreter, imports
-nothing of this package and nothing that takes time; `client_target.py` speaks the other end of its records.
+Owns moving bytes between its standard streams and the judge's socket, and reporting to the judge what only this process
+can see: the end of its input, and a signal. It is started for every case, so it runs by its path on a bare interpreter,
+imports nothing of this package and nothing that takes time; `program.py` reads and writes the other end of its records.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ _READ_BYTES = 1 << 16
 
 
 def main(path: str) -> None:
-    """Serves as the agent until the judge or the client has enough."""
+    """Serves as the agent until the judge or the client ends it."""
     judge = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     judge.connect(path)
     lock = _thread.RLock()
 
-    def tell(kind: bytes, payload: bytes = b"") -> None:
+    def report(kind: bytes, payload: bytes = b"") -> None:
         with lock:
             judge.sendall(kind + len(payload).to_bytes(4, "big") + payload)
 
     def read_stdin() -> None:
         try:
             while data := os.read(0, _READ_BYTES):
-                tell(STDIN, data)
-            tell(EOF)
+                report(STDIN, data)
+            report(EOF)
         except OSError:
-            os._exit(0)  # the judge is gone, and with it the point of this program
+            os._exit(0)  # the judge is gone
 
     _thread.start_new_thread(read_stdin, ())
-    _watch_for_term(tell)
+    _watch_for_term(report)
     while head := _receive(judge, HEAD_BYTES):
         payload = _receive(judge, int.from_bytes(head[1:], "big"))
         if head[:1] == STDOUT:
             _write(1, payload)
         elif head[:1] == STDERR:
             _write(2, payload)
-            tell(TAKEN)
+            report(TAKEN)
         elif head[:1] == CLOSE:
             os.close(1)
         else:
@@ -60,7 +60,7 @@ def main(path: str) -> None:
     os._exit(0)
 
 
-def _watch_for_term(tell: Callable[[bytes, bytes], None]) -> None:
+def _watch_for_term(report: Callable[[bytes, bytes], None]) -> None:
     """A client may close the input and signal in the same moment; the judge has to know whether it did both."""
     import signal  # after the handshake began, which this would delay
 
@@ -68,12 +68,12 @@ def _watch_for_term(tell: Callable[[bytes, bytes], None]) -> None:
         import select
 
         poll = select.poll()
-        poll.register(0, 0)  # POLLHUP is always told
-        tell(TERM, b"closed" if poll.poll(0) else b"open")
+        poll.register(0, 0)  # POLLHUP is always reported
+        report(TERM, b"closed" if poll.poll(0) else b"open")
         os._exit(0)
 
     signal.signal(signal.SIGTERM, on_term)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the client, who shares the group
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the client, which is in the same group
 
 
 def _receive(judge: _socket.socket, size: int) -> bytes:

@@ -1,153 +1,52 @@
-"""Runs the cases for clients: what they share, how many run at once, what the client usually does.
+"""Runs the cases for clients: the two turns that several cases look at afterwards, and what the client usually does.
 
-Owns the order of a run, the two conversations that cases look at afterwards, and the passive checks over everything
-that was exchanged. A client has to do one thing by itself when it is started: open a session and send a prompt.
+A client has to do one thing by itself when it is started: open a session and send a prompt.
 """
 
 from __future__ import annotations
 
-import asyncio
-import tempfile
-from contextlib import asynccontextmanager, suppress
-from itertools import count
-from pathlib import Path
-from time import monotonic
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.conformance.case import Case, Ending, Result
-from dragoman.conformance.client.baseline import NEEDS, Habits
-from dragoman.conformance.client.probe import BARE, FULL, OPENING, PERMISSION, ClientProbe, ClientSettings
+from dragoman.conformance.case import Case, CaseResult, Ending
+from dragoman.conformance.client.baseline import Baseline, missing
+from dragoman.conformance.client.probe import BARE, FULL, OPENING, PERMISSION, ClientCheckSettings, ClientProbe
 from dragoman.conformance.conversation import Gone, Silence
-from dragoman.conformance.passive import Watch
-from dragoman.conformance.report.model import Report, Subject
-from dragoman.conformance.runner import judge
+from dragoman.conformance.runner import JOBS, CheckRun, Progress
 from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
-    from dragoman.conformance.agent.run import Progress
-    from dragoman.conformance.client.link import ClientTarget
+    from dragoman.conformance.client.target import ClientTarget
 
-JOBS: Final = 4
 PLAIN: Final = "plain"
 """What `Case.shares` names to look at a turn with an agent that can do everything."""
 BARE_TURN: Final = "bare"
 """The same with an agent that can do nothing."""
 UNKNOWN: Final = "_dragoman.check/unknown"
-# A case that needs so many times the patience for one answer is stuck.
-_BOUND: Final = 12
 
 
-class ClientRun:
+class ClientRun(CheckRun[ClientProbe]):
     """One judgement of one client."""
 
+    side = "client"
+
     def __init__(
-        self, target: ClientTarget, settings: ClientSettings, *, jobs: int = JOBS, on_result: Progress | None = None
+        self,
+        target: ClientTarget,
+        settings: ClientCheckSettings,
+        *,
+        jobs: int = JOBS,
+        on_result: Progress | None = None,
     ) -> None:
+        super().__init__(target.command, settings.timeout_seconds, jobs=jobs, on_result=on_result)
         self._target = target
         self._settings = settings
-        self._jobs = jobs
-        self._on_result = on_result
-        self._watch = Watch("client")
-        self._habits = Habits()
-        self._numbers = count(1)
-        self._results: dict[str, Result] = {}
-        self._total = 0
-        self._folder = Path()
+        self._baseline = Baseline()
 
-    async def run(self, cases: Sequence[Case]) -> Report:
-        """Judges the client by these cases.
-
-        Raises: NoAgent when the client does not start the agent; ConfigError when the client cannot be started.
-        """
-        began = monotonic()
-        self._total = len(cases)
-        with tempfile.TemporaryDirectory(prefix="dragoman-check-") as folder:
-            # Clients resolve links, and paths are compared.
-            self._folder = Path(folder).resolve()  # noqa: ASYNC240  # one directory, before anything runs
-            name = await self._meet([case for case in cases if case.shares == PLAIN])
-            alone = [[case] for case in cases if not case.shares and not self._skips(case)]
-            await self._work([row for row in [[case for case in cases if case.shares == BARE_TURN], *alone] if row])
-        results = [self._results[case.id] for case in cases]
-        subject = Subject("client", self._target.command, name)
-        return Report(subject, results, self._watch.results(), monotonic() - began)
-
-    async def _meet(self, cases: Sequence[Case]) -> Any:
-        """A plain turn: what the client usually does, and what it calls itself."""
-        async with self._connection() as probe:
-            await self._play(probe, FULL, self._habits)
-            for case in cases:
-                self._add(await self._look(case, probe))
-            first = probe.incoming[0] if probe.incoming else None
-            return first.params.get("clientInfo") if first is not None else None
-
-    def _skips(self, case: Case) -> bool:
-        """Whether the client does not do what the case needs."""
-        why = NEEDS[case.run].missing(self._habits) if case.run in NEEDS and self._habits.prompts else ""
-        if why:
-            self._add(Result(case.id, "skipped", why))
-        return bool(why)
-
-    async def _play(self, probe: ClientProbe, capabilities: object, habits: Habits) -> None:
-        """One whole turn, without anything unusual but a method nobody has; fills in the habits."""
-        try:
-            turn = await probe.prompted(capabilities)
-            habits.prompts = True
-            habits.passes_directories = bool(probe.first(*OPENING).params.get("additionalDirectories"))
-            habits.capabilities = probe.capabilities
-            turn.say("One moment.")
-            turn.update("tool_call", toolCallId="call-1", title="Read a file", kind="read", status="pending")
-            habits.answers_unknown = await _is_answered(probe, UNKNOWN, {})
-            await _is_answered(probe, "session/dragoman_check", {})
-            habits.answers_permission = await _is_answered(probe, PERMISSION, probe.permission())
-            turn.update("tool_call_update", toolCallId="call-1", status="completed")
-            turn.end()
-        except Ending as ending:
-            probe.trouble = ending.message
-        else:
-            if await probe.wait_over(min(3.0, self._settings.timeout_seconds)):
-                habits.exit_code = await probe.exit_code()
-            habits.leaves = habits.exit_code is not None
-            habits.calls = {str(message.method) for message in probe.incoming if message.is_request}
-
-    async def _work(self, units: list[list[Case]]) -> None:
-        async def worker() -> None:
-            while units:
-                await self._run_unit(units.pop(0))
-
-        async with asyncio.TaskGroup() as group:
-            for _ in range(max(1, min(self._jobs, len(units)))):
-                group.create_task(worker())
-
-    async def _run_unit(self, unit: list[Case]) -> None:
-        try:
-            async with self._connection(is_watched=unit[0].is_watched) as probe:
-                if unit[0].shares:
-                    await self._play(probe, BARE, Habits())
-                    for case in unit:
-                        self._add(await self._look(case, probe))
-                else:
-                    self._add(await judge(unit[0], probe, bound_seconds=self._bound_seconds))
-        except DragomanError as error:  # it started once, so that this says nothing about the protocol
-            for case in unit:
-                if case.id not in self._results:
-                    self._add(Result(case.id, "inconclusive", str(error)))
-
-    async def _look(self, case: Case, probe: ClientProbe) -> Result:
-        """Judges by a conversation that is over, all of which is evidence."""
-        result = await judge(case, probe, bound_seconds=self._bound_seconds)
-        result.evidence = list(probe.entries)
-        return result
-
-    @property
-    def _bound_seconds(self) -> float:
-        return _BOUND * self._settings.timeout_seconds
-
-    @asynccontextmanager
-    async def _connection(self, *, is_watched: bool = True) -> AsyncIterator[ClientProbe]:
-        folder = self._folder / str(next(self._numbers))
-        folder.mkdir()
+    async def open(self, folder: Path) -> ClientProbe:
         early: list[bytes] = []
         probe: ClientProbe | None = None
 
@@ -158,20 +57,71 @@ class ClientRun:
                 probe.take_output(data)
 
         link = await self._target.open(folder, on_output, self._settings.start_seconds)
-        probe = ClientProbe(link, self._settings, folder, self._habits)
+        probe = ClientProbe(link, self._settings, folder, self._baseline)
         probe.take_output(b"".join(early))
-        probe.start()
-        try:
-            yield probe
-        finally:
-            await probe.close()
-            if is_watched:
-                self._watch.look(probe.entries)
+        return probe
 
-    def _add(self, result: Result) -> None:
-        self._results[result.id] = result
-        if self._on_result is not None:
-            self._on_result(result, len(self._results), self._total)
+    async def meet(self, cases: Sequence[Case]) -> Any:
+        """Plays a plain turn, which shows what the client usually does."""
+        async with self.connection() as probe:
+            await self._play(probe, FULL, self._baseline)
+            await self._look([case for case in cases if case.setup == PLAIN], probe)
+            return probe.incoming[0].params.get("clientInfo") if probe.incoming else None
+
+    def units(self, cases: Sequence[Case]) -> list[list[Case]]:
+        """The cases that look at a bare turn together, and every other case alone unless the client skips it."""
+        alone = [[case] for case in cases if not case.setup and not self._skips(case)]
+        bare = [case for case in cases if case.setup == BARE_TURN]
+        return [bare, *alone] if bare else alone
+
+    def _skips(self, case: Case) -> bool:
+        """Whether the client does not do what the case needs."""
+        why = missing(case.needs, self._baseline) if case.needs and self._baseline.prompts else ""
+        if why:
+            self.add(CaseResult(case.id, "skipped", why))
+        return bool(why)
+
+    async def run_unit(self, unit: list[Case]) -> None:
+        try:
+            async with self.connection(is_watched=unit[0].is_watched) as probe:
+                if unit[0].setup:
+                    await self._play(probe, BARE, Baseline())
+                    await self._look(unit, probe)
+                else:
+                    self.add(await self.judge(unit[0], probe))
+        except DragomanError as error:  # it started once, so that this shows nothing about the protocol
+            for case in unit:
+                if not self.has_result(case):
+                    self.add(CaseResult(case.id, "inconclusive", str(error)))
+
+    async def _look(self, cases: Sequence[Case], probe: ClientProbe) -> None:
+        """Judges by a conversation that is over, all of which is evidence."""
+        for case in cases:
+            result = await self.judge(case, probe)
+            result.evidence = list(probe.entries)
+            self.add(result)
+
+    async def _play(self, probe: ClientProbe, capabilities: object, baseline: Baseline) -> None:
+        """Plays one whole turn, without anything unusual but a method that no client has; fills in the baseline."""
+        try:
+            turn = await probe.prompted(capabilities)
+            baseline.prompts = True
+            baseline.passes_directories = bool(probe.first(*OPENING).params.get("additionalDirectories"))
+            baseline.capabilities = probe.capabilities
+            turn.send_text("One moment.")
+            turn.update("tool_call", toolCallId="call-1", title="Read a file", kind="read", status="pending")
+            baseline.answers_unknown = await _is_answered(probe, UNKNOWN, {})
+            await _is_answered(probe, "session/dragoman_check", {})
+            baseline.answers_permission = await _is_answered(probe, PERMISSION, probe.permission())
+            turn.update("tool_call_update", toolCallId="call-1", status="completed")
+            turn.end()
+        except Ending as ending:
+            probe.trouble = ending.message
+        else:
+            if await probe.wait_over(min(3.0, self._settings.timeout_seconds)):
+                baseline.exit_code = await probe.exit_code()
+            baseline.leaves = baseline.exit_code is not None
+            baseline.calls = {str(message.method) for message in probe.incoming if message.is_request}
 
 
 async def _is_answered(probe: ClientProbe, method: str, params: object) -> bool:

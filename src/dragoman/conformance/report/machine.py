@@ -16,14 +16,14 @@ from dragoman.conformance.report.model import entry_document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.conformance.report.model import Line, Report
+    from dragoman.conformance.report.model import ConformanceReport, ReportLine
 
 SCHEMA: Final = "dragoman.check/1"
 # XML has no way to write these, escaped or not.
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
-def report_document(report: Report) -> dict[str, Any]:
+def report_document(report: ConformanceReport) -> dict[str, Any]:
     """The whole report; evidence only where something went wrong."""
     return {
         "schema": SCHEMA,
@@ -42,7 +42,7 @@ def report_document(report: Report) -> dict[str, Any]:
     }
 
 
-def _line_document(line: Line) -> dict[str, Any]:
+def _line_document(line: ReportLine) -> dict[str, Any]:
     document = {
         "id": line.id,
         "status": line.status,
@@ -57,9 +57,9 @@ def _line_document(line: Line) -> dict[str, Any]:
     return document
 
 
-def junit_xml(report: Report) -> str:
+def junit_xml(report: ConformanceReport) -> str:
     """The report as one test suite per area. A warning is a passed test with a text; what needs a model is skipped."""
-    areas: dict[str, list[Line]] = {}
+    areas: dict[str, list[ReportLine]] = {}
     for line in report.lines():
         areas.setdefault(line.area, []).append(line)
     body = "\n".join(text for area, lines in areas.items() for text in _suite(report, area, lines))
@@ -69,7 +69,7 @@ def junit_xml(report: Report) -> str:
     )
 
 
-def _totals(lines: list[Line]) -> str:
+def _totals(lines: list[ReportLine]) -> str:
     def count(*statuses: str) -> int:
         return sum(line.status in statuses for line in lines)
 
@@ -80,7 +80,7 @@ def _totals(lines: list[Line]) -> str:
     )
 
 
-def _suite(report: Report, area: str, lines: list[Line]) -> Iterator[str]:
+def _suite(report: ConformanceReport, area: str, lines: list[ReportLine]) -> Iterator[str]:
     yield f"  <testsuite name={_attribute(f'{report.subject.role}.{area}')} {_totals(lines)}>"
     for line in lines:
         opening = f"    <testcase classname={_attribute(f'acp.{area}')} name={_attribute(line.id)}"
@@ -89,7 +89,7 @@ def _suite(report: Report, area: str, lines: list[Line]) -> Iterator[str]:
     yield "  </testsuite>"
 
 
-def _outcome(line: Line) -> Iterator[str]:
+def _outcome(line: ReportLine) -> Iterator[str]:
     rules = ", ".join(map(str, line.rules))
     details = "\n".join([f"expected: {line.about}", f"rules: {rules}", *excerpt(line.evidence, lines=20, width=400)])
     match line.status:

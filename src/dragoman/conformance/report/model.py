@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from dragoman.conformance.case import CASES, STATUSES, Level, Result, Status
+from dragoman.conformance.case import CASES, STATUSES, CaseResult, Level, Status
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Entry, Frame, Stderr
 from dragoman.trace.violations import FAILURES
@@ -25,7 +25,7 @@ class Subject(msgspec.Struct):
     role: Literal["agent", "client", "trace"]
     command: Sequence[str]
     info: Any = None
-    """What the program says of itself in the handshake: name, title, version."""
+    """What the program states about itself in the handshake: name, title, version."""
 
     @property
     def name(self) -> str:
@@ -35,7 +35,7 @@ class Subject(msgspec.Struct):
         return " ".join(self.command)
 
 
-class Line(msgspec.Struct):
+class ReportLine(msgspec.Struct):
     """One result with what its case is about."""
 
     id: str
@@ -53,23 +53,23 @@ class Line(msgspec.Struct):
         return self.id.split("/")[-2] if self.id.count("/") == 2 else self.id.split("/")[0]
 
 
-class Report(msgspec.Struct):
+class ConformanceReport(msgspec.Struct):
     """Everything a judgement found."""
 
     subject: Subject
-    results: list[Result]
+    results: list[CaseResult]
     """Of the cases that were run, in their order."""
-    passive: list[Result] = []
+    passive: list[CaseResult] = []
     """Rules that the traffic broke, whatever the case; ids are `passive/<rule>`."""
     seconds: float = 0.0
     messages: int = 0
     """Of a recording: how many lines were looked at."""
 
     @property
-    def all(self) -> list[Result]:
+    def all(self) -> list[CaseResult]:
         return [*self.results, *self.passive]
 
-    def lines(self, *statuses: Status) -> Iterator[Line]:
+    def lines(self, *statuses: Status) -> Iterator[ReportLine]:
         """The results that ended so (all of them by default), the most important first."""
         for status in statuses or STATUSES:
             for result in self.all:
@@ -103,7 +103,7 @@ class Report(msgspec.Struct):
         return f"ACP v1: {', '.join(parts)}"
 
 
-def describe(result: Result) -> Line:
+def describe(result: CaseResult) -> ReportLine:
     """A result with the level, rules and sentence of its case."""
     if result.id.startswith("passive/"):
         rule = RULES[int(result.id.partition("/")[2])]
@@ -113,7 +113,7 @@ def describe(result: Result) -> Line:
     else:
         case = CASES[result.id]
         level, rules, about = case.level, case.rules, case.about
-    return Line(result.id, result.status, level, rules, about, result.message, result.seconds, result.evidence)
+    return ReportLine(result.id, result.status, level, rules, about, result.message, result.seconds, result.evidence)
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A judgement as one HTML page that needs nothing else: no network, no files beside it.
+"""A judgement as one HTML page that needs nothing else: no network, no other files.
 
 Everything is in the page as it is sent; its few lines of script only hide and show. Texts of the judged program are
 data and escaped as such.
@@ -22,7 +22,7 @@ from dragoman.trace.checks.rules import RULES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dragoman.conformance.report.model import Line, Report
+    from dragoman.conformance.report.model import ConformanceReport, ReportLine
     from dragoman.trace.entry import Entry
 
 _WORDS: Final[dict[Status, str]] = {
@@ -33,12 +33,12 @@ _WORDS: Final[dict[Status, str]] = {
     "skipped": "skipped",
     "pass": "passed",
 }
-# A page with every frame of a flood is a page nobody can open; the JSON report has them all.
+# A page with every frame of a flood cannot be opened; the JSON report has them all.
 _FRAMES: Final = 60
 _FRAME_CHARACTERS: Final = 20_000
 
 
-def html_page(report: Report) -> str:
+def html_page(report: ConformanceReport) -> str:
     """The page as text."""
     head = escape(f"{report.subject.name}: ACP conformance")
     return _PAGE.format(
@@ -74,7 +74,7 @@ script-src 'unsafe-inline'">
 """
 
 
-def _body(report: Report) -> Iterator[str]:
+def _body(report: ConformanceReport) -> Iterator[str]:
     counts = report.counts
     verdict = "bad" if report.has_failed else "good"
     made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -92,7 +92,7 @@ def _body(report: Report) -> Iterator[str]:
     yield '<input type=search id=search placeholder="Find a case, rule or text" aria-label="Find">'
     yield "</header>"
     yield "<main>"
-    areas: dict[str, list[Line]] = {}
+    areas: dict[str, list[ReportLine]] = {}
     for line in report.lines():
         areas.setdefault(line.area, []).append(line)
     for area, lines in areas.items():
@@ -104,7 +104,7 @@ def _body(report: Report) -> Iterator[str]:
     yield f"<footer>dragoman {__version__} · {made} · {report.seconds:.1f} s · protocol version 1</footer>"
 
 
-def _line(line: Line) -> Iterator[str]:
+def _line(line: ReportLine) -> Iterator[str]:
     is_open = " open" if line.status in ("fail", "error") else ""
     yield f'<details class="case {line.status}" data-status={line.status}{is_open}>'
     yield (

@@ -1,4 +1,4 @@
-"""A judgement for a person at a terminal: what is wrong first, with its evidence, then the counts.
+"""A judgement for a user at a terminal: what is wrong first, with its evidence, then the counts.
 
 Owns the words and their order; whether colour is allowed is the caller's decision.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dragoman.conformance.case import Status
-    from dragoman.conformance.report.model import Line, Report
+    from dragoman.conformance.report.model import ConformanceReport, ReportLine
 
 
 _STYLES: Final[dict[Status, str]] = {
@@ -36,7 +36,7 @@ _HEADINGS: Final[dict[Status, str]] = {
 }
 
 
-def write_report(report: Report, paint: Callable[[str, str], str], *, width: int = 100) -> Iterator[str]:
+def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *, width: int = 100) -> Iterator[str]:
     """The report, line by line; `paint(text, style)` colours."""
     yield paint(f"{report.subject.name}", "1") + f"  ({report.subject.role}: {' '.join(report.subject.command)})"
     for status in _LOUD:
@@ -60,7 +60,7 @@ def write_report(report: Report, paint: Callable[[str, str], str], *, width: int
     yield paint(report.summary, _STYLES["fail" if report.has_failed else "pass"]) + f"  ({report.seconds:.1f} s)"
 
 
-def _finding(line: Line, paint: Callable[[str, str], str], width: int) -> Iterator[str]:
+def _finding(line: ReportLine, paint: Callable[[str, str], str], width: int) -> Iterator[str]:
     numbers = ", ".join(map(str, line.rules))
     yield f"  {paint(line.id, _STYLES[line.status])}  {paint(f'rule {numbers}', '2')}"
     yield f"      expected  {line.about}"

@@ -1,6 +1,6 @@
-"""The JSON-RPC envelope: lines that are no message, ids, answers, error objects.
+"""Checks of the JSON-RPC envelope: lines that are not messages, ids, responses, error objects.
 
-Looks at frames of every method, and at the pairing of requests and answers. Knows no method by name.
+Checks frames of all methods, and the pairing of requests and responses. Does not depend on single methods.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from dragoman.trace.inspect.exchange import OTHER
 from dragoman.wire import Malformed
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 KNOWN_CODES: Final = frozenset(
     {
@@ -37,11 +37,11 @@ KNOWN_CODES: Final = frozenset(
     }
 )
 RESERVED_CODES: Final = range(-32768, -31999)
-# Rule 343 asks for one short sentence. Three lines of a terminal are no short sentence in any reading.
+# Rule 343 asks for one short sentence: three lines of a terminal are more than that in any language.
 SHORT_MESSAGE_CHARS: Final = 240
 
 NOISE: Final = {"a2c": 6, "c2a": 7}
-# How `wire.envelope` begins its verdicts -> the rule they are about.
+# How the messages of `wire.envelope` begin -> the rule they are about.
 VERDICTS: Final = (
     ("the line is not valid UTF-8", 1),
     ("a batch", 10),
@@ -52,92 +52,92 @@ VERDICTS: Final = (
     ("a response has exactly one", 22),
     ('a message has "method", or else', 22),
 )
-# These are limits of ours (rule 14): a peer may well send more.
+# These are our own limits (rule 14): a peer may send more.
 LIMITS: Final = ("the line nests", "the line holds more than")
 
 
-def check_envelope(reading: Reading, link: Link) -> None:
-    """Reports what is wrong with a frame before its method is looked at."""
-    match reading.kind:
+def check_envelope(frame: DecodedFrame, facts: Facts) -> None:
+    """Report what is wrong with a frame, whatever its method."""
+    match frame.kind:
         case "malformed":
-            _check_malformed(reading, link)
+            _check_malformed(frame, facts)
         case "request":
-            _check_request(reading, link)
+            _check_request(frame, facts)
         case "notification":
-            _check_kind(reading, link)
+            _check_kind(frame, facts)
         case "response":
-            _check_response(reading, link)
+            _check_response(frame, facts)
 
 
-def _check_malformed(reading: Reading, link: Link) -> None:
-    message = reading.message
+def _check_malformed(frame: DecodedFrame, facts: Facts) -> None:
+    message = frame.message
     assert isinstance(message, Malformed)
     if message.why.startswith(LIMITS):
-        link.report(14, reading, message.why, "NOTE")
+        facts.report(14, frame, message.why, "NOTE")
         return
-    rule = next((rule for start, rule in VERDICTS if message.why.startswith(start)), NOISE[reading.dir])
-    link.report(rule, reading, message.why)
+    rule = next((rule for start, rule in VERDICTS if message.why.startswith(start)), NOISE[frame.dir])
+    facts.report(rule, frame, message.why)
 
 
-def _check_request(reading: Reading, link: Link) -> None:
-    if reading.id is None:
-        link.report(21, reading, "a request with the id null cannot be told from others")
-    elif reading.repeats:
-        link.report(25, reading, f"the id {reading.id!r} belongs to a request that is still open", "NOTE")
-    _check_kind(reading, link)
+def _check_request(frame: DecodedFrame, facts: Facts) -> None:
+    if frame.id is None:
+        facts.report(21, frame, "a request must not have the id null")
+    elif frame.repeats:
+        facts.report(25, frame, f"the id {frame.id!r} belongs to a request that is still open", "NOTE")
+    _check_kind(frame, facts)
 
 
-def _check_kind(reading: Reading, link: Link) -> None:
-    row = reading.row
+def _check_kind(frame: DecodedFrame, facts: Facts) -> None:
+    row = frame.row
     if row is None:
-        if not reading.method.startswith("_"):
-            link.report(331, reading, f"{reading.method}: no method of the protocol in this direction", "NOTE")
-    elif row.kind != reading.kind and row.name != "mcp/message":  # which is both
+        if not frame.method.startswith("_"):
+            facts.report(331, frame, f"{frame.method}: not a method of the protocol in this direction", "NOTE")
+    elif row.kind != frame.kind and row.name != "mcp/message":  # which is both
         what = "takes an id" if row.kind == "request" else "is a notification and takes no id"
-        link.report(10, reading, f"{reading.method} {what}")
+        facts.report(10, frame, f"{frame.method} {what}")
 
 
-def _check_response(reading: Reading, link: Link) -> None:
-    request = reading.request
+def _check_response(frame: DecodedFrame, facts: Facts) -> None:
+    request = frame.request
     if request is None:
-        _check_unasked(reading, link)
-    if reading.part == "error":
-        _check_error(reading, link)
+        _check_unasked(frame, facts)
+    if frame.part == "error":
+        _check_error(frame, facts)
     if request is None or request.kind == "malformed":
         return
-    if request.row is None and not request.method.startswith("_") and reading.error_code != METHOD_NOT_FOUND:
-        # It may know a method of its own, or of a draft; no answer but -32601 says that it does not.
-        link.report(28, reading, f"{request.method} is no method of the protocol, yet the answer is not -32601", "NOTE")
+    if request.row is None and not request.method.startswith("_") and frame.error_code != METHOD_NOT_FOUND:
+        # It may have a method of its own, or of a draft; only -32601 shows that it does not.
+        facts.report(28, frame, f"{request.method} is not in the protocol, yet the answer is not -32601", "NOTE")
 
 
-def _check_unasked(reading: Reading, link: Link) -> None:
-    if reading.id is None and reading.part == "error":
+def _check_unasked(frame: DecodedFrame, facts: Facts) -> None:
+    if frame.id is None and frame.part == "error":
         return  # the answer to a line whose id could not be read
-    if reading.repeats:
-        link.report(25, reading, f"the request {reading.id!r} has an answer already")
+    if frame.repeats:
+        facts.report(25, frame, f"the request {frame.id!r} has an answer already")
         return
-    twin = _other_type(reading, link)
+    twin = _other_type(frame, facts)
     if twin is not None:
-        link.report(20, reading, f"the answer's id is {reading.id!r}, the request's is {twin!r}")
-    elif link.sees_start:
-        link.report(24, reading, f"nobody asked anything with the id {reading.id!r}")
+        facts.report(20, frame, f"the answer's id is {frame.id!r}, the request's is {twin!r}")
+    elif facts.sees_start:
+        facts.report(24, frame, f"there was no request with the id {frame.id!r}")
 
 
-def _other_type(reading: Reading, link: Link) -> object:
-    """The id of an open request that differs from this answer's in its type only."""
+def _other_type(frame: DecodedFrame, facts: Facts) -> object:
+    """The id of an open request that differs from this response's id in its type only."""
     return next(
         (
             request.id
-            for request in link.exchange.open[OTHER[reading.dir]].values()
-            if request.id is not None and str(request.id) == str(reading.id)
+            for request in facts.exchange.open[OTHER[frame.dir]].values()
+            if request.id is not None and str(request.id) == str(frame.id)
         ),
         None,
     )
 
 
-def _check_error(reading: Reading, link: Link) -> None:
-    code, message = reading.plain["code"], reading.plain["message"]
+def _check_error(frame: DecodedFrame, facts: Facts) -> None:
+    code, message = frame.plain["code"], frame.plain["message"]
     if code in RESERVED_CODES and code not in KNOWN_CODES:
-        link.report(340, reading, f"{code} lies in the reserved range and is none of its codes")
+        facts.report(340, frame, f"{code} is in the reserved range and is not one of its codes")
     if "\n" in message or len(message) > SHORT_MESSAGE_CHARS:
-        link.report(343, reading, f"the error's message has {len(message)} characters")
+        facts.report(343, frame, f"the error's message has {len(message)} characters")

@@ -1,6 +1,6 @@
-"""Whether a message fits the schema: what the decoder refused or gave up, and what it let pass without a name.
+"""Checks whether a message fits the schema: what the decoder refused, dropped, or accepted without a name for it.
 
-Owns the step from a path inside a message to the rule that describes that type. Knows no order and no state.
+Owns the step from a path inside a message to the rule that describes that type. Does not depend on order or state.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from dragoman.trace.checks.shape import OWN_WORDS, Oddity, oddities, owner_of
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 ANY_TYPE: Final = 40  # follow the agreed version: later frames fit its schema
 META: Final = 327
@@ -155,7 +155,7 @@ RULES: Final[dict[str, int]] = {
     "CancelElicitation": 312,
     "CompleteElicitationNotification": 318,
 }
-# A union is known by its first variant; the rule that lists the variants.
+# First variant of a union -> the rule that lists its variants.
 VARIANT_RULES: Final = {
     "TextContent": 228,
     "UserMessageChunk": 210,
@@ -165,7 +165,7 @@ VARIANT_RULES: Final = {
     "ElicitationFormMode": 302,
     "AcceptElicitation": 312,
 }
-# Members that have a rule of their own against them.
+# Members that a rule forbids.
 FORBIDDEN: Final = {
     ("SessionInfoUpdate", "sessionId"): 218,
     ("SessionInfoUpdate", "cwd"): 218,
@@ -177,60 +177,60 @@ FORBIDDEN: Final = {
 _SNAKE: Final = re.compile(r"(?<=[a-z0-9])_([a-z])")
 
 
-def check_fit(reading: Reading, link: Link) -> None:
-    """Reports everything about one message that its type forbids or does not name."""
-    row = reading.row
-    if row is None or reading.part not in ("params", "result"):
+def check_fit(frame: DecodedFrame, facts: Facts) -> None:
+    """Report everything in a message that its type forbids or does not name."""
+    row = frame.row
+    if row is None or frame.part not in ("params", "result"):
         return
-    kind = row.params if reading.part == "params" else row.result
+    kind = row.params if frame.part == "params" else row.result
     if kind is None:
         return
-    if reading.fault is not None:
-        _report_misfit(reading, link, kind, reading.fault.path, reading.fault.message)
-    elif reading.plain is None and reading.part == "result":
-        _report_null(reading, link, kind)
+    if frame.fault is not None:
+        _report_misfit(frame, facts, kind, frame.fault.path, frame.fault.message)
+    elif frame.plain is None and frame.part == "result":
+        _report_null(frame, facts, kind)
         return
-    for loss in reading.losses:
-        _report_misfit(reading, link, kind, loss.path, loss.why)
-    for oddity in oddities(kind, reading.plain):
-        _report_oddity(reading, link, oddity)
+    for loss in frame.losses:
+        _report_misfit(frame, facts, kind, loss.path, loss.why)
+    for oddity in oddities(kind, frame.plain):
+        _report_oddity(frame, facts, oddity)
 
 
-def _report_misfit(reading: Reading, link: Link, kind: object, path: str, why: str) -> None:
-    owner, member = owner_of(kind, reading.plain, path)
+def _report_misfit(frame: DecodedFrame, facts: Facts, kind: object, path: str, why: str) -> None:
+    owner, member = owner_of(kind, frame.plain, path)
     rule = META if member == "_meta" else RULES.get(f"{owner}.{member}") or RULES.get(owner or _name(kind), ANY_TYPE)
-    # Rules 100 and 213 let a reader take null for an empty list; what was meant is not in doubt.
+    # Rules 100 and 213 allow a reader to take null for an empty list; the meaning is clear.
     level = "NOTE" if why == "null read as the default" else "SCHEMA"
-    link.report(rule, reading, f"{path}: {why}" if path else why, level)
+    facts.report(rule, frame, f"{path}: {why}" if path else why, level)
 
 
-def _report_null(reading: Reading, link: Link, kind: object) -> None:
+def _report_null(frame: DecodedFrame, facts: Facts, kind: object) -> None:
     rule = RULES.get(_name(kind), ANY_TYPE)
     # The documentation itself shows null for these two (rules 109 and 279).
-    is_shown = reading.method in ("session/load", "fs/write_text_file")
-    link.report(rule, reading, "the result is null; the schema wants an object", "NOTE" if is_shown else "SCHEMA")
+    is_shown = frame.method in ("session/load", "fs/write_text_file")
+    facts.report(rule, frame, "the result is null; the schema requires an object", "NOTE" if is_shown else "SCHEMA")
 
 
-def _report_oddity(reading: Reading, link: Link, oddity: Oddity) -> None:
+def _report_oddity(frame: DecodedFrame, facts: Facts, oddity: Oddity) -> None:
     owner, member, path = oddity.owner, oddity.member, oddity.path
     if oddity.what == "word":
         rule = RULES.get(f"{owner}.{member}") or RULES.get(owner, ANY_TYPE)
-        # Where the schema has room for words of one's own, only its prose asks that they begin with `_`.
+        # Where the schema allows custom values, only its prose asks that they begin with `_`.
         level = "lc" if (owner, member) in OWN_WORDS else "SCHEMA"
-        link.report(rule, reading, f"{path}: {oddity.value!r} is not one of the words for this", level)
+        facts.report(rule, frame, f"{path}: {oddity.value!r} is not one of the values of this member", level)
     elif oddity.what == "variant":
         rule = VARIANT_RULES.get(owner) or RULES.get(owner, ANY_TYPE)
-        link.report(rule, reading, f"{path}: {oddity.value!r} is no variant the schema names", "SCHEMA")
+        facts.report(rule, frame, f"{path}: {oddity.value!r} is not a variant that the schema names", "SCHEMA")
     elif (owner, member) in FORBIDDEN:
-        link.report(FORBIDDEN[owner, member], reading, f"{path}: this member must not be here", "SCHEMA")
+        facts.report(FORBIDDEN[owner, member], frame, f"{path}: this member must not be here", "SCHEMA")
     elif member == "modeId" and owner == "CurrentModeUpdate":
-        return  # the decoder took it for currentModeId and that was reported
+        return  # the decoder took it for currentModeId and reported that
     elif _SNAKE.sub(lambda match: match[1].upper(), member) in oddity.names:
-        # `session_id` beside a type that has `sessionId` is a misspelling, not an extension.
-        link.report(CAMEL_CASE, reading, f"{path}: keys are written in camelCase", "SCHEMA")
+        # `session_id` in a type that has `sessionId` is a misspelling, not an extension.
+        facts.report(CAMEL_CASE, frame, f"{path}: keys are written in camelCase", "SCHEMA")
     else:
-        link.report(EXTRA_MEMBER, reading, f"{path}: the schema does not name this member", "EXTRA")
+        facts.report(EXTRA_MEMBER, frame, f"{path}: the schema does not name this member", "EXTRA")
 
 
 def _name(kind: object) -> str:
-    return getattr(kind, "__name__", "")
+    return kind.__name__ if isinstance(kind, type) else ""

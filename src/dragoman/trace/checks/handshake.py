@@ -1,6 +1,6 @@
-"""Who may speak when, and of what: initialize first, capabilities both ways, logins.
+"""Checks of the handshake: initialize first, calls only as advertised by both sides, logins.
 
-Owns the capabilities of both sides as `initialize` told them. Where they are not known nothing is held against anyone.
+Owns the capabilities of both sides as `initialize` carried them. Where they are not known, nothing is reported.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 from dragoman.schema import AGENT_METHODS, PROTOCOL_VERSION, Unknown, is_advertised, v1
-from dragoman.trace.checks.link import given
+from dragoman.trace.checks.facts import given
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Checks, Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Checks, Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 OMITTED: Final = 49  # an omitted capability means unsupported
 GATES: Final = {
@@ -35,118 +35,118 @@ GATES: Final = {
 }
 
 
-def check_order(reading: Reading, link: Link) -> None:
-    """Reports calls of the client before and during initialize (rules 33, 34), and the agent's answer to them (35)."""
-    if reading.dir == "a2c":
-        if reading.part in ("result", "error") and reading.request in link.too_early:
-            link.too_early.discard(reading.request)
-            if reading.error_code != INVALID_REQUEST:
-                link.report(35, reading, f"{reading.method} came before initialize, yet the answer is not -32600")
+def check_order(frame: DecodedFrame, facts: Facts) -> None:
+    """Report calls of the client before and during initialize (rules 33, 34), and wrong responses to them (35)."""
+    if frame.dir == "a2c":
+        if frame.part in ("result", "error") and frame.request in facts.too_early:
+            facts.too_early.discard(frame.request)
+            if frame.error_code != INVALID_REQUEST:
+                facts.report(35, frame, f"{frame.method} came before initialize, yet the answer is not -32600")
         return
-    is_call = reading.kind == "request" or (reading.kind == "notification" and reading.method in AGENT_METHODS)
-    if not is_call or reading.method == "initialize":
+    is_call = frame.kind == "request" or (frame.kind == "notification" and frame.method in AGENT_METHODS)
+    if not is_call or frame.method == "initialize":
         return
-    if link.initialize is None:
-        if link.sees_start:
-            _report_first(reading, link)
-        elif reading.kind == "request":
-            link.before_initialize.append(reading)
-    elif not link.is_initialized and reading.method in AGENT_METHODS:
-        # The agent reads in order and has initialized when it comes to this call, so its answer is its own affair.
-        link.report(34, reading, f"{reading.method} was sent before initialize was answered")
+    if facts.initialize is None:
+        if facts.sees_start:
+            _report_first(frame, facts)
+        elif frame.kind == "request":
+            facts.before_initialize.append(frame)
+    elif not facts.is_initialized and frame.method in AGENT_METHODS:
+        # The agent reads in order and has initialized when it reads this call, so any response is right.
+        facts.report(34, frame, f"{frame.method} was sent before initialize was answered")
 
 
-def _report_first(reading: Reading, link: Link) -> None:
-    link.report(33, reading, f"{reading.method} was sent before initialize")
-    link.too_early.add(reading)
+def _report_first(frame: DecodedFrame, facts: Facts) -> None:
+    facts.report(33, frame, f"{frame.method} was sent before initialize")
+    facts.too_early.add(frame)
 
 
-def check_gate(reading: Reading, link: Link) -> None:
-    """Reports a call of a method its server did not advertise, and a server that answers it all the same (61)."""
-    row = reading.row
-    if reading.part == "params" and row is not None and row.gate is not None:
-        capabilities = link.agent if reading.dir == "c2a" else link.client
+def check_gate(frame: DecodedFrame, facts: Facts) -> None:
+    """Report a call of a method that was not advertised, and a side that answers it all the same (61)."""
+    row = frame.row
+    if frame.part == "params" and row is not None and row.gate is not None:
+        capabilities = facts.agent if frame.dir == "c2a" else facts.client
         if capabilities is not None and not is_advertised(capabilities, row.gate):
             rule = GATES.get(row.name, OMITTED)
-            link.report(rule, reading, f"{row.name} needs the capability {row.gate}, which was not advertised")
-            link.ungated.add(reading)
-    elif reading.request in link.ungated:
-        link.ungated.discard(reading.request)
-        if reading.error_code != METHOD_NOT_FOUND:
-            link.report(61, reading, f"{reading.method} was not advertised, yet the answer is not -32601")
+            facts.report(rule, frame, f"{row.name} needs the capability {row.gate}, which was not advertised")
+            facts.ungated.add(frame)
+    elif frame.request in facts.ungated:
+        facts.ungated.discard(frame.request)
+        if frame.error_code != METHOD_NOT_FOUND:
+            facts.report(61, frame, f"{frame.method} was not advertised, yet the answer is not -32601")
 
 
-def asks_other_version(reading: Reading) -> bool:
-    """Whether this asks for a version these checks do not know, and so may have another form."""
-    version = reading.plain.get("protocolVersion") if type(reading.plain) is dict else None
-    is_initialize = reading.method == "initialize" and reading.part == "params"
+def asks_other_version(frame: DecodedFrame) -> bool:
+    """Whether this requests a version that these checks do not know, whose messages may have another form."""
+    version = frame.plain.get("protocolVersion") if type(frame.plain) is dict else None
+    is_initialize = frame.method == "initialize" and frame.part == "params"
     return is_initialize and type(version) is int and version != PROTOCOL_VERSION
 
 
-def _ask_initialize(reading: Reading, link: Link) -> None:
-    is_first = link.initialize is None
-    link.initialize = reading
-    if is_first and not link.sees_start and not link.saw_unasked:
-        # Nothing hints at traffic before the recording, so what came before this really came too early.
-        for earlier in link.before_initialize:
-            _report_first(earlier, link)
-    link.before_initialize.clear()
-    link.sees_start = True
-    request = reading.value
+def _ask_initialize(frame: DecodedFrame, facts: Facts) -> None:
+    is_first = facts.initialize is None
+    facts.initialize = frame
+    if is_first and not facts.sees_start and not facts.saw_unasked:
+        # Nothing shows traffic before the recording, so what came before this came too early.
+        for earlier in facts.before_initialize:
+            _report_first(earlier, facts)
+    facts.before_initialize.clear()
+    facts.sees_start = True
+    request = frame.value
     if not isinstance(request, v1.InitializeRequest):
         return
-    if asks_other_version(reading):
-        # Another version writes its capabilities elsewhere; none in the old place then says nothing.
-        link.client = given(request.client_capabilities)
+    if asks_other_version(frame):
+        # Another version may have its capabilities elsewhere; absent ones then mean nothing.
+        facts.client = given(request.client_capabilities)
         return
-    link.client = request.client_capabilities_or_default
+    facts.client = request.client_capabilities_or_default
     if given(request.client_info) is None:
-        link.report(44, reading, "clientInfo is missing")
+        facts.report(44, frame, "clientInfo is missing")
 
 
-def _answer_initialize(reading: Reading, link: Link) -> None:
-    link.is_initialized = True
-    result = reading.value
+def _answer_initialize(frame: DecodedFrame, facts: Facts) -> None:
+    facts.is_initialized = True
+    result = frame.value
     if not isinstance(result, v1.InitializeResponse):
         return
     if result.protocol_version != PROTOCOL_VERSION:
-        link.is_judged = False
-        link.report(40, reading, f"version {result.protocol_version} was agreed on, which is not judged here", "NOTE")
+        facts.is_judged = False
+        facts.report(40, frame, f"version {result.protocol_version} was agreed on, which is not judged here", "NOTE")
         return
-    link.agent = result.agent_capabilities_or_default
+    facts.agent = result.agent_capabilities_or_default
     if given(result.agent_info) is None:
-        link.report(45, reading, "agentInfo is missing")
-    link.auth_methods = {}
+        facts.report(45, frame, "agentInfo is missing")
+    facts.auth_methods = {}
     for method in result.auth_methods_or_default:
         if isinstance(method, Unknown):
-            link.auth_methods[str(method.raw.get("id"))] = method.tag or "agent"
+            facts.auth_methods[str(method.raw.get("id"))] = method.tag or "agent"
             continue
         is_terminal = isinstance(method, v1.AuthMethodTerminal)
-        link.auth_methods[method.id] = "terminal" if is_terminal else "agent"
-        if is_terminal and link.client is not None and not is_advertised(link.client, "auth.terminal"):
-            link.report(69, reading, f"{method.id!r} is a terminal login, and the client has no auth.terminal")
+        facts.auth_methods[method.id] = "terminal" if is_terminal else "agent"
+        if is_terminal and facts.client is not None and not is_advertised(facts.client, "auth.terminal"):
+            facts.report(69, frame, f"{method.id!r} is a terminal login, and the client has no auth.terminal")
 
 
-def _refuse_initialize(reading: Reading, link: Link) -> None:
-    """The connection goes on without known capabilities."""
-    link.is_initialized = True
-    link.client = link.agent = None
-    asked = reading.request.value if reading.request is not None else None
+def _refuse_initialize(frame: DecodedFrame, facts: Facts) -> None:
+    """Continue without known capabilities."""
+    facts.is_initialized = True
+    facts.client = facts.agent = None
+    asked = frame.request.value if frame.request is not None else None
     if isinstance(asked, v1.InitializeRequest) and asked.protocol_version > 1:
-        link.report(
-            39, reading, f"version {asked.protocol_version} was refused instead of answered with another", "NOTE"
+        facts.report(
+            39, frame, f"version {asked.protocol_version} was refused instead of answered with another", "NOTE"
         )
 
 
-def _authenticate(reading: Reading, link: Link) -> None:
-    request = reading.value
-    if link.auth_methods is None or not isinstance(request, v1.AuthenticateRequest):
+def _authenticate(frame: DecodedFrame, facts: Facts) -> None:
+    request = frame.value
+    if facts.auth_methods is None or not isinstance(request, v1.AuthenticateRequest):
         return
-    kind = link.auth_methods.get(request.method_id)
+    kind = facts.auth_methods.get(request.method_id)
     if kind is None:
-        link.report(67, reading, f"{request.method_id!r} is none of the advertised login methods")
+        facts.report(67, frame, f"{request.method_id!r} is not one of the advertised login methods")
     elif kind == "terminal":
-        link.report(68, reading, f"{request.method_id!r} is a terminal login and does not go through authenticate")
+        facts.report(68, frame, f"{request.method_id!r} is a terminal login and does not go through authenticate")
 
 
 CHECKS: Checks = {

@@ -1,4 +1,4 @@
-"""Whether a path is absolute, by the rules of POSIX or of Windows: a recording does not say where it was made."""
+"""Tests whether a path is absolute on POSIX or Windows: a recording does not state the system it was made on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")
 
@@ -16,7 +16,7 @@ def is_absolute(path: str) -> bool:
     return path.startswith(("/", "\\\\")) or _DRIVE.match(path) is not None
 
 
-def check_path(reading: Reading, link: Link, rule: int, name: str, path: str) -> None:
-    """Reports `rule` for a path that is not absolute. A redacted recording has no paths to judge."""
-    if not link.is_redacted and not is_absolute(path):
-        link.report(rule, reading, f"{name} is not absolute")
+def check_path(frame: DecodedFrame, facts: Facts, rule: int, name: str, path: str) -> None:
+    """Report `rule` for a path that is not absolute. The paths of a redacted recording are not checked."""
+    if not facts.is_redacted and not is_absolute(path):
+        facts.report(rule, frame, f"{name} is not absolute")

@@ -1,4 +1,4 @@
-"""Sessions: how they are opened, loaded, resumed, listed and closed, and what their answers promise.
+"""Checks of sessions: how they are opened, loaded, resumed, listed and closed.
 
 Owns which session ids a client may use. Modes and options are in `settings.py`, prompts in `turns.py`.
 """
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND
 from dragoman.schema import is_advertised, v1
-from dragoman.trace.checks.link import Session, given
+from dragoman.trace.checks.facts import SessionFacts, given
 from dragoman.trace.checks.paths import check_path, is_absolute
 from dragoman.trace.checks.settings import take_settings
 
 if TYPE_CHECKING:
-    from dragoman.trace.checks.link import Checks, Link
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Checks, Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 # Calls on a session the client must have opened on this connection (rule 86).
 SCOPED: Final = frozenset(
@@ -27,160 +27,160 @@ _ISO_8601: Final = re.compile(
 )
 
 
-def check_scope(reading: Reading, link: Link) -> None:
-    """Reports calls on sessions nobody opened (86) and on closed ones (120), and what agents make of them (119)."""
-    if reading.dir == "c2a" and reading.part == "params":
-        if reading.method in SCOPED and reading.session_id is not None and link.sees_start:
-            session = link.session(reading)
+def check_scope(frame: DecodedFrame, facts: Facts) -> None:
+    """Report calls on sessions that are not open (86, 120), and wrong responses to them (119)."""
+    if frame.dir == "c2a" and frame.part == "params":
+        if frame.method in SCOPED and frame.session_id is not None and facts.sees_start:
+            session = facts.session(frame)
             if session is None:
-                link.report(86, reading, f"no session {reading.session_id!r} was opened on this connection")
-                link.unopened.add(reading)
+                facts.report(86, frame, f"no session {frame.session_id!r} was opened on this connection")
+                facts.unopened.add(frame)
             elif session.closed_by is not None:
-                link.report(120, reading, f"the session was closed by message {session.closed_by}", "NOTE")
-                link.unopened.add(reading)
-    elif reading.request in link.unopened:
-        link.unopened.discard(reading.request)
-        if reading.error_code != NOT_FOUND:
-            link.report(119, reading, f"{reading.method} of a session that is not open: the answer is not -32002")
-        elif not _names_session(reading) and not link.is_redacted:
-            link.report(342, reading, "-32002 without data.sessionId")
+                facts.report(120, frame, f"the session was closed by message {session.closed_by}", "NOTE")
+                facts.unopened.add(frame)
+    elif frame.request in facts.unopened:
+        facts.unopened.discard(frame.request)
+        if frame.error_code != NOT_FOUND:
+            facts.report(119, frame, f"{frame.method} of a session that is not open: the answer is not -32002")
+        elif not _names_session(frame) and not facts.is_redacted:
+            facts.report(342, frame, "-32002 without data.sessionId")
 
 
-def _names_session(reading: Reading) -> bool:
-    data = reading.plain.get("data")
-    return isinstance(data, dict) and data.get("sessionId") == reading.session_id
+def _names_session(frame: DecodedFrame) -> bool:
+    data = frame.plain.get("data")
+    return isinstance(data, dict) and data.get("sessionId") == frame.session_id
 
 
-def _ask_open(reading: Reading, link: Link) -> None:
-    """What session/new, load, resume and fork have in common."""
-    request = reading.value
+def _ask_open(frame: DecodedFrame, facts: Facts) -> None:
+    """Check what session/new, load, resume and fork have in common."""
+    request = frame.value
     if request is None:
         return
-    check_path(reading, link, 87, "cwd", request.cwd)
+    check_path(frame, facts, 87, "cwd", request.cwd)
     directories = given(request.additional_directories) or ()
     for directory in directories:
-        check_path(reading, link, 141, "additionalDirectories", directory)
-    if link.agent is None:
+        check_path(frame, facts, 141, "additionalDirectories", directory)
+    if facts.agent is None:
         return
-    if directories and not is_advertised(link.agent, "sessionCapabilities.additionalDirectories"):
-        link.report(140, reading, "additionalDirectories without sessionCapabilities.additionalDirectories")
+    if directories and not is_advertised(facts.agent, "sessionCapabilities.additionalDirectories"):
+        facts.report(140, frame, "additionalDirectories without sessionCapabilities.additionalDirectories")
     for server in given(request.mcp_servers) or ():
-        _check_server(reading, link, server)
+        _check_server(frame, facts, server)
 
 
-def _check_server(reading: Reading, link: Link, server: Any) -> None:
-    assert link.agent is not None
+def _check_server(frame: DecodedFrame, facts: Facts, server: Any) -> None:
+    assert facts.agent is not None
     for kind, rule, name in (
         (v1.McpServerHttp, 96, "http"),
         (v1.McpServerSse, 96, "sse"),
         (v1.McpServerAcp, 49, "acp"),
     ):
-        if isinstance(server, kind) and not is_advertised(link.agent, f"mcpCapabilities.{name}"):
-            link.report(rule, reading, f"an MCP server of type {name} without mcpCapabilities.{name}")
-    if isinstance(server, v1.McpServerStdio) and not is_absolute(server.command) and not link.is_redacted:
-        link.report(98, reading, "the command of an MCP server is no absolute path", "NOTE")
+        if isinstance(server, kind) and not is_advertised(facts.agent, f"mcpCapabilities.{name}"):
+            facts.report(rule, frame, f"an MCP server of type {name} without mcpCapabilities.{name}")
+    if isinstance(server, v1.McpServerStdio) and not is_absolute(server.command) and not facts.is_redacted:
+        facts.report(98, frame, "the command of an MCP server is not an absolute path", "NOTE")
 
 
-def _ask_load(reading: Reading, link: Link) -> None:
-    _ask_open(reading, link)
-    if reading.session_id is not None:
-        # Loading replays the history: ids of tool calls and compactions come again, and rightly so.
-        session = Session()
-        session.loading = reading
-        link.sessions[reading.session_id] = session
+def _ask_load(frame: DecodedFrame, facts: Facts) -> None:
+    _ask_open(frame, facts)
+    if frame.session_id is not None:
+        # Loading replays the history, so ids of tool calls and compactions may come again.
+        session = SessionFacts()
+        session.loading = frame
+        facts.sessions[frame.session_id] = session
 
 
-def _ask_resume(reading: Reading, link: Link) -> None:
-    _ask_open(reading, link)
-    if reading.session_id is not None:
-        session = link.sessions.setdefault(reading.session_id, Session())
+def _ask_resume(frame: DecodedFrame, facts: Facts) -> None:
+    _ask_open(frame, facts)
+    if frame.session_id is not None:
+        session = facts.sessions.setdefault(frame.session_id, SessionFacts())
         session.closed_by = None
-        session.resuming = reading
+        session.resuming = frame
 
 
-def _answer_new(reading: Reading, link: Link) -> None:
-    """Also session/fork: both name a session that was not there."""
-    result = reading.value
+def _answer_new(frame: DecodedFrame, facts: Facts) -> None:
+    """Check the response to session/new or session/fork, which names a new session."""
+    result = frame.value
     if result is None:
         return
-    if result.session_id in link.sessions:
-        link.report(85, reading, f"the session id {result.session_id!r} is already in use")
-    for early in link.early.pop(result.session_id, ()):
-        link.report(
-            102, early, f"{early.update} came before the answer that names its session (message {reading.number})"
+    if result.session_id in facts.sessions:
+        facts.report(85, frame, f"the session id {result.session_id!r} is already in use")
+    for early in facts.early.pop(result.session_id, ()):
+        facts.report(
+            102, early, f"{early.update} came before the answer that names its session (message {frame.number})"
         )
-    session = link.sessions[result.session_id] = Session()
-    take_settings(reading, link, session, result.modes, result.config_options)
+    session = facts.sessions[result.session_id] = SessionFacts()
+    take_settings(frame, facts, session, result.modes, result.config_options)
 
 
-def _refuse_new(reading: Reading, link: Link) -> None:
-    if reading.error_code == METHOD_NOT_FOUND:
-        link.report(53, reading, "every agent implements session/new")
+def _refuse_new(frame: DecodedFrame, facts: Facts) -> None:
+    if frame.error_code == METHOD_NOT_FOUND:
+        facts.report(53, frame, "every agent implements session/new")
 
 
-def _answer_load(reading: Reading, link: Link) -> None:
-    session = link.session(reading.request) if reading.request is not None else None
+def _answer_load(frame: DecodedFrame, facts: Facts) -> None:
+    session = facts.session(frame.request) if frame.request is not None else None
     if session is None:
         return
     session.loading = session.resuming = None
-    session.is_after_load = reading.method == "session/load"
+    session.is_after_load = frame.method == "session/load"
     session.saw_history = False
-    if reading.value is not None:
-        take_settings(reading, link, session, reading.value.modes, reading.value.config_options)
+    if frame.value is not None:
+        take_settings(frame, facts, session, frame.value.modes, frame.value.config_options)
 
 
-def _refuse_load(reading: Reading, link: Link) -> None:
-    session = link.session(reading)
-    if session is not None and reading.session_id is not None:
+def _refuse_load(frame: DecodedFrame, facts: Facts) -> None:
+    session = facts.session(frame)
+    if session is not None and frame.session_id is not None:
         session.loading = session.resuming = None
-        if reading.method == "session/load":
-            del link.sessions[reading.session_id]
+        if frame.method == "session/load":
+            del facts.sessions[frame.session_id]
 
 
-def _ask_close(reading: Reading, link: Link) -> None:
-    session = link.session(reading)
+def _ask_close(frame: DecodedFrame, facts: Facts) -> None:
+    session = facts.session(frame)
     for turn in session.turns if session is not None else ():
-        turn.closed_at = reading.t
+        turn.closed_at = frame.t
 
 
-def _answer_close(reading: Reading, link: Link) -> None:
-    session = link.session(reading)
-    if session is not None and reading.request is not None:
-        session.closed_by = reading.request.number
+def _answer_close(frame: DecodedFrame, facts: Facts) -> None:
+    session = facts.session(frame)
+    if session is not None and frame.request is not None:
+        session.closed_by = frame.request.number
 
 
-def _ask_list(reading: Reading, link: Link) -> None:
-    request = reading.value
+def _ask_list(frame: DecodedFrame, facts: Facts) -> None:
+    request = frame.value
     if not isinstance(request, v1.ListSessionsRequest):
         return
     if (cwd := given(request.cwd)) is not None:
-        check_path(reading, link, 124, "cwd", cwd)
+        check_path(frame, facts, 124, "cwd", cwd)
     cursor = given(request.cursor)
-    if cursor is not None and cursor not in link.cursors and link.sees_start and not link.is_redacted:
-        link.report(129, reading, "the cursor is none that the agent gave on this connection")
+    if cursor is not None and cursor not in facts.cursors and facts.sees_start and not facts.is_redacted:
+        facts.report(129, frame, "the agent did not give this cursor on this connection")
 
 
-def _answer_list(reading: Reading, link: Link) -> None:
-    result = reading.value
-    asked = reading.request.value if reading.request is not None else None
-    if not isinstance(result, v1.ListSessionsResponse) or link.is_redacted:
+def _answer_list(frame: DecodedFrame, facts: Facts) -> None:
+    result = frame.value
+    asked = frame.request.value if frame.request is not None else None
+    if not isinstance(result, v1.ListSessionsResponse) or facts.is_redacted:
         return
     wanted = given(asked.cwd) if isinstance(asked, v1.ListSessionsRequest) else None
     for session in result.sessions:
-        check_path(reading, link, 127, f"cwd of session {session.session_id!r}", session.cwd)
+        check_path(frame, facts, 127, f"cwd of session {session.session_id!r}", session.cwd)
         if (updated := given(session.updated_at)) is not None and not _ISO_8601.fullmatch(updated):
-            link.report(127, reading, f"updatedAt of session {session.session_id!r} is no ISO 8601 time")
+            facts.report(127, frame, f"updatedAt of session {session.session_id!r} is not an ISO 8601 time")
         if wanted is not None and session.cwd != wanted:
-            link.report(125, reading, f"session {session.session_id!r} has another cwd than was asked for")
-        if session.session_id in link.deleted:
-            link.report(137, reading, f"session {session.session_id!r} was deleted and is still listed")
+            facts.report(125, frame, f"session {session.session_id!r} has another cwd than was asked for")
+        if session.session_id in facts.deleted:
+            facts.report(137, frame, f"session {session.session_id!r} was deleted and is still listed")
     if isinstance(cursor := given(result.next_cursor), str):
-        link.cursors.add(cursor)
+        facts.cursors.add(cursor)
 
 
-def _answer_delete(reading: Reading, link: Link) -> None:
-    if reading.session_id is not None:
-        link.deleted.add(reading.session_id)
+def _answer_delete(frame: DecodedFrame, facts: Facts) -> None:
+    if frame.session_id is not None:
+        facts.deleted.add(frame.session_id)
 
 
 CHECKS: Checks = {

@@ -1,6 +1,6 @@
-"""Modes and configuration options: offered, set and reported consistently.
+"""Checks that modes and configuration options are offered, set and reported consistently.
 
-Owns what values a session currently offers. What an agent may do to them at any time (rule 165) is not held against it.
+Owns the values a session currently offers. An agent may change them at any time (rule 165).
 """
 
 from __future__ import annotations
@@ -8,115 +8,108 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.schema import is_advertised, v1
-from dragoman.trace.checks.link import given
+from dragoman.state.settings import option_values
+from dragoman.trace.checks.facts import given
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.trace.checks.link import Checks, Link, Session
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 
-def take_settings(reading: Reading, link: Link, session: Session, modes: Any, options: Any) -> None:
-    """Checks and notes what the answer to session/new, load, resume or fork offers."""
+def take_settings(frame: DecodedFrame, facts: Facts, session: SessionFacts, modes: Any, options: Any) -> None:
+    """Check and keep the modes and options of the response to session/new, load, resume or fork."""
     modes, options = given(modes), given(options)
     if modes is not None:
         session.modes = {mode.id for mode in modes.available_modes}
         if modes.current_mode_id not in session.modes:
-            link.report(170, reading, f"the current mode {modes.current_mode_id!r} is not among the available ones")
+            facts.report(170, frame, f"the current mode {modes.current_mode_id!r} is not among the available ones")
     if options is not None:
-        take_options(reading, link, session, options)
+        take_options(frame, facts, session, options)
     if modes is not None and options is not None:
         for option in options:
             if isinstance(option, v1.SessionConfigSelect) and option.category == "mode":
-                _compare_modes(reading, link, session, modes.current_mode_id, option.current_value)
+                _compare_modes(frame, facts, session, modes.current_mode_id, option.current_value)
 
 
-def _compare_modes(reading: Reading, link: Link, session: Session, mode: str, value: str) -> None:
+def _compare_modes(frame: DecodedFrame, facts: Facts, session: SessionFacts, mode: str, value: str) -> None:
     if mode != value and session.modes is not None and value in session.modes:
-        link.report(167, reading, f"modes say {mode!r}, the option of category mode says {value!r}")
+        facts.report(167, frame, f"the current mode is {mode!r}, but the option of category mode is {value!r}")
 
 
-def take_options(reading: Reading, link: Link, session: Session, options: Sequence[Any]) -> None:
-    """Checks a complete list of options and makes it the session's."""
+def take_options(frame: DecodedFrame, facts: Facts, session: SessionFacts, options: Sequence[Any]) -> None:
+    """Check a complete list of options and make it the session's."""
     offered: dict[str, set[Any]] = {}
     for option in options:
         if isinstance(option, v1.SessionConfigSelect):
-            values = offered[option.id] = _values(option)
+            values = offered[option.id] = option_values(option)
             if option.current_value not in values:
-                link.report(
-                    149, reading, f"option {option.id!r}: {option.current_value!r} is none of the offered values"
+                facts.report(
+                    149, frame, f"option {option.id!r}: {option.current_value!r} is not one of the offered values"
                 )
         elif isinstance(option, v1.SessionConfigBoolean):
             offered[option.id] = {True, False}
-            if link.client is not None and not is_advertised(link.client, "session.configOptions.boolean"):
-                link.report(150, reading, f"option {option.id!r} is boolean without session.configOptions.boolean")
+            if facts.client is not None and not is_advertised(facts.client, "session.configOptions.boolean"):
+                facts.report(150, frame, f"option {option.id!r} is boolean without session.configOptions.boolean")
     session.options = offered
 
 
-def _values(option: v1.SessionConfigSelect) -> set[Any]:
-    values: set[Any] = set()
-    for one in option.options:
-        leaves = one.options if isinstance(one, v1.SessionConfigSelectGroup) else [one]
-        values.update(leaf.value for leaf in leaves)
-    return values
-
-
-def _ask_mode(reading: Reading, link: Link) -> None:
-    session, request = link.session(reading), reading.value
+def _ask_mode(frame: DecodedFrame, facts: Facts) -> None:
+    session, request = facts.session(frame), frame.value
     if session is None or session.modes is None or not isinstance(request, v1.SetSessionModeRequest):
         return
     if request.mode_id not in session.modes:
-        link.report(171, reading, f"{request.mode_id!r} is none of the available modes")
-        link.unoffered.add(reading)
+        facts.report(171, frame, f"{request.mode_id!r} is not one of the available modes")
+        facts.unoffered.add(frame)
 
 
-def _answer_mode(reading: Reading, link: Link) -> None:
-    if reading.request in link.unoffered:
-        link.report(172, reading, "a mode that is not available was accepted")
+def _answer_mode(frame: DecodedFrame, facts: Facts) -> None:
+    if frame.request in facts.unoffered:
+        facts.report(172, frame, "a mode that is not available was accepted")
 
 
-def _ask_option(reading: Reading, link: Link) -> None:
-    session, request = link.session(reading), reading.value
+def _ask_option(frame: DecodedFrame, facts: Facts) -> None:
+    session, request = facts.session(frame), frame.value
     if session is None or session.options is None or request is None:
         return
     if request.value not in session.options.get(request.config_id, ()):
-        link.unoffered.add(reading)
+        facts.unoffered.add(frame)
 
 
-def _answer_option(reading: Reading, link: Link) -> None:
-    session, result = link.session(reading), reading.value
-    asked = reading.request.value if reading.request is not None else None
-    if reading.request in link.unoffered:
-        link.report(166, reading, "an option or value that is not offered was accepted")
+def _answer_option(frame: DecodedFrame, facts: Facts) -> None:
+    session, result = facts.session(frame), frame.value
+    asked = frame.request.value if frame.request is not None else None
+    if frame.request in facts.unoffered:
+        facts.report(166, frame, "an option or value that is not offered was accepted")
     if session is None or not isinstance(result, v1.SetSessionConfigOptionResponse):
         return
     known = session.options or {}
-    take_options(reading, link, session, result.config_options)
+    take_options(frame, facts, session, result.config_options)
     if asked is not None and session.options is not None and asked.config_id in known:
         if asked.config_id not in session.options:
-            link.report(163, reading, f"the answer does not list {asked.config_id!r}, the option that was set")
+            facts.report(163, frame, f"the answer does not list {asked.config_id!r}, the option that was set")
         else:
-            _report_gone(reading, link, 163, known, session.options)
+            _report_gone(frame, facts, 163, known, session.options)
 
 
-def _report_gone(reading: Reading, link: Link, rule: int, known: dict[str, Any], offered: dict[str, Any]) -> None:
-    """Options come and go with the values of others, so a shorter list is worth a look and no more."""
+def _report_gone(frame: DecodedFrame, facts: Facts, rule: int, known: dict[str, Any], offered: dict[str, Any]) -> None:
+    """Note options that are gone; that may be right, because options come and go with the values of others."""
     gone = [name for name in known if name not in offered]
     if gone:
-        link.report(rule, reading, f"no longer listed: {', '.join(gone)}", "NOTE")
+        facts.report(rule, frame, f"no longer listed: {', '.join(gone)}", "NOTE")
 
 
-def update_options(reading: Reading, link: Link, session: Session, update: v1.ConfigOptionUpdate) -> None:
-    """A config_option_update, which carries the complete list too."""
+def update_options(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.ConfigOptionUpdate) -> None:
+    """Check a config_option_update, which carries the complete list, too."""
     known = session.options or {}
-    take_options(reading, link, session, update.config_options)
-    _report_gone(reading, link, 164, known, session.options or {})
+    take_options(frame, facts, session, update.config_options)
+    _report_gone(frame, facts, 164, known, session.options or {})
 
 
-def update_mode(reading: Reading, link: Link, session: Session, update: v1.CurrentModeUpdate) -> None:
+def update_mode(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.CurrentModeUpdate) -> None:
     if session.modes is not None and update.current_mode_id not in session.modes:
-        link.report(170, reading, f"the current mode {update.current_mode_id!r} is not among the available ones")
+        facts.report(170, frame, f"the current mode {update.current_mode_id!r} is not among the available ones")
 
 
 CHECKS: Checks = {

@@ -1,7 +1,7 @@
-"""What a plain value holds that its type does not name: extra members, unknown variants, unknown words.
+"""Finds what a decoded JSON value has and its type does not name: extra members, unknown variants, unknown words.
 
-The decoder ignores the first, keeps the second and accepts any string for the third, as a peer should; someone who
-looks for mistakes wants to see them. Compiled once per type; knows no rule numbers and no methods.
+The decoder ignores the first, keeps the second and accepts any string for the third, as a peer should; a reader who
+looks for mistakes wants to see them. Compiled once per type; does not depend on rule numbers or methods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import inspect
 from dragoman.schema import decoder, v1
 from dragoman.schema.parts import Choice, Unknown
 
-# Words a member may hold, where the schema closes the list. A leading underscore marks an own word where it is open.
+# Members whose values the schema lists. Where the list is open, a leading underscore marks a custom value.
 CLOSED: Final[dict[tuple[str, str], str]] = {
     ("ToolCall", "kind"): "ToolKind",
     ("ToolCall", "status"): "ToolCallStatus",
@@ -37,7 +37,7 @@ OWN_WORDS: Final[dict[tuple[str, str], str]] = {
     ("SessionConfigSelect", "category"): "SessionConfigOptionCategory",
     ("SessionConfigBoolean", "category"): "SessionConfigOptionCategory",
 }
-# Unions whose schema has a place for what it does not name; the first variant stands for the union.
+# Unions whose schema allows other variants; the first variant stands for the union.
 OPEN_UNIONS: Final = frozenset(
     {"ElicitationFormMode", "StringPropertySchema", "RunningStateUpdate", "AcceptElicitation"}
 )
@@ -48,7 +48,7 @@ What: TypeAlias = Literal["extra", "variant", "word"]
 
 
 class Oddity(NamedTuple):
-    """One thing the type does not name. `owner` is the type it stands in, `member` the member it is or is in."""
+    """One thing the type does not name: `owner` is the type around it, `member` the member it is or is in."""
 
     what: What
     path: str
@@ -60,7 +60,7 @@ class Oddity(NamedTuple):
 
 
 class _Node:
-    """Something that can hold members."""
+    """A compiled type that can have members."""
 
     __slots__ = ()
 
@@ -68,7 +68,7 @@ class _Node:
         raise NotImplementedError
 
     def record(self, value: Any) -> _Record | None:
-        """The record this value is read as."""
+        """The record this value is decoded as."""
         return None
 
     def item(self) -> _Node | None:
@@ -150,7 +150,7 @@ class _Variants(_Node):
 
 
 class _Chosen(_Node):
-    """A union the decoder resolves by looking (`schema.parts.Choice`)."""
+    """A union whose variant the decoder chooses by the value (`schema.parts.Choice`)."""
 
     __slots__ = ("choice",)
 
@@ -173,7 +173,7 @@ class _Chosen(_Node):
         return None if node is None else node.record(value)
 
     def _kind(self, value: Any) -> tuple[Any, bool]:
-        """The type to read it as. To the schema a tag nobody knows is an extra member of the untagged variant."""
+        """The type to decode it as. To the schema an unknown tag is an extra member of the untagged variant."""
         try:
             chosen = self.choice.pick(value)
         except ValueError:
@@ -185,7 +185,7 @@ _nodes: Final[dict[Any, _Node | None]] = {}
 
 
 def node_of(kind: Any) -> _Node | None:
-    """The compiled form of a type; None if no member can be inside."""
+    """The compiled form of a type; None if it cannot have members."""
     try:
         return _nodes[kind]
     except KeyError:
@@ -195,7 +195,7 @@ def node_of(kind: Any) -> _Node | None:
 
 
 def oddities(kind: Any, value: Any) -> list[Oddity]:
-    """Everything in `value` that `kind` does not name, in wire order."""
+    """Find everything in `value` that `kind` does not name, in wire order."""
     found: list[Oddity] = []
     node = node_of(kind)
     if node is not None:

@@ -1,7 +1,7 @@
-"""What a session/update says, and when: chunks, tool calls, usage, notices, compactions.
+"""Checks of session/update, its content and its time: chunks, tool calls, usage, notices, compactions.
 
-An update outside a turn is legal (rule 186); it is noted, and held against the agent only where it carries an id that
-proves it belongs to a turn that is over, or to a history that should have come before an answer.
+An update outside a turn is legal (rule 186) and only noted. It is reported where its id proves that it belongs to a
+turn that is over, or to a history that should have come before a response.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.schema import Unknown, is_advertised, v1
-from dragoman.trace.checks.link import Tool, given
+from dragoman.state.compactions import FINISHED as FINAL_COMPACTION
+from dragoman.state.tools import FINISHED
+from dragoman.trace.checks.facts import ToolFacts, given
 from dragoman.trace.checks.paths import check_path
 from dragoman.trace.checks.settings import update_mode, update_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.trace.checks.link import Checks, Link, Session
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
-FINISHED: Final = frozenset({"completed", "failed"})
-FINAL_COMPACTION: Final = frozenset({"completed", "failed", "cancelled"})
-# What a conversation consists of; the rest (commands, titles, modes, usage) describes a session at any time.
+# The updates of a conversation; the others (commands, titles, modes, usage) may come at any time.
 CONVERSATION: Final = (
     v1.UserMessageChunk,
     v1.AgentMessageChunk,
@@ -31,7 +31,7 @@ CONVERSATION: Final = (
     v1.ToolCallUpdate,
     v1.Plan,
 )
-# Kinds of update a client has to ask for: the capability of the client, and the rule.
+# Updates that need a capability of the client: the capability, and the rule.
 GATES: Final[dict[type, tuple[str, int]]] = {
     v1.Notice: ("session.notices", 62),
     v1.CompactionUpdate: ("session.compaction", 63),
@@ -46,84 +46,84 @@ _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_=\s-]*")
 
 
-def _check_update(reading: Reading, link: Link) -> None:
-    notification = reading.value
+def _check_update(frame: DecodedFrame, facts: Facts) -> None:
+    notification = frame.value
     if not isinstance(notification, v1.SessionNotification):
         return
-    update, session = notification.update, link.session(reading)
+    update, session = notification.update, facts.session(frame)
     if isinstance(update, Unknown):
         return
-    _check_gate(reading, link, update)
+    _check_gate(frame, facts, update)
     if session is None:
-        _note_unnamed(reading, link)
+        _note_unnamed(frame, facts)
     else:
-        _check_place(reading, link, session, update)
+        _check_place(frame, facts, session, update)
     step = STEPS.get(type(update))
     if step is not None and session is not None:
-        step(reading, link, session, update)
+        step(frame, facts, session, update)
 
 
-def _check_gate(reading: Reading, link: Link, update: object) -> None:
+def _check_gate(frame: DecodedFrame, facts: Facts, update: object) -> None:
     gate, rule = GATES.get(type(update), ("", 0))
-    if gate and link.client is not None and not is_advertised(link.client, gate):
-        link.report(rule, reading, f"{reading.update} needs the client's capability {gate}, which was not advertised")
+    if gate and facts.client is not None and not is_advertised(facts.client, gate):
+        facts.report(rule, frame, f"{frame.update} needs the client's capability {gate}, which was not advertised")
 
 
-def _note_unnamed(reading: Reading, link: Link) -> None:
-    """An update for a session no answer has named: too early while session/new or fork is open, else a stray."""
-    if not link.sees_start or reading.session_id is None:
+def _note_unnamed(frame: DecodedFrame, facts: Facts) -> None:
+    """Note an update of a session that no response has named: too early while session/new or fork is open."""
+    if not facts.sees_start or frame.session_id is None:
         return
-    if any(request.method in ("session/new", "session/fork") for request in link.exchange.open["c2a"].values()):
-        link.early.setdefault(reading.session_id, []).append(reading)
+    if any(request.method in ("session/new", "session/fork") for request in facts.exchange.open["c2a"].values()):
+        facts.early.setdefault(frame.session_id, []).append(frame)
     else:
-        link.report(86, reading, f"no answer has named the session {reading.session_id!r}", "NOTE")
+        facts.report(86, frame, f"no response has named the session {frame.session_id!r}", "NOTE")
 
 
-def _check_place(reading: Reading, link: Link, session: Session, update: Any) -> None:
+def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any) -> None:
     is_talk = isinstance(update, CONVERSATION)
     if session.turns or session.loading is not None:
         if session.loading is not None and isinstance(update, v1.Notice):
-            link.report(220, reading, "a notice in a replayed history")
+            facts.report(220, frame, "a notice in a replayed history")
         return
     if session.resuming is not None:
         if is_talk:
-            link.report(112, reading, f"{reading.update} between session/resume and its answer: resume replays nothing")
+            facts.report(112, frame, f"{frame.update} between session/resume and its answer: resume replays nothing")
         return
     if session.is_after_load and is_talk:
-        # A user message that no prompt asked for can only be history.
+        # A user message without a prompt can only be history.
         session.saw_history = session.saw_history or isinstance(update, v1.UserMessageChunk)
         if session.saw_history:
-            link.report(107, reading, f"{reading.update}: history after the answer to session/load")
+            facts.report(107, frame, f"{frame.update}: history after the answer to session/load")
             return
-    _check_late(reading, link, session, update, is_talk)
+    _check_late(frame, facts, session, update, is_talk)
 
 
-def _check_late(reading: Reading, link: Link, session: Session, update: Any, is_talk: bool) -> None:
+def _check_late(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any, is_talk: bool) -> None:
     turn = session.last
     belongs = turn is not None and (
-        getattr(update, "message_id", None) in turn.message_ids
-        or getattr(update, "tool_call_id", None) in turn.tool_ids
+        (isinstance(update, v1.ContentChunk) and update.message_id in turn.message_ids)
+        or (isinstance(update, (v1.ToolCall, v1.ToolCallPatch)) and update.tool_call_id in turn.tool_ids)
     )
     if turn is not None and belongs:
-        what = f"{reading.update} of a turn that is over (message {turn.request.number})"
+        what = f"{frame.update} of a turn that is over (message {turn.request.number})"
         if turn.cancelled_at is not None:
-            link.report(198, reading, what, "MUST")  # more updates are a MAY, their place before the answer is not
+            facts.report(198, frame, what, "MUST")  # more updates are optional, their place before the response is not
         else:
-            link.report(185, reading, what)
+            facts.report(185, frame, what)
     elif is_talk or isinstance(update, v1.UsageUpdate):
-        link.report(186, reading, f"{reading.update} outside a turn", "NOTE")
+        facts.report(186, frame, f"{frame.update} outside a turn", "NOTE")
 
 
-def _check_chunk(reading: Reading, link: Link, session: Session, update: v1.ContentChunk) -> None:
+def _check_chunk(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.ContentChunk) -> None:
     if session.turn is not None and isinstance(update.message_id, str):
         session.turn.message_ids.add(update.message_id)
-    check_block(reading, link, update.content)
+    check_block(frame, facts, update.content)
 
 
-def check_block(reading: Reading, link: Link, block: Any) -> None:
-    """Base64 that cannot be base64; the decoder only knows that it is a string."""
+def check_block(frame: DecodedFrame, facts: Facts, block: Any) -> None:
+    """Report data that is not base64; the decoder only checks that it is a string."""
     kind = type(block)
-    if kind is v1.TextContent or link.is_redacted:
+    if kind is v1.TextContent or facts.is_redacted:
         return
     text, rule = None, 233
     if kind is v1.ImageContent or kind is v1.AudioContent:
@@ -131,91 +131,98 @@ def check_block(reading: Reading, link: Link, block: Any) -> None:
     elif kind is v1.EmbeddedResource and isinstance(block.resource, v1.BlobResourceContents):
         text = block.resource.blob
     if text is not None and not _BASE64.fullmatch(text):
-        link.report(rule, reading, f"the data of the {block.__struct_config__.tag} is not base64")
+        facts.report(rule, frame, f"the data of the {block.__struct_config__.tag} is not base64")
 
 
-def _check_tool_call(reading: Reading, link: Link, session: Session, update: v1.ToolCall) -> None:
+def _check_tool_call(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.ToolCall) -> None:
     known = session.tools.get(update.tool_call_id)
     if known is not None and session.loading is None:
         is_new = known.is_finished and known.turn is not session.turn and update.status_or_default not in FINISHED
         if is_new:
-            link.report(239, reading, f"the tool call id {update.tool_call_id!r} is that of an earlier, finished call")
+            facts.report(239, frame, f"the tool call id {update.tool_call_id!r} is that of an earlier, finished call")
             known = None
         else:
-            link.report(243, reading, f"a second tool_call for {update.tool_call_id!r}")
+            facts.report(243, frame, f"a second tool_call for {update.tool_call_id!r}")
     if known is None:
-        session.tools[update.tool_call_id] = Tool(session.turn)
-    _note_tool(reading, link, session, update)
+        session.tools[update.tool_call_id] = ToolFacts(session.turn)
+    _note_tool(frame, facts, session, update)
 
 
 def announce_tool(
-    reading: Reading, link: Link, session: Session, update: v1.ToolCallPatch, *, is_permission: bool = False
+    frame: DecodedFrame,
+    facts: Facts,
+    session: SessionFacts,
+    update: v1.ToolCallPatch,
+    *,
+    is_permission: bool = False,
 ) -> None:
-    """An update or a permission request, which must not be the first to name its tool call (rule 243)."""
+    """Check an update or a permission request, which must not be the first message of its tool call (rule 243)."""
     if update.tool_call_id not in session.tools:
         what = "a permission request" if is_permission else "tool_call_update"
-        link.report(243, reading, f"{what} for {update.tool_call_id!r}, which no tool_call announced")
-        session.tools[update.tool_call_id] = Tool(session.turn)
-    _note_tool(reading, link, session, update)
+        facts.report(243, frame, f"{what} for {update.tool_call_id!r}, which no tool_call announced")
+        session.tools[update.tool_call_id] = ToolFacts(session.turn)
+    _note_tool(frame, facts, session, update)
 
 
-def _note_tool(reading: Reading, link: Link, session: Session, update: v1.ToolCall | v1.ToolCallPatch) -> None:
+def _note_tool(
+    frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.ToolCall | v1.ToolCallPatch
+) -> None:
     tool = session.tools[update.tool_call_id]
     if update.status in FINISHED:
         tool.is_finished = True
     if session.turn is not None:
         session.turn.tool_ids.add(update.tool_call_id)
     for location in given(update.locations) or ():
-        check_path(reading, link, 248, "a location's path", location.path)
+        check_path(frame, facts, 248, "a location's path", location.path)
         if location.line == 0:
-            link.report(248, reading, "a location's line is 0; lines are counted from 1")
+            facts.report(248, frame, "a location's line is 0; lines are counted from 1")
     for content in given(update.content) or ():
-        _check_content(reading, link, content)
+        _check_content(frame, facts, content)
 
 
-def _check_content(reading: Reading, link: Link, content: Any) -> None:
+def _check_content(frame: DecodedFrame, facts: Facts, content: Any) -> None:
     if isinstance(content, v1.Diff):
-        check_path(reading, link, 246, "a diff's path", content.path)
+        check_path(frame, facts, 246, "a diff's path", content.path)
     elif isinstance(content, v1.Content):
-        check_block(reading, link, content.content)
-    elif isinstance(content, v1.Terminal) and link.sees_start:
-        shell = link.shells.get(content.terminal_id)
-        session = link.session(reading)
+        check_block(frame, facts, content.content)
+    elif isinstance(content, v1.Terminal) and facts.sees_start:
+        terminal = facts.terminals.get(content.terminal_id)
+        session = facts.session(frame)
         if session is not None and session.loading is not None:
             return  # a terminal of another process
-        if shell is None:
-            link.report(251, reading, f"the client never created the terminal {content.terminal_id!r}")
-        elif shell.released_by is not None and content.terminal_id not in link.embedded:
-            link.report(251, reading, f"the terminal was released by message {shell.released_by} before it is shown")
-        link.embedded.add(content.terminal_id)
+        if terminal is None:
+            facts.report(251, frame, f"the client never created the terminal {content.terminal_id!r}")
+        elif terminal.released_by is not None and content.terminal_id not in facts.embedded:
+            facts.report(251, frame, f"the terminal was released by message {terminal.released_by} before it is shown")
+        facts.embedded.add(content.terminal_id)
 
 
-def _check_usage(reading: Reading, link: Link, session: Session, update: v1.UsageUpdate) -> None:
+def _check_usage(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.UsageUpdate) -> None:
     cost = given(update.cost)
-    if cost is not None and not _CURRENCY.fullmatch(cost.currency) and not link.is_redacted:
-        link.report(216, reading, f"the currency {cost.currency!r} is no ISO 4217 code")
+    if cost is not None and not _CURRENCY.fullmatch(cost.currency) and not facts.is_redacted:
+        facts.report(216, frame, f"the currency {cost.currency!r} is not an ISO 4217 code")
 
 
-def _check_compaction(reading: Reading, link: Link, session: Session, update: v1.CompactionUpdate) -> None:
+def _check_compaction(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.CompactionUpdate) -> None:
     known = session.compactions.get(update.compaction_id)
     if known in FINAL_COMPACTION and known != update.status:
-        link.report(223, reading, f"compaction {update.compaction_id!r} is {known} and becomes {update.status}")
+        facts.report(223, frame, f"compaction {update.compaction_id!r} is {known} and becomes {update.status}")
         return
     session.compactions[update.compaction_id] = update.status
 
 
-def _check_summary(reading: Reading, link: Link, session: Session, update: v1.CompactionSummaryChunk) -> None:
+def _check_summary(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.CompactionSummaryChunk) -> None:
     known = session.compactions.setdefault(update.compaction_id, "in_progress")
     if known in FINAL_COMPACTION:
-        link.report(224, reading, f"a summary chunk for compaction {update.compaction_id!r}, which is {known}")
+        facts.report(224, frame, f"a summary chunk for compaction {update.compaction_id!r}, which is {known}")
 
 
-def _note_child(reading: Reading, link: Link, session: Session, update: v1.SubagentUpdate) -> None:
-    """A child session the agent presents is one the client may use."""
-    link.sessions.setdefault(update.session_id, type(session)())
+def _note_child(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.SubagentUpdate) -> None:
+    """Keep a child session that the agent presents: the client may use it."""
+    facts.sessions.setdefault(update.session_id, type(session)())
 
 
-STEPS: Final[dict[type, Callable[[Reading, Link, Session, Any], None]]] = {
+STEPS: Final[dict[type, Callable[[DecodedFrame, Facts, SessionFacts, Any], None]]] = {
     v1.UserMessageChunk: _check_chunk,
     v1.AgentMessageChunk: _check_chunk,
     v1.AgentThoughtChunk: _check_chunk,

@@ -1,1 +1,1 @@
-"""Showing a recording: messages paired, sessions folded, as a timeline, a page or JSON lines."""
+"""Shows a recording as a timeline, a page or JSON lines, with messages paired and sessions folded."""

@@ -1,4 +1,4 @@
-"""The timeline for machines: one JSON object a line, in a form that only grows. docs/inspect.md describes it."""
+"""The timeline as JSON lines, in a form to which members are only added. docs/inspect.md describes it."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def finding_document(finding: Finding) -> dict[str, Any]:
+    """A finding as plain data."""
     return {
         "rule": finding.rule,
         "level": finding.level,
@@ -47,7 +48,7 @@ def finding_document(finding: Finding) -> dict[str, Any]:
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
-    """The body of an entry: `message`, or `raw` or `base64` for a line that is no JSON, or `text` from stderr."""
+    """The body of an entry: `message`, or `raw` or `base64` for a line that is not JSON, or `text` from stderr."""
     if isinstance(entry, Stderr):
         return {"text": entry.text}
     if not isinstance(entry, Frame):

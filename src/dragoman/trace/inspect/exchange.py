@@ -1,8 +1,8 @@
-"""Reads each recorded frame once and pairs requests with their answers.
+"""Decodes each recorded frame once and pairs requests with their responses.
 
-Owns the `Reading`: the message, its method, its typed and its plain form, what it answers, which session it is about.
-Timeline, checks and folded sessions all look at readings and never decode a line again.
-Does not judge: what does not fit is kept beside the reading, as `fault` and `losses`.
+Owns the `DecodedFrame`: the message, its method, its typed and its plain form, the request it answers, its session.
+The timeline, the checks and the folded sessions use decoded frames and never decode a line again.
+Does not judge: what does not fit the schema is kept with the frame, as `fault` and `losses`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _EMPTY: Final = b"{}"
 _decode_plain: Final = msgspec.json.Decoder().decode
 
 
-class Reading:
-    """One frame, read. `value` is what its params or result are by the method table, None where that cannot be said."""
+class DecodedFrame:
+    """One decoded frame. `value` is its params or result, decoded by the method table; None if that is not possible."""
 
     __slots__ = (
         "dir",
@@ -69,23 +69,23 @@ class Reading:
         self.part: Part = ""
         self.message: Message | None = None
         self.method = ""
-        """Of a response: the method of its request; empty when nobody asked."""
+        """Of a response: the method of its request; empty if there was no request."""
         self.id: Id = None
         self.row: Method | None = None
         self.value: Any = None
         self.plain: Any = None
-        """Params, result or error object as builtins."""
+        """Params, result or error object as Python builtins."""
         self.losses: list[Loss] = []
         self.fault: RemoteProtocolError | None = None
         self.session_id: str | None = None
-        self.request: Reading | None = None
-        """Of a response: what it answers."""
+        self.request: DecodedFrame | None = None
+        """Of a response: its request."""
         self.repeats = False
-        """Of a request: its id is that of one still open. Of a response: its request has an answer already."""
+        """Of a request: another request with this id is open. Of a response: its request was answered before."""
 
     @property
     def update(self) -> str:
-        """The kind of a session/update, else nothing."""
+        """The kind of a session/update, else an empty string."""
         if self.method == "session/update" and type(self.plain) is dict:
             update = self.plain.get("update")
             kind = update.get("sessionUpdate") if type(update) is dict else None
@@ -103,98 +103,98 @@ class Exchange:
 
     def __init__(self) -> None:
         # The two directions number their requests independently (rule 27), and 1 is not "1" (rule 20).
-        self.open: dict[Direction, dict[Key, Reading]] = {"c2a": {}, "a2c": {}}
+        self.open: dict[Direction, dict[Key, DecodedFrame]] = {"c2a": {}, "a2c": {}}
         self.answered: dict[Direction, set[Key]] = {"c2a": set(), "a2c": set()}
 
-    def read(self, number: int, frame: Frame) -> Reading:
-        """The reading of the frame with this number in the recording."""
-        reading = Reading(number, frame.t, frame.dir, len(frame.data) + len(frame.eol))
-        if not frame.data.strip():
-            return reading
-        message = reading.message = read_message(frame.data)
+    def read(self, number: int, entry: Frame) -> DecodedFrame:
+        """Decode the frame that has this number in the recording."""
+        frame = DecodedFrame(number, entry.t, entry.dir, len(entry.data) + len(entry.eol))
+        if not entry.data.strip():
+            return frame
+        message = frame.message = read_message(entry.data)
         if type(message) is Notification:
-            reading.kind = "notification"
-            _read_call(reading, message)
+            frame.kind = "notification"
+            _read_call(frame, message)
         elif type(message) is Request:
-            reading.kind = "request"
-            reading.id = message.id
-            _read_call(reading, message)
+            frame.kind = "request"
+            frame.id = message.id
+            _read_call(frame, message)
             key = _key(message.id)
-            reading.repeats = key in self.open[frame.dir]
-            self.open[frame.dir][key] = reading
+            frame.repeats = key in self.open[entry.dir]
+            self.open[entry.dir][key] = frame
         elif type(message) is Response:
-            reading.kind = "response"
-            reading.id = message.id
-            self._read_answer(reading, message)
+            frame.kind = "response"
+            frame.id = message.id
+            self._read_answer(frame, message)
         else:
             assert isinstance(message, Malformed)
-            reading.kind = "malformed"
-            self._read_malformed(reading, message)
-        return reading
+            frame.kind = "malformed"
+            self._read_malformed(frame, message)
+        return frame
 
-    def _read_answer(self, reading: Reading, message: Response) -> None:
-        asked = OTHER[reading.dir]
+    def _read_answer(self, frame: DecodedFrame, message: Response) -> None:
+        asked = OTHER[frame.dir]
         key = _key(message.id)
-        request = reading.request = self.open[asked].pop(key, None)
+        request = frame.request = self.open[asked].pop(key, None)
         if request is None:
-            reading.repeats = key in self.answered[asked]
+            frame.repeats = key in self.answered[asked]
         else:
             self.answered[asked].add(key)
-            reading.method, reading.row, reading.session_id = request.method, request.row, request.session_id
+            frame.method, frame.row, frame.session_id = request.method, request.row, request.session_id
         if message.error is not None:
-            reading.part = "error"
-            reading.plain = msgspec.to_builtins(message.error, enc_hook=_plain_raw)
+            frame.part = "error"
+            frame.plain = msgspec.to_builtins(message.error, enc_hook=_plain_raw)
             return
-        reading.part = "result"
+        frame.part = "result"
         assert message.result is not None
-        if _read_plain(reading, message.result) and reading.row is not None:
-            _read_value(reading, reading.row.result, message.result)
-            if reading.session_id is None:
-                reading.session_id = _session_of(reading.plain)
+        if _read_plain(frame, message.result) and frame.row is not None:
+            _read_value(frame, frame.row.result, message.result)
+            if frame.session_id is None:
+                frame.session_id = _session_of(frame.plain)
 
-    def _read_malformed(self, reading: Reading, message: Malformed) -> None:
-        """A broken answer still ends its request, and a broken request may be answered all the same."""
+    def _read_malformed(self, frame: DecodedFrame, message: Malformed) -> None:
+        """Pair a malformed line: a broken response still ends its request, and a broken request may be answered."""
         if message.id is UNSET or message.id is None:
             return
-        reading.id = message.id
+        frame.id = message.id
         key = _key(message.id)
         if message.kind == "request":
-            self.open[reading.dir][key] = reading
+            self.open[frame.dir][key] = frame
         elif message.kind == "response":
-            request = reading.request = self.open[OTHER[reading.dir]].pop(key, None)
+            request = frame.request = self.open[OTHER[frame.dir]].pop(key, None)
             if request is not None:
-                self.answered[OTHER[reading.dir]].add(key)
-                reading.method, reading.session_id = request.method, request.session_id
+                self.answered[OTHER[frame.dir]].add(key)
+                frame.method, frame.session_id = request.method, request.session_id
 
 
-def _read_call(reading: Reading, message: Request | Notification) -> None:
-    reading.method = message.method
-    reading.part = "params"
+def _read_call(frame: DecodedFrame, message: Request | Notification) -> None:
+    frame.method = message.method
+    frame.part = "params"
     raw = _EMPTY if message.params is None else message.params
-    row = reading.row = SERVED[reading.dir].get(message.method)
-    if _read_plain(reading, raw):
-        reading.session_id = _session_of(reading.plain)
+    row = frame.row = SERVED[frame.dir].get(message.method)
+    if _read_plain(frame, raw):
+        frame.session_id = _session_of(frame.plain)
         if row is not None:
-            _read_value(reading, row.params, raw)
+            _read_value(frame, row.params, raw)
 
 
-def _read_plain(reading: Reading, raw: bytes | msgspec.Raw) -> bool:
-    """The envelope skips over what is inside: numbers without range and lone surrogates turn up here."""
+def _read_plain(frame: DecodedFrame, raw: bytes | msgspec.Raw) -> bool:
+    """Decode to builtins. Numbers out of range and lone surrogates fail here: the envelope does not decode them."""
     try:
-        reading.plain = _decode_plain(raw)
+        frame.plain = _decode_plain(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        reading.fault = RemoteProtocolError("holds text or a number that cannot be decoded", code=PARSE_ERROR)
+        frame.fault = RemoteProtocolError("holds text or a number that cannot be decoded", code=PARSE_ERROR)
         return False
     return True
 
 
-def _read_value(reading: Reading, kind: Any, raw: Any) -> None:
+def _read_value(frame: DecodedFrame, kind: Any, raw: Any) -> None:
     if kind is None:
         return
     try:
-        reading.value = decode(kind, raw, reading.losses.append)
+        frame.value = decode(kind, raw, frame.losses.append)
     except RemoteProtocolError as error:
-        reading.fault = error
+        frame.fault = error
 
 
 def _session_of(plain: Any) -> str | None:

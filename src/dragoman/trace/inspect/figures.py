@@ -1,6 +1,6 @@
 """Counts, sizes and latencies of a recording: per method, per session, in all.
 
-Owns the numbers; takes rows and gives plain data. Percentiles are of the values there are, without interpolation.
+Owns the numbers: takes rows and returns plain data. A percentile is one of the values, without interpolation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 def figures(rows: Iterable[Row]) -> dict[str, Any]:
-    """Everything worth counting about these rows."""
+    """Return all counts, sizes and latencies of these rows."""
     total, methods, sessions = _Tally(), dict[str, _Tally](), dict[str, _Tally]()
     first = last = None
     for row in rows:

@@ -1,7 +1,7 @@
-"""The sessions of a recording, folded: the state a client would show at any point.
+"""The sessions of a recording, folded: the state that a client would show at any point.
 
-Owns following both directions into `dragoman.state`: prompts, answers and settings count as well as updates. Reads
-what was sent without judging it; what cannot be read is left out.
+Owns folding both directions into `dragoman.state`: prompts, responses and settings as well as updates. Does not judge
+what was sent; what cannot be decoded is left out.
 """
 
 from __future__ import annotations
@@ -23,85 +23,86 @@ from dragoman.state import (
 
 if TYPE_CHECKING:
     from dragoman.state import TimelineItem
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _SETTING: Final = frozenset({"session/set_mode", "session/set_config_option"})
 
 
 class FoldedSessions:
-    """Session id -> state, as of the last reading."""
+    """Session id -> state, as of the last frame."""
 
     def __init__(self) -> None:
         self.states: dict[str, SessionState] = {}
 
-    def feed(self, reading: Reading) -> tuple[str, int] | None:
-        """Takes one reading in: the session it is about and the place in its timeline that it changed, or -1.
+    def feed(self, frame: DecodedFrame) -> tuple[str, int] | None:
+        """Fold one frame; return its session and the place in the timeline that it changed, or -1.
 
-        None for what says nothing about a session.
+        Returns None for a frame that is not about a session.
         """
-        if reading.value is None and reading.part != "error":
+        if frame.value is None and frame.part != "error":
             return None
-        method, part = reading.method, reading.part
-        name, place = reading.session_id or "", -1
+        method, part = frame.method, frame.part
+        name, place = frame.session_id or "", -1
         if method == "session/update" and part == "params":
-            place = self._update(reading)
+            place = self._update(frame)
         elif method == "session/prompt":
-            place = self._begin(reading) if part == "params" else self._end(reading)
+            place = self._begin(frame) if part == "params" else self._end(frame)
         elif method in _OPENING:
-            name = self._open(reading)
+            name = self._open(frame)
         elif method == "session/request_permission" and part == "params":
-            place = self._state(reading).note_permission(reading.value.tool_call).position
+            place = self._state(frame).note_permission(frame.value.tool_call).position
         elif method == "session/cancel":
-            self._state(reading).cancel_turn()
-        elif method in _SETTING and part == "result" and reading.request is not None:
-            self._set(reading, reading.request.value)
+            self._state(frame).cancel_turn()
+        elif method in _SETTING and part == "result" and frame.request is not None:
+            self._set(frame, frame.request.value)
         else:
             return None
         return (name, place) if name else None
 
-    def _state(self, reading: Reading) -> SessionState:
-        return self.states.setdefault(reading.session_id or "", SessionState())
+    def _state(self, frame: DecodedFrame) -> SessionState:
+        return self.states.setdefault(frame.session_id or "", SessionState())
 
-    def _open(self, reading: Reading) -> str:
-        name = reading.session_id or ""
-        if reading.part == "params":
-            if reading.method == "session/load" and name:
+    def _open(self, frame: DecodedFrame) -> str:
+        name = frame.session_id or ""
+        if frame.part == "params":
+            if frame.method == "session/load" and name:
                 self.states[name] = SessionState()  # its history comes again
             return name
-        if reading.part == "result":
-            new = getattr(reading.value, "session_id", None)  # of session/new and fork
-            name = new if isinstance(new, str) else name
-            self.states.setdefault(name, SessionState()).open(reading.value.modes, reading.value.config_options)
+        if frame.part == "result":
+            if isinstance(frame.value, (v1.NewSessionResponse, v1.ForkSessionResponse)):
+                name = frame.value.session_id
+            self.states.setdefault(name, SessionState()).open(frame.value.modes, frame.value.config_options)
         return name
 
-    def _begin(self, reading: Reading) -> int:
-        state = self._state(reading)
+    def _begin(self, frame: DecodedFrame) -> int:
+        state = self._state(frame)
         try:
-            return state.begin_turn(reading.value.prompt).start
-        except LocalProtocolError:  # a second prompt while one runs (rule 187): the state knows one turn at a time
+            return state.begin_turn(frame.value.prompt).start
+        except LocalProtocolError:  # a second prompt while one runs (rule 187): the state has one turn at a time
             return -1
 
-    def _end(self, reading: Reading) -> int:
-        state = self._state(reading)
+    def _end(self, frame: DecodedFrame) -> int:
+        state = self._state(frame)
         if state.is_running:
-            state.end_turn(getattr(reading.value, "stop_reason", None), getattr(reading.value, "usage", None))
+            answer = frame.value if isinstance(frame.value, v1.PromptResponse) else None
+            state.end_turn(*(None, None) if answer is None else (answer.stop_reason, answer.usage))
         return -1
 
-    def _set(self, reading: Reading, asked: Any) -> None:
-        if reading.method == "session/set_mode" and asked is not None:
-            fold(self._state(reading), v1.CurrentModeUpdate(asked.mode_id))
-        elif reading.method == "session/set_config_option":
-            fold(self._state(reading), v1.ConfigOptionUpdate(reading.value.config_options))
+    def _set(self, frame: DecodedFrame, asked: Any) -> None:
+        if frame.method == "session/set_mode" and asked is not None:
+            fold(self._state(frame), v1.CurrentModeUpdate(asked.mode_id))
+        elif frame.method == "session/set_config_option":
+            fold(self._state(frame), v1.ConfigOptionUpdate(frame.value.config_options))
 
-    def _update(self, reading: Reading) -> int:
-        state, update = self._state(reading), reading.value.update
+    def _update(self, frame: DecodedFrame) -> int:
+        state, update = self._state(frame), frame.value.update
         before = len(state.timeline)
-        said = _length(state, update) if isinstance(update, v1.UserMessageChunk) else -1
+        length = _length(state, update) if isinstance(update, v1.UserMessageChunk) else -1
         fold(state, update)
         if len(state.timeline) > before:
             return before
-        if said >= 0 and _length(state, update) == said:
+        if length >= 0 and _length(state, update) == length:
             return -1  # the prompt sent back: it is there already
         return _find(state, update)
 
@@ -113,7 +114,7 @@ def _length(state: SessionState, update: v1.UserMessageChunk) -> int:
 
 
 def _find(state: SessionState, update: Any) -> int:
-    """The place of the item an update changed."""
+    """The place of the item that an update changed, -1 if there is none."""
     if isinstance(update, (v1.ToolCall, v1.ToolCallPatch)):
         return state.tool_calls[update.tool_call_id].position
     for place in range(len(state.timeline) - 1, -1, -1):
@@ -130,8 +131,8 @@ def _is_about(update: Any, item: TimelineItem) -> bool:
         case v1.Plan():
             return isinstance(item, PlanState) and item.id is None
         case v1.PlanUpdate() | v1.PlanRemoved():
-            plan = getattr(update, "plan", update)
-            return isinstance(item, PlanState) and item.id == getattr(plan, "plan_id", None)
+            plan = update.plan if isinstance(update, v1.PlanUpdate) else update
+            return isinstance(item, PlanState) and not isinstance(plan, Unknown) and item.id == plan.plan_id
         case v1.CompactionUpdate() | v1.CompactionSummaryChunk():
             return isinstance(item, CompactionState) and item.id == update.compaction_id
         case v1.SubagentUpdate():
@@ -202,7 +203,7 @@ def _describe_item(item: TimelineItem) -> dict[str, Any]:
 
 
 def _other(blocks: tuple[Any, ...]) -> dict[str, Any]:
-    """The kinds of blocks that are no plain text."""
+    """The types of the blocks that are not plain text."""
     kinds = [
         block.tag if isinstance(block, Unknown) else str(block.__struct_config__.tag)
         for block in blocks

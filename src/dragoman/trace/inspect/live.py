@@ -1,7 +1,7 @@
-"""A timeline of a conversation while it happens.
+"""The timeline of a conversation while it happens.
 
-Owns the step from what a relay sees to lines of a terminal, and the wait for the rest of a message that comes in
-chunks. It looks and never holds anything up: whatever fails in here ends the view, not the conversation.
+Owns the step from what a relay passes on to lines of a terminal, and the wait for the rest of a message that comes in
+chunks. It never delays the conversation: a failure in here ends the view alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dragoman.schema import encode
 from dragoman.trace.entry import End, Exit, Frame, Stderr
 from dragoman.trace.inspect.document import row_document
 from dragoman.trace.inspect.screen import Screen, is_loud
-from dragoman.trace.inspect.timeline import Filter, Timeline, is_called
+from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, is_called
 from dragoman.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.trace")
 
-# How long chunks of one message are collected into one line: short enough to watch somebody type.
+# How long chunks of one message are collected into one line: short enough to follow the text as it grows.
 GATHER_SECONDS: Final = 0.5
 
 
 class LiveView(TraceWriter):
-    """A writer that shows what it is given, and records it too if `file` is named."""
+    """A writer that shows the entries it is given, and also records them if `file` is given."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class LiveView(TraceWriter):
     ) -> None:
         super().__init__(file if file is not None else os.devnull, command=command, cwd=os.getcwd())
         self._began = monotonic()
-        self._timeline = Timeline(is_whole=True, keeps_rows=False)
+        self._timeline = RecordingTimeline(is_whole=True, keeps_rows=False)
         self._screen = Screen(width, has_colour=has_colour, aliases=self._timeline.aliases)
         self._wanted = wanted
         self._session = session
@@ -59,7 +59,7 @@ class LiveView(TraceWriter):
         self._timer: asyncio.TimerHandle | None = None
 
     def show_on(self, write: Callable[[bytes], None]) -> None:
-        """Start: `write` takes bytes for the terminal and never waits."""
+        """Start to show lines; `write` takes bytes for the terminal and never waits."""
         self._write = write
         if not self._as_json:
             self._put([self._screen.head()])

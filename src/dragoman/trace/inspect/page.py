@@ -1,7 +1,7 @@
 """A recording as one page for a browser: timeline, filters, messages, sessions and findings, offline.
 
-Owns what is inside the page and its safety: the recording is compressed text that scripts read and never HTML, the
-policy in its head lets nothing in or out but the one script and style it carries. How it looks is in `assets/`.
+Owns the content of the page and its safety: the recording is compressed text that the script reads, never HTML, and
+the policy in its head allows only the script and the style it carries. How it looks is in `assets/`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from dragoman.trace.entry import Entry
-    from dragoman.trace.inspect.exchange import Reading
-    from dragoman.trace.inspect.timeline import Row, Timeline
+    from dragoman.trace.inspect.exchange import DecodedFrame
+    from dragoman.trace.inspect.timeline import RecordingTimeline, Row
     from dragoman.trace.reader import Trace
 
 _ASSETS: Final = Path(__file__).parent / "assets"
@@ -40,14 +40,14 @@ _PACKED: Final = 3
 
 
 def write_page(file: TextIO, trace: Trace, name: str) -> None:
-    """Writes the page for a recording; `name` is its title."""
+    """Write the page for a recording; `name` is its title."""
     places: dict[int, tuple[str, int]] = {}
     sessions = FoldedSessions()
 
-    def watch(reading: Reading) -> None:
-        touched = sessions.feed(reading)
+    def watch(frame: DecodedFrame) -> None:
+        touched = sessions.feed(frame)
         if touched is not None:
-            places[reading.number] = touched
+            places[frame.number] = touched
 
     timeline = read_timeline(trace.entries, header=trace.header, watch=watch)
     index = msgspec.json.encode(_index(timeline, places, name))
@@ -64,7 +64,7 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
         "frames": _pack(frames),
         "script": script,
     }
-    # Cut once and joined: what is put in is never searched for fields again.
+    # Split once and joined: the values are never searched for fields again.
     for number, part in enumerate((_ASSETS / "page.html").read_text("utf-8").replace("}}", "{{").split("{{")):
         file.write(fields[part] if number % 2 else part)
 
@@ -78,7 +78,7 @@ def _pack(data: bytes) -> str:
 
 
 def _line(row: Row, entry: Entry) -> bytes:
-    """A frame as it is, where it is JSON; everything else as a JSON string, so that it is one line."""
+    """A frame as it is, if it is JSON; everything else as a JSON string, so that it is one line."""
     if isinstance(entry, Stderr):
         return msgspec.json.encode(_clean(entry.text))
     if not isinstance(entry, Frame):
@@ -92,7 +92,7 @@ def _clean(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _index(timeline: Timeline, places: dict[int, tuple[str, int]], name: str) -> dict[str, Any]:
+def _index(timeline: RecordingTimeline, places: dict[int, tuple[str, int]], name: str) -> dict[str, Any]:
     rows, header = timeline.rows, timeline.header
     sessions = {session: number for number, session in enumerate(timeline.aliases)}
     for session, _ in places.values():
@@ -125,8 +125,8 @@ def _index(timeline: Timeline, places: dict[int, tuple[str, int]], name: str) ->
     }
 
 
-def _facts(timeline: Timeline) -> list[str]:
-    """The two programs and the size of it all, for the head of the page."""
+def _facts(timeline: RecordingTimeline) -> list[str]:
+    """The two programs and the numbers of messages and sessions, for the head of the page."""
     rows = timeline.rows
     hello = [row for row in rows if row.method == "initialize" and row.kind in ("request", "response")][:2]
     who = [row.summary.partition(" · ")[0] for row in reversed(hello) if row.error_code is None]
@@ -134,7 +134,7 @@ def _facts(timeline: Timeline) -> list[str]:
     return [" and ".join(who), f"{len(rows):,} messages", f"{len(timeline.aliases)} sessions", span]
 
 
-def _judgement(timeline: Timeline) -> dict[str, Any]:
+def _judgement(timeline: RecordingTimeline) -> dict[str, Any]:
     found = timeline.findings
     bad = sum(finding.is_failure for finding in found)
     warn = sum(finding.is_warning for finding in found)

@@ -1,7 +1,7 @@
 """A timeline as lines of a terminal.
 
-Owns columns, colours and how much fits; everything a peer wrote goes through `plain` before it gets here or leaves.
-Pure: the width and whether colour is wanted are given, lines are returned.
+Owns columns, colours and how much fits; a peer's text goes through `plain` or `one_line` before it is shown. Pure: it
+is given the width and whether to use colour, and returns lines.
 """
 
 from __future__ import annotations
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dragoman.trace.entry import Entry, Header
-    from dragoman.trace.inspect.timeline import Row, Timeline
+    from dragoman.trace.inspect.timeline import RecordingTimeline, Row
     from dragoman.trace.violations import Finding
 
 BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
 ARROWS: Final = {"c2a": "→", "a2c": "←"}
-NARROW: Final = 60  # columns; below this a line would be its own decoration
+NARROW: Final = 60  # columns; with fewer, nothing of the summary would be left
 _METHOD: Final = 28  # "↳ session/request_permission"
 _SESSION: Final = 4
 _TOOK: Final = 7
 _SIZE: Final = 5
-_KINDS: Final = {"stderr": "stderr", "malformed": "(no message)", "blank": "(blank line)", "end": "end", "exit": "exit"}
+_KINDS: Final = {
+    "stderr": "stderr",
+    "malformed": "(not a message)",
+    "blank": "(blank line)",
+    "end": "end",
+    "exit": "exit",
+}
 # What JSON does not escape and a terminal acts on: C1 controls, reading direction, line separators, invisible tags.
 _JSON_ESCAPED: Final = {
     **{code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)},
@@ -83,21 +89,21 @@ class Screen:
         return " ".join(columns).rstrip()
 
     def findings(self, rows: Sequence[Row]) -> Iterator[str]:
-        """A line for each broken rule of these rows; extras and notes are left to the list of findings."""
-        said = Counter(
+        """A line for each broken rule of these rows; extras and notes are only in the list of findings."""
+        counts = Counter(
             (finding.rule, finding.level, finding.message)
             for row in rows
             for finding in row.findings
             if is_loud(finding)
         )
-        for (rule, level, message), times in said.items():
+        for (rule, level, message), times in counts.items():
             style = RED if level in ("MUST", "MUST NOT", "SCHEMA") else YELLOW
             text = f"rule {rule} {level}: {one_line(message)}" + (f" ×{times}" if times > 1 else "")
             indent = " " * (self._number + 11)
             yield indent + self.paint("!", style) + " " + self.paint(clip(text, self.width - len(indent) - 2), style)
 
     def late(self, finding: Finding) -> str:
-        """A broken rule that shows only now, about a line that is far above."""
+        """A line for a broken rule of an earlier row, found only now."""
         text = f"rule {finding.rule} {finding.level}, message {finding.index}: {one_line(finding.message)}"
         return " " * (self._number + 11) + self.paint(f"! {text}", RED if finding.is_failure else YELLOW)
 
@@ -109,7 +115,7 @@ class Screen:
     def _name(self, row: Row) -> str:
         if row.kind in _KINDS:
             return _KINDS[row.kind]
-        name = one_line(row.name) or "(nobody asked)"
+        name = one_line(row.name) or "(no request)"
         return f"↳ {name}" if row.kind == "response" else name
 
     def _style(self, row: Row) -> tuple[str, ...]:
@@ -130,8 +136,8 @@ def is_loud(finding: Finding) -> bool:
     return finding.is_failure or finding.is_warning
 
 
-def opening(header: Header, timeline: Timeline, name: str) -> str:
-    """What was recorded, in one line."""
+def opening(header: Header, timeline: RecordingTimeline, name: str) -> str:
+    """The first line: name, command, start, number of entries, duration."""
     parts = [one_line(name)]
     if header.command:
         parts.append(one_line(" ".join(header.command)))
@@ -144,8 +150,8 @@ def opening(header: Header, timeline: Timeline, name: str) -> str:
     return " · ".join(parts)
 
 
-def closing(timeline: Timeline, shown: int) -> Iterator[str]:
-    """How many rows, which sessions, how many findings."""
+def closing(timeline: RecordingTimeline, shown: int) -> Iterator[str]:
+    """The last lines: number of rows, sessions, number of findings."""
     found = timeline.findings
     failures = sum(finding.is_failure for finding in found)
     warnings = sum(finding.is_warning for finding in found)
@@ -158,7 +164,7 @@ def closing(timeline: Timeline, shown: int) -> Iterator[str]:
 
 
 def finding_lines(screen: Screen, findings: Iterable[Finding]) -> Iterator[str]:
-    """Every rule that is broken, once for each side: how often, where first, and what it says."""
+    """Each broken rule once for each side: how often, where first, and its text."""
     groups: dict[tuple[int, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.rule, finding.level, finding.dir), []).append(finding)
@@ -170,17 +176,17 @@ def finding_lines(screen: Screen, findings: Iterable[Finding]) -> Iterator[str]:
         style = RED if found[0].is_failure else YELLOW if found[0].is_warning else DIM
         yield screen.paint(f"rule {rule} {level}", style, BOLD) + f" · {side} · ×{len(found)}"
         yield f"    {clip(RULES[rule].text, screen.width - 4)}"
-        said = Counter(finding.message for finding in found)
+        messages = Counter(finding.message for finding in found)
         first = {finding.message: finding.index for finding in reversed(found)}
-        for message, times in said.most_common(3):
+        for message, times in messages.most_common(3):
             where = f"message {first[message]}" + (f" and {times - 1} more" if times > 1 else "")
             yield screen.paint(clip(f"    {where}: {one_line(message)}", screen.width), DIM)
-        if len(said) > 3:
-            yield screen.paint(f"    … {len(said) - 3} more", DIM)
+        if len(messages) > 3:
+            yield screen.paint(f"    … {len(messages) - 3} more", DIM)
 
 
 def message_lines(screen: Screen, row: Row, entry: Entry) -> Iterator[str]:
-    """One entry in full: where it stands, what it breaks, its JSON with line breaks."""
+    """One entry in full: its row, its findings, its JSON with line breaks."""
     yield screen.line([row])
     pair = row.answer or row.request
     if pair is not None and row.latency is not None:
@@ -197,7 +203,7 @@ def message_lines(screen: Screen, row: Row, entry: Entry) -> Iterator[str]:
 
 
 def pretty(data: bytes) -> str:
-    """The JSON of a frame with line breaks; a line that is none, made safe."""
+    """The JSON of a frame with line breaks; a line that is not JSON, made safe."""
     try:
         text = msgspec.json.format(msgspec.json.encode(msgspec.json.decode(data)), indent=2).decode()
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -206,7 +212,7 @@ def pretty(data: bytes) -> str:
 
 
 def state_lines(screen: Screen, name: str, alias: str, state: dict[str, Any]) -> Iterator[str]:
-    """A folded session."""
+    """A folded session, in lines."""
     yield screen.paint(f"{alias} {one_line(name)}", BOLD)
     facts = {
         "title": state["title"],
@@ -237,8 +243,8 @@ def _item_lines(screen: Screen, item: dict[str, Any]) -> Iterator[str]:
                 yield clip(f"  [{mark}] {one_line(entry['content'])}", screen.width)
         case kind:
             label = screen.paint(fit(one_line(kind), 12), DIM)
-            said = " ".join([one_line(item.get("text") or ""), *(f"[{block}]" for block in item.get("blocks", ()))])
-            yield f"  {label} {clip(one_line(said).strip(), screen.width - 16)}"
+            text = " ".join([one_line(item.get("text") or ""), *(f"[{block}]" for block in item.get("blocks", ()))])
+            yield f"  {label} {clip(one_line(text).strip(), screen.width - 16)}"
 
 
 def stats_lines(screen: Screen, stats: dict[str, Any], aliases: Mapping[str, str]) -> Iterator[str]:

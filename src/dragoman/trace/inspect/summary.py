@@ -1,7 +1,7 @@
-"""One line on what a message says.
+"""Summaries of messages, one line each.
 
-Owns the choice of what matters about each kind of message. What it returns is the peer's text, cut to a bound and
-otherwise as it came: whoever shows it makes it safe for the place where it is shown.
+Owns the choice of what matters about each kind of message. A summary is the peer's text, cut to a limit and otherwise
+as it came: the caller makes it safe for the place where it is shown.
 """
 
 from __future__ import annotations
@@ -11,47 +11,48 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.text.terminal import size
+from dragoman.wire import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
 
     Titles: TypeAlias = Mapping[tuple[str | None, str], str]
-    Saying: TypeAlias = Callable[[dict[str, Any], Reading, Titles], str]
+    Summary: TypeAlias = Callable[[dict[str, Any], DecodedFrame, Titles], str]
 
 EXCERPT_CHARS: Final = 200  # more than a wide terminal shows
 _DOT: Final = " · "
 
 
-def summarise(reading: Reading, titles: Titles) -> str:
-    """The summary of a reading; `titles` are the known titles of tool calls by session and id."""
-    if reading.kind == "malformed":
-        raw = getattr(reading.message, "raw", b"")
+def summarise(frame: DecodedFrame, titles: Titles) -> str:
+    """Summarise a frame; `titles` are the known titles of tool calls by session and id."""
+    if frame.kind == "malformed":
+        raw = frame.message.raw if isinstance(frame.message, Malformed) else b""
         return cut(raw[: 4 * EXCERPT_CHARS].decode(errors="replace"))
-    if reading.part == "error":
-        return cut(f"error {reading.plain['code']}: {reading.plain['message']}")
-    plain = reading.plain
+    if frame.part == "error":
+        return cut(f"error {frame.plain['code']}: {frame.plain['message']}")
+    plain = frame.plain
     if type(plain) is not dict:
         return cut(_json(plain)) if plain is not None else ""
-    if reading.update:
-        return cut(_update(plain["update"], reading, titles))
-    say = _SAYINGS.get((reading.method, reading.part))
+    if frame.update:
+        return cut(_update(plain["update"], frame, titles))
+    summary = _SUMMARIES.get((frame.method, frame.part))
     try:
-        return cut(say(plain, reading, titles) if say is not None else _rest(plain))
+        return cut(summary(plain, frame, titles) if summary is not None else _rest(plain))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):  # it does not have the form it should have
         return cut(_json(plain))
 
 
 def cut(text: object) -> str:
-    """The beginning of a text; a value that should have been one is shown as it is."""
+    """Cut a text to its beginning; a value that should have been a text is shown as JSON."""
     text = text if isinstance(text, str) else _json(text)
     return text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
 
 
 def text_of(block: Any) -> str:
-    """A content block in words."""
+    """A content block as text."""
     if type(block) is not dict:
         return _json(block)
     match block.get("type"):
@@ -67,18 +68,20 @@ def text_of(block: Any) -> str:
     return f"[{block.get('type')}]"
 
 
-def _update(update: dict[str, Any], reading: Reading, titles: Titles) -> str:
-    say = _UPDATES.get(update["sessionUpdate"])
+def _update(update: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
+    summary = _UPDATES.get(update["sessionUpdate"])
     try:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
-            return _tool(update, reading, titles)
-        return say(update) if say is not None else _rest({k: v for k, v in update.items() if k != "sessionUpdate"})
+            return _tool(update, frame, titles)
+        if summary is not None:
+            return summary(update)
+        return _rest({k: v for k, v in update.items() if k != "sessionUpdate"})
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return _json(update)
 
 
-def _tool(call: dict[str, Any], reading: Reading, titles: Titles) -> str:
-    title = call.get("title") or titles.get((reading.session_id, str(call.get("toolCallId"))))
+def _tool(call: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
+    title = call.get("title") or titles.get((frame.session_id, str(call.get("toolCallId"))))
     parts = [str(title or call.get("toolCallId"))]
     parts += [str(call[name]) for name in ("kind", "status") if call.get(name)]
     for content in call.get("content") or ():
@@ -129,7 +132,7 @@ _UPDATES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def _flags(value: Any, prefix: str = "") -> Iterable[str]:
-    """Names of capabilities that are on."""
+    """The names of the advertised capabilities."""
     for name, inner in value.items() if type(value) is dict else ():
         if name == "_meta" or inner is None or inner is False:
             continue
@@ -143,22 +146,22 @@ def _implementation(info: Any, fallback: str) -> str:
     return f"{info['name']} {info['version']}" if type(info) is dict else fallback
 
 
-def _ask_initialize(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_initialize(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     who = _implementation(plain.get("clientInfo"), "a client")
     return _DOT.join([who, f"protocol {plain['protocolVersion']}", *_flags(plain.get("clientCapabilities"))])
 
 
-def _answer_initialize(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _answer_initialize(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     who = _implementation(plain.get("agentInfo"), "an agent")
     return _DOT.join([who, f"protocol {plain['protocolVersion']}", *_flags(plain.get("agentCapabilities"))])
 
 
-def _ask_open(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_open(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     servers = plain.get("mcpServers") or ()
     return _DOT.join([plain["cwd"], *(f"MCP {server['name']}" for server in servers)])
 
 
-def _answer_open(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _answer_open(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     parts = [plain["sessionId"]] if "sessionId" in plain else []
     if modes := plain.get("modes"):
         parts.append(f"mode {modes['currentModeId']}")
@@ -167,11 +170,11 @@ def _answer_open(plain: dict[str, Any], reading: Reading, titles: Titles) -> str
     return _DOT.join(parts)
 
 
-def _ask_prompt(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_prompt(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     return " ".join(map(text_of, plain["prompt"]))
 
 
-def _answer_prompt(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _answer_prompt(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     usage = plain.get("usage")
     parts = [plain["stopReason"]]
     if type(usage) is dict:
@@ -179,31 +182,31 @@ def _answer_prompt(plain: dict[str, Any], reading: Reading, titles: Titles) -> s
     return _DOT.join(parts)
 
 
-def _ask_permission(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_permission(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     names = " | ".join(option["name"] for option in plain["options"])
     title = _tool(
-        {"toolCallId": plain["toolCall"].get("toolCallId"), "title": plain["toolCall"].get("title")}, reading, titles
+        {"toolCallId": plain["toolCall"].get("toolCallId"), "title": plain["toolCall"].get("title")}, frame, titles
     )
     return f"{title if len(title) <= 60 else title[:59] + '…'}?  {names}"
 
 
-def _answer_permission(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _answer_permission(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     outcome = plain["outcome"]
     if outcome["outcome"] != "selected":
         return str(outcome["outcome"])
-    asked = reading.request.plain if reading.request is not None else {}
+    asked = frame.request.plain if frame.request is not None else {}
     for option in asked.get("options", ()):
         if option["optionId"] == outcome["optionId"]:
             return f"{option['name']} ({option['kind']})"
     return f"option {outcome['optionId']}"
 
 
-def _ask_read(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_read(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     window = [f"{name} {plain[name]}" for name in ("line", "limit") if plain.get(name) is not None]
     return _DOT.join([plain["path"], *window])
 
 
-def _ask_terminal(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _ask_terminal(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     return " ".join([plain["command"], *(plain.get("args") or ())])
 
 
@@ -213,40 +216,40 @@ def _exit(plain: dict[str, Any]) -> str:
     return f"exit code {plain['exitCode']}" if plain.get("exitCode") is not None else "running"
 
 
-def _answer_output(plain: dict[str, Any], reading: Reading, titles: Titles) -> str:
+def _answer_output(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:
     parts = [_exit(plain["exitStatus"])] if plain.get("exitStatus") else []
     return _DOT.join([*parts, *(["truncated"] if plain["truncated"] else []), plain["output"]])
 
 
-_SAYINGS: Final[dict[tuple[str, str], Saying]] = {
+_SUMMARIES: Final[dict[tuple[str, str], Summary]] = {
     ("initialize", "params"): _ask_initialize,
     ("initialize", "result"): _answer_initialize,
     **{(f"session/{verb}", "params"): _ask_open for verb in ("new", "load", "resume", "fork")},
     **{(f"session/{verb}", "result"): _answer_open for verb in ("new", "load", "resume", "fork")},
     ("session/prompt", "params"): _ask_prompt,
     ("session/prompt", "result"): _answer_prompt,
-    ("session/cancel", "params"): lambda plain, reading, titles: "",
-    ("session/set_mode", "params"): lambda plain, reading, titles: plain["modeId"],
-    ("session/set_config_option", "params"): lambda plain, reading, titles: f"{plain['configId']}={plain['value']}",
-    ("session/set_config_option", "result"): lambda plain, reading, titles: _options(plain["configOptions"]),
-    ("session/list", "result"): lambda plain, reading, titles: _DOT.join(
+    ("session/cancel", "params"): lambda plain, frame, titles: "",
+    ("session/set_mode", "params"): lambda plain, frame, titles: plain["modeId"],
+    ("session/set_config_option", "params"): lambda plain, frame, titles: f"{plain['configId']}={plain['value']}",
+    ("session/set_config_option", "result"): lambda plain, frame, titles: _options(plain["configOptions"]),
+    ("session/list", "result"): lambda plain, frame, titles: _DOT.join(
         [f"{len(plain['sessions'])} sessions", *(["more to come"] if plain.get("nextCursor") else [])]
     ),
     ("session/request_permission", "params"): _ask_permission,
     ("session/request_permission", "result"): _answer_permission,
     ("fs/read_text_file", "params"): _ask_read,
-    ("fs/read_text_file", "result"): lambda plain, reading, titles: plain["content"],
-    ("fs/write_text_file", "params"): lambda plain, reading, titles: _DOT.join([plain["path"], plain["content"]]),
+    ("fs/read_text_file", "result"): lambda plain, frame, titles: plain["content"],
+    ("fs/write_text_file", "params"): lambda plain, frame, titles: _DOT.join([plain["path"], plain["content"]]),
     ("terminal/create", "params"): _ask_terminal,
     ("terminal/output", "result"): _answer_output,
-    ("terminal/wait_for_exit", "result"): lambda plain, reading, titles: _exit(plain),
-    ("elicitation/create", "params"): lambda plain, reading, titles: f"{plain['mode']}: {plain['message']}",
-    ("elicitation/create", "result"): lambda plain, reading, titles: plain["action"],
+    ("terminal/wait_for_exit", "result"): lambda plain, frame, titles: _exit(plain),
+    ("elicitation/create", "params"): lambda plain, frame, titles: f"{plain['mode']}: {plain['message']}",
+    ("elicitation/create", "result"): lambda plain, frame, titles: plain["action"],
 }
 
 
 def _rest(plain: dict[str, Any]) -> str:
-    """Members of a message nobody has a sentence for; the session is shown elsewhere."""
+    """The members of a message that has no summary of its own; the session is shown elsewhere."""
     shown = {name: value for name, value in plain.items() if name != "sessionId"}
     if not shown:
         return ""

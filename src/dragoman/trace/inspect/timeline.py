@@ -1,7 +1,7 @@
-"""A recording as rows, one an entry: who said what when, what answers what, how long it took, what it breaks.
+"""A recording as rows, one for each entry: time, direction, summary, request or response, latency, findings.
 
-Owns the row and everything that is known about it; filters and runs of chunks are here too, so that every view shows
-the same. It does not know how a row looks on a screen or a page.
+Owns the row and everything that is known about it; filters and runs of chunks are here, too, so that all views show
+the same. Does not know how a row looks on a screen or a page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
     from dragoman.trace.entry import Direction, Entry
-    from dragoman.trace.inspect.exchange import Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame
     from dragoman.wire import Id
 
     Kind: TypeAlias = Literal["request", "notification", "response", "malformed", "blank", "stderr", "end", "exit"]
@@ -39,23 +39,23 @@ class Row(Struct, gc=False):
     kind: Kind
     dir: Direction | None = None
     method: str = ""
-    """Of a response: the method it answers."""
+    """Of a response: the method of its request."""
     update: str = ""
     """The kind of a session/update."""
     id: Id = None
     session: str | None = None
     size_bytes: int = 0
     summary: str = ""
-    """The peer's text, cut but not made safe for anything."""
+    """The peer's text, cut to a limit and not made safe for showing."""
     request: int | None = None
     """Of a response: the number of its request."""
     answer: int | None = None
-    """Of a request: the number of its answer."""
+    """Of a request: the number of its response."""
     latency: float | None = None
-    """Seconds from a request to its answer, on both rows."""
+    """Seconds from a request to its response, in both rows."""
     error_code: int | None = None
     run: int = 0
-    """The number of the first of the chunks, directly one after the other, that make one message; else its own."""
+    """The number of the first of the consecutive chunks of one message; for other rows their own number."""
     findings: tuple[Finding, ...] = ()
 
     @property
@@ -65,15 +65,18 @@ class Row(Struct, gc=False):
 
     @property
     def is_bad(self) -> bool:
-        """An error, a line that is no message, or a broken rule."""
+        """An error, a line that is not a message, or a broken rule."""
         is_error = self.error_code is not None or self.kind == "malformed"
         return is_error or any(finding.is_failure for finding in self.findings)
 
 
-class Timeline:
-    """Rows in the making: feed it entries, read `rows`.
+class RecordingTimeline:
+    """Makes rows: `feed` it entries, read `rows`.
 
-    `watch` sees each reading after its row was made: for views that need more than rows.
+    Args:
+        is_whole: The entries begin with the connection.
+        keeps_rows: False for a timeline that may go on for days; then `rows` stays empty.
+        watch: Called with each frame after its row was made, for views that need more than rows.
     """
 
     def __init__(
@@ -81,19 +84,19 @@ class Timeline:
         *,
         is_whole: bool = False,
         keeps_rows: bool = True,
-        watch: Callable[[Reading], object] | None = None,
+        watch: Callable[[DecodedFrame], object] | None = None,
     ) -> None:
         self.header = Header()
         self.rows: list[Row] = []
-        """Every row so far; empty for a timeline that keeps none, because it may go on for days."""
+        """All rows so far; empty for a timeline that keeps none."""
         self.latest: list[Finding] = []
-        """What the last entry brought to light, about itself or earlier ones."""
+        """The findings of the last entry, about itself or about earlier ones."""
         self.aliases: dict[str, str] = {}
         """Session id -> `s1`, `s2`... in order of appearance."""
         self._checker = PassiveChecker(is_whole=is_whole)
         self._keeps_rows = keeps_rows
         self._count = 0
-        self._asked: dict[int, Row] = {}  # requests without an answer
+        self._asked: dict[int, Row] = {}  # requests without a response
         self._watch = watch
         self._titles: dict[tuple[str | None, str], str] = {}
         self._run: tuple[Any, ...] | None = None  # what the chunk before belongs to
@@ -101,11 +104,11 @@ class Timeline:
 
     @property
     def findings(self) -> list[Finding]:
-        """Every finding, in the order of the rows."""
+        """All findings, in the order of the rows."""
         return [finding for row in self.rows for finding in row.findings]
 
     def feed(self, entry: Entry) -> Row | None:
-        """The row of this entry; None for a header. Rows of earlier entries may change."""
+        """Make the row of this entry, None for a header. Rows of earlier entries may change."""
         if isinstance(entry, Header):
             self.header = entry
             self._checker.begin(entry)
@@ -120,7 +123,7 @@ class Timeline:
                 row.kind, row.summary, row.size_bytes = "stderr", cut(text), len(text.encode(errors="replace")) + 1
             case End(dir=direction):
                 row.kind, row.dir = "end", direction
-                row.summary = f"the {'client' if direction == 'c2a' else 'agent'} said its last word"
+                row.summary = f"the {'client' if direction == 'c2a' else 'agent'} closed its side"
             case Exit(code=code, signal=signal):
                 row.summary = _how(code, signal)
         self._run = None
@@ -129,37 +132,37 @@ class Timeline:
         return row
 
     def finish(self) -> None:
-        """The recording is over: add what only that shows."""
+        """Add the findings that only the end of the recording shows."""
         self.latest = self._checker.finish()
         if self._keeps_rows:
             self._add(self.latest)
 
-    def _feed_frame(self, number: int, frame: Frame) -> Row:
-        reading = self._checker.read(frame)
-        row = Row(number, frame.t, reading.kind, frame.dir, size_bytes=reading.size_bytes)
-        row.method, row.update, row.id, row.session = reading.method, reading.update, reading.id, reading.session_id
-        row.summary = summarise(reading, self._titles)
-        row.run = self._place(reading)
-        self._pair(reading, row)
-        if reading.session_id is not None and reading.session_id not in self.aliases:
-            self.aliases[reading.session_id] = f"s{len(self.aliases) + 1}"
-        self.latest = self._checker.check(reading, frame)
+    def _feed_frame(self, number: int, entry: Frame) -> Row:
+        frame = self._checker.read(entry)
+        row = Row(number, entry.t, frame.kind, entry.dir, size_bytes=frame.size_bytes)
+        row.method, row.update, row.id, row.session = frame.method, frame.update, frame.id, frame.session_id
+        row.summary = summarise(frame, self._titles)
+        row.run = self._place(frame)
+        self._pair(frame, row)
+        if frame.session_id is not None and frame.session_id not in self.aliases:
+            self.aliases[frame.session_id] = f"s{len(self.aliases) + 1}"
+        self.latest = self._checker.check(frame, entry)
         if self._keeps_rows:
             self.rows.append(row)
             self._add(self.latest)
         else:
             row.findings = tuple(finding for finding in self.latest if finding.index == number)
-        self._note_title(reading)
+        self._note_title(frame)
         if self._watch is not None:
-            self._watch(reading)
+            self._watch(frame)
         return row
 
-    def _pair(self, reading: Reading, row: Row) -> None:
-        if reading.kind == "request":
+    def _pair(self, frame: DecodedFrame, row: Row) -> None:
+        if frame.kind == "request":
             self._asked[row.number] = row
-        elif reading.kind == "response":
-            row.error_code = reading.error_code
-        asked = self._asked.pop(reading.request.number, None) if reading.request is not None else None
+        elif frame.kind == "response":
+            row.error_code = frame.error_code
+        asked = self._asked.pop(frame.request.number, None) if frame.request is not None else None
         if asked is not None:
             asked.answer, row.request = row.number, asked.number
             asked.latency = row.latency = row.t - asked.t
@@ -170,25 +173,25 @@ class Timeline:
             row = self.rows[finding.index - 1]
             row.findings = (*row.findings, finding)
 
-    def _place(self, reading: Reading) -> int:
-        """The run a chunk continues, or its own number."""
-        update = getattr(reading.value, "update", None) if reading.update else None
+    def _place(self, frame: DecodedFrame) -> int:
+        """The number of the run that a chunk continues, or its own number."""
+        update = frame.value.update if isinstance(frame.value, v1.SessionNotification) else None
         key = None
         if isinstance(update, _CHUNKS):
-            key = (reading.session_id, type(update), None if update.message_id is UNSET else update.message_id)
+            key = (frame.session_id, type(update), None if update.message_id is UNSET else update.message_id)
         if key is None or key != self._run:
-            self._run_start = reading.number
+            self._run_start = frame.number
         self._run = key
         return self._run_start
 
-    def _note_title(self, reading: Reading) -> None:
-        call: Any = reading.value
-        if reading.method == "session/update":
-            call = getattr(call, "update", None)
-        elif reading.method == "session/request_permission":
-            call = getattr(call, "tool_call", None)
+    def _note_title(self, frame: DecodedFrame) -> None:
+        call: object = None
+        if isinstance(frame.value, v1.SessionNotification):
+            call = frame.value.update
+        elif isinstance(frame.value, v1.RequestPermissionRequest):
+            call = frame.value.tool_call
         if isinstance(call, (v1.ToolCall, v1.ToolCallPatch)) and isinstance(call.title, str):
-            self._titles[reading.session_id, call.tool_call_id] = cut(call.title)
+            self._titles[frame.session_id, call.tool_call_id] = cut(call.title)
 
 
 def _how(code: int | None, signal: str | None) -> str:
@@ -198,10 +201,10 @@ def _how(code: int | None, signal: str | None) -> str:
 
 
 def read_timeline(
-    entries: Iterable[Entry], *, header: Header | None = None, watch: Callable[[Reading], object] | None = None
-) -> Timeline:
-    """The timeline of a whole recording."""
-    timeline = Timeline(watch=watch)
+    entries: Iterable[Entry], *, header: Header | None = None, watch: Callable[[DecodedFrame], object] | None = None
+) -> RecordingTimeline:
+    """Make the timeline of a whole recording."""
+    timeline = RecordingTimeline(watch=watch)
     if header is not None:
         timeline.feed(header)
     for entry in entries:
@@ -211,7 +214,7 @@ def read_timeline(
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Which rows are wanted; everything left out wants all."""
+    """Selects rows; a criterion that is not given selects all."""
 
     session: str | None = None
     method: str | None = None
@@ -223,7 +226,7 @@ class Filter(Struct, frozen=True, kw_only=True):
     grep: str | None = None
 
     def wants(self, row: Row) -> bool:
-        """Everything but `grep`, which needs the text of whole runs."""
+        """Whether a row meets all criteria but `grep`, which needs the text of whole runs."""
         if self.session is not None and row.session != self.session:
             return False
         if self.method is not None and not (
@@ -237,9 +240,9 @@ class Filter(Struct, frozen=True, kw_only=True):
         return (self.since is None or row.t >= self.since) and (self.until is None or row.t <= self.until)
 
     def finds(self, rows: Sequence[Row], entries: Sequence[Entry] | Mapping[int, Entry]) -> bool:
-        """Whether the text sought is in these rows or, where they are chunks of one message, in all of them joined.
+        """Whether the text is in one of these rows or, if they are chunks of one message, in all of them joined.
 
-        `entries` gives the entry of the row with number n at n - 1.
+        `entries` has the entry of the row with number n at n - 1.
         """
         if self.grep is None:
             return True
@@ -248,12 +251,12 @@ class Filter(Struct, frozen=True, kw_only=True):
 
 
 def is_called(word: str, session: str, alias: str) -> bool:
-    """Whether somebody who says `word` may mean this session: its short name, or how its id begins or ends."""
+    """Whether `word` may mean this session: its short name, or the beginning or end of its id."""
     return word == alias or session.startswith(word) or session.endswith(word)
 
 
 def runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    """Rows that are shown as one line: chunks of one message, directly one after the other."""
+    """Group the rows that are shown as one line: consecutive chunks of one message."""
     group: list[Row] = []
     for row in rows:
         if group and not (row.run == group[0].run and row.number == group[-1].number + 1):
@@ -265,7 +268,7 @@ def runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def joined_summary(rows: Sequence[Row]) -> str:
-    """The beginning of what these chunks say together."""
+    """The beginning of the joined text of these chunks."""
     text = ""
     for row in rows:
         text += row.summary
@@ -307,7 +310,7 @@ def _chunk_text(value: Any) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """Every text in a message as people read it, without JSON's escapes."""
+    """All texts in a message, without JSON's escapes."""
     if type(value) is str:
         yield value
     elif type(value) is dict:

@@ -1,1 +1,1 @@
-"""Recording: a relay between a client and an agent that writes down every line, and an observer that does so inside."""
+"""Recording: a relay process between a client and an agent, and an observer inside one of them."""

@@ -1,7 +1,7 @@
-"""Cuts a byte stream into lines without losing a byte.
+"""Splits a byte stream into lines without losing a byte.
 
-Owns the split into a line and its end, for recordings that must give back the stream exactly: blank lines, `\\r\\n`
-and a byte order mark are kept, which `wire.Framer` drops. Does not know what a line says.
+Owns the split into a line and its end, for recordings that must reproduce the stream exactly: blank lines, `\\r\\n`
+and a byte order mark are kept, which `wire.Framer` drops. Does not decode lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Line = tuple[bytes, bytes]
 
 
 class ExactLines:
-    """Bytes in, lines out; what is between two newlines is held, up to a limit, then given out in pieces."""
+    """Takes bytes and returns lines. A line longer than the limit is returned in pieces."""
 
     __slots__ = ("_buffer", "_held_bytes", "limit_bytes")
 
@@ -28,7 +28,7 @@ class ExactLines:
         self._held_bytes = 0
 
     def feed(self, data: bytes) -> list[Line]:
-        """The lines that `data` completes, and pieces of one that is too long."""
+        """Return the lines that `data` completes, and pieces of one that is too long."""
         lines = data.split(_NEWLINE)
         rest = lines.pop()
         if lines and self._held_bytes:
@@ -42,7 +42,7 @@ class ExactLines:
         return whole
 
     def end(self) -> list[Line]:
-        """What came after the last newline."""
+        """Return the bytes after the last newline."""
         return [(self._take(), b"")] if self._held_bytes else []
 
     def _take(self) -> bytes:

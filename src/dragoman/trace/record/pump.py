@@ -1,19 +1,19 @@
-"""Bytes from one descriptor to another, as they come.
+"""Copies bytes from one descriptor to another as they come.
 
-Owns one direction of a relay: never more than one read in memory, so a slow reader slows its writer as if nobody stood
-between, and the end of either descriptor becomes the end of the other. Does not know whose they are or what flows.
+Owns one direction of a relay: it keeps at most one read in memory, so a slow reader slows down its writer as without
+the relay, and the end of either descriptor ends the other. Does not know what the bytes mean.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import select
-import stat
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
+
+from dragoman.transports._descriptors import duplicate, private_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 _READ_BYTES: Final = 1 << 16  # what a pipe holds
 _HANGUP: Final = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 _HANGUP_SECONDS: Final = 0.1
-_UNWRITTEN_BYTES: Final = 1 << 20  # of a log that nobody reads; the rest of it is dropped, with a note
+_UNWRITTEN_BYTES: Final = 1 << 20  # of a log that is not read; the rest of it is dropped, with a note
 
 
 class Pump:
-    """Moves what comes from `source` to `sink`; owns both and makes them non-blocking.
+    """Copies from `source` to `sink`; owns both and makes them non-blocking.
 
-    `on_data` sees each piece after it was passed on. `on_end` is called when the source has ended by itself, `on_over`
-    when both are closed: that may be much later, if the sink does not take the rest, and without the first, if it
-    takes no more at all.
+    Args:
+        source: The descriptor to read.
+        sink: The descriptor to write.
+        on_data: Called with each piece after it was passed on.
+        on_end: Called when the source has ended by itself.
+        on_over: Called when both are closed. That may be much later than `on_end`, if the sink is slow, and without
+            `on_end`, if the sink failed.
     """
 
     def __init__(
@@ -54,13 +58,13 @@ class Pump:
         self._listen()
 
     def end_when_dry(self) -> None:
-        """Take what is there now for all there is: the writer is gone, but something else holds its descriptor."""
+        """Read what is there now and then end: the writer is gone, but another process has its descriptor open."""
         self._is_ending = True
         if self._source >= 0 and not self._rest:
             self._take_turn()
 
     def stop(self) -> None:
-        """Close both at once; what was not taken yet is lost."""
+        """Close both at once; what was not written yet is lost."""
         self._rest = memoryview(b"")
         self._close_source()
         self._close_sink()
@@ -68,7 +72,7 @@ class Pump:
     def _listen(self) -> None:
         try:
             self._loop.add_reader(self._source, self._read)
-        except PermissionError:  # epoll refuses regular files and /dev/null, which never make a reader wait
+        except PermissionError:  # epoll refuses regular files and /dev/null, which never block a reader
             self._take_turn()
 
     def _take_turn(self) -> None:
@@ -93,7 +97,7 @@ class Pump:
             data = b""
         if not data:
             self._close_source()
-            self._tell_end()
+            self._report_end()
             if not self._rest:
                 self._close_sink()
             return
@@ -102,7 +106,7 @@ class Pump:
         self._on_data(data)
 
     def _write(self) -> None:
-        """Passes on what the sink takes; while there is a rest, nothing is read."""
+        """Write as much as the sink takes; while there is a rest, nothing is read."""
         had_waited = self._is_waiting
         try:
             while self._rest:
@@ -116,7 +120,7 @@ class Pump:
                 self._loop.add_writer(self._sink, self._write)
             return
         except OSError:
-            self.stop()  # the writer has to learn that nobody reads any more
+            self.stop()  # the writer must get an error, because its reader is gone
             return
         if had_waited:
             self._is_waiting = False
@@ -129,17 +133,17 @@ class Pump:
                 self._listen()
 
     def _watch_for_hangup(self) -> None:
-        """Nothing is read while the sink is full, and so the end would not be seen."""
+        """Poll for the end of the source: while the sink is full, nothing is read, so the end would not be seen."""
         if not self._is_waiting or self._source < 0 or self._on_end is None:
             return
         poll = select.poll()
         poll.register(self._source, _HANGUP)
         if poll.poll(0):
-            self._tell_end()
+            self._report_end()
         else:
             self._loop.call_later(_HANGUP_SECONDS, self._watch_for_hangup)
 
-    def _tell_end(self) -> None:
+    def _report_end(self) -> None:
         on_end, self._on_end = self._on_end, None
         if on_end is not None:
             on_end()
@@ -161,7 +165,7 @@ class Pump:
 
 
 class Outlet:
-    """A way out for what must never wait for its reader, such as a log: past a bound it is dropped, with a note."""
+    """Writes what must never wait for its reader, such as a log: beyond a limit it is dropped, with a note."""
 
     def __init__(self, sink: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -172,7 +176,7 @@ class Outlet:
         os.set_blocking(sink, False)
 
     def write(self, data: bytes) -> None:
-        """Write what the descriptor takes now, and the rest when it can be."""
+        """Write what the descriptor takes now, and the rest later."""
         if self._sink < 0:
             return
         if self._queued_bytes + len(data) > _UNWRITTEN_BYTES:
@@ -185,7 +189,7 @@ class Outlet:
             self._loop.add_writer(self._sink, self._resume)
 
     def close(self) -> None:
-        """One last try, then let go."""
+        """Try to write the rest once, then close the descriptor."""
         if self._sink >= 0:
             self._write_out()
             self._let_go()
@@ -195,7 +199,7 @@ class Outlet:
             self._loop.remove_writer(self._sink)
 
     def _write_out(self) -> bool:
-        """Whether nothing is left to do."""
+        """Write what can be written; return False if a rest must wait."""
         try:
             while self._queue:
                 sent = os.write(self._sink, self._queue[0])
@@ -204,14 +208,17 @@ class Outlet:
                 if rest:
                     self._queue.appendleft(rest)
                 elif not self._queue and self._dropped_bytes:
-                    note = b"\ndragoman: %d bytes of this log were dropped, nobody read them\n" % self._dropped_bytes
+                    note = (
+                        b"\ndragoman: %d bytes of this log were dropped because they were not read\n"
+                        % self._dropped_bytes
+                    )
                     self._dropped_bytes = 0
                     self._queue.append(note)
                     self._queued_bytes += len(note)
         except (BlockingIOError, InterruptedError):
             return False
         except OSError:
-            self._let_go()  # nobody will read it
+            self._let_go()  # its reader is gone
         return True
 
     def _let_go(self) -> None:
@@ -222,9 +229,9 @@ class Outlet:
 
 
 class OwnStreams:
-    """This program's standard streams as descriptors of our own, which can be made non-blocking and closed.
+    """Private descriptors of this program's standard streams, which can be made non-blocking and closed.
 
-    0 and 1 then lead to /dev/null: when the copies are closed, the other side sees the end.
+    0 and 1 then lead to /dev/null, so that the other side sees the end when the copies are closed.
     """
 
     def __init__(self) -> None:
@@ -238,7 +245,7 @@ class OwnStreams:
         os.close(null)
 
     def restore(self) -> None:
-        """Undo what others would notice: whoever shares a stream with us expects it to block."""
+        """Make shared streams blocking again, as the other programs that share them expect."""
         for copy in self._made_unblocking:
             with suppress(OSError):
                 os.set_blocking(copy, True)
@@ -246,18 +253,10 @@ class OwnStreams:
         self._made_unblocking.clear()
 
     def _private(self, fd: int, mode: int) -> int:
-        """The non-blocking flag belongs to the open file, which others may share; so open it anew if that works.
-
-        A regular file is not opened anew, because its position would be lost, nor is a socket, which cannot be.
-        """
         try:
-            kind = os.fstat(fd).st_mode
-        except OSError:  # closed at start: then nothing comes from it and nothing can be said to it
+            copy, is_shared = private_copy(fd, mode)
+        except OSError:  # closed when the program started: nothing can be read from it or written to it
             return os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            with suppress(OSError):
-                return os.open(f"/proc/self/fd/{fd}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-        copy = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
-        if os.get_blocking(copy):
-            self._made_unblocking.append(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3))
+        if is_shared:
+            self._made_unblocking.append(duplicate(fd))
         return copy

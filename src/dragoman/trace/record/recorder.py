@@ -1,7 +1,7 @@
-"""Records any connection of the library from the inside.
+"""Records a connection of this library from the inside.
 
-Owns the step from what a peer sends and receives to the two directions of a recording. Sees what the peer saw: lines
-without their ends, blank ones left out. For the exact bytes there is `dragoman record`.
+Owns the step from what a peer sends and receives to the two directions of a recording. It gets what the peer gets:
+lines without their ends, and no blank ones. `dragoman record` records the exact bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,18 @@ if TYPE_CHECKING:
 class Recorder(Observer):
     """An observer that writes a recording; one for each connection.
 
-    `role` is the side it is given to: `spawn(..., observers=[Recorder(path)])` records as a client,
+    `spawn(..., observers=[Recorder(path)])` records as a client,
     `agent.serve(transport, observers=[Recorder(path, role="agent")])` as an agent.
 
+    Args:
+        file: A path, replaced if it exists, or a binary file opened for writing.
+        role: The side that the observer is given to.
+        redact: Write redacted entries, and neither command nor folder.
+        command: The agent's command, for the header.
+        cwd: The folder it was started in, for the header.
+
     Raises:
-        OSError: the path cannot be opened. What fails later is logged and ends the recording alone.
+        OSError: the path cannot be opened. A later failure is logged and ends the recording alone.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
-"""Stands between an editor and its agent, and writes down what it sees.
+"""A relay between an editor and its agent that records both directions.
 
-Owns the manners of a relay: bytes go through unchanged and at once, each side's end is passed on to the other, signals
-reach the agent, the recording comes second. Knows neither JSON nor the protocol; `dragoman.process` ends the agent.
+Owns the behaviour of the relay: bytes go through unchanged and at once, the end of each side is passed on to the other,
+signals reach the agent, and the recording never delays any of this. Does not know JSON or the protocol;
+`dragoman.process` ends the agent.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from dragoman.trace.writer import TraceWriter
 
 GRACE_SECONDS: Final = 10.0
-"""What an agent is given to end after its client closed the connection, counted from its last sign of life.
+"""How long an agent may take to end after its client closed the connection, counted from its last output.
 
-The slowest known one takes 1.4 s. An agent that still talks to somebody is left alone, however long it takes.
+The slowest known one takes 1.4 s. An agent that still writes is not ended, however long it takes.
 """
 _TERM_SECONDS: Final = 2.0
 _LOG_LINE_BYTES: Final = 1 << 20
@@ -47,11 +48,17 @@ async def run_relay(
     grace_seconds: float = GRACE_SECONDS,
     show: Callable[[Callable[[bytes], None]], None] | None = None,
 ) -> int:
-    """Runs `command` behind this program's stdin, stdout and stderr until it ends; returns its exit code.
+    """Run `command` behind this program's stdin, stdout and stderr until it ends; return its exit code.
 
-    The code is 128 + n for signal n, as a shell has it. `writer` is closed at the end. Takes over the standard streams
-    and the signals of this program, so call it from the main thread and end the program afterwards. `show` is given
-    the way to stderr, which never waits, and has it for itself: what the agent logs then goes to `writer` alone.
+    The code is 128 + n for signal n, as in a shell. The standard streams and the signals of this program are taken
+    over, so call it from the main thread and end the program afterwards.
+
+    Args:
+        command: The agent's command.
+        writer: The recording; it is closed at the end.
+        grace_seconds: How long a silent agent may take to end after its client is gone.
+        show: Called with a function that writes to stderr and never waits. With it, stderr belongs to the caller, and
+            the agent's log goes to `writer` alone.
 
     Raises:
         ConfigError: the command cannot be used.
@@ -76,12 +83,12 @@ class _Relay:
         self._loop = asyncio.get_running_loop()
         self._writer = writer
         self._grace_seconds = grace_seconds
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._log_lines = ExactLines(_LOG_LINE_BYTES)
         self._lines: dict[Direction, ExactLines] = {"c2a": ExactLines(), "a2c": ExactLines()}
-        # The agent first: if it cannot be started, nothing of this program was touched.
-        # Whatever left the agent's process group did so on purpose; without us between it would live on as well.
+        # The agent comes first: if it cannot be started, the streams of this program are unchanged.
+        # A process that left the agent's process group did so on purpose; without the relay it would live on as well.
         self._child = Child.spawn(
             command, spare=_everyone, patience=Patience(0.0, _TERM_SECONDS), on_stderr=self._on_stderr
         )
@@ -106,7 +113,7 @@ class _Relay:
         for number in _PASSED_ON if is_main else ():
             self._loop.add_signal_handler(number, self._pass_on, number)
         try:
-            # Its process group is ended with it: what a launcher leaves behind would hold the pipe for ever.
+            # Its process group is ended with it: a process left by a launcher would keep the pipe open forever.
             await self._child.wait_gone()
             self._to_client.end_when_dry()
             await self._over
@@ -118,27 +125,27 @@ class _Relay:
     def _warn(self, sentence: str) -> None:
         self._log.write(f"dragoman: warning: {sentence}; the conversation goes on\n".encode(errors="replace"))
 
-    # What comes from the client
+    # From the client
 
     def _on_client_data(self, data: bytes) -> None:
         self._record("c2a", data)
 
     def _on_client_end(self) -> None:
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._wait_for_end()
 
     def _wait_for_end(self) -> None:
-        """Nobody talks to the agent any more: it has its time, then it is ended."""
-        silent_seconds = self._loop.time() - self._heard_at
+        """End the agent if it was silent for the grace period after its client closed the connection."""
+        silent_seconds = self._loop.time() - self._active_at
         if silent_seconds >= self._grace_seconds:
             self._child.begin_close()
         elif self._child.is_running:
             self._loop.call_later(self._grace_seconds - silent_seconds, self._wait_for_end)
 
-    # What comes from the agent
+    # From the agent
 
     def _on_agent_data(self, data: bytes) -> None:
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._record("a2c", data)
 
     def _on_agent_over(self) -> None:
@@ -147,7 +154,7 @@ class _Relay:
             self._over.set_result(None)
 
     def _on_stderr(self, data: bytes) -> None:
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         if self._passes_log:
             self._log.write(data)
         for line, _ in self._log_lines.feed(data):
@@ -173,7 +180,7 @@ class _Relay:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._child.pid, number)
         elif not self._over.done():
-            self._over.set_result(None)  # only the client does not read its last words, and wants us gone
+            self._over.set_result(None)  # the agent ended, and the client does not read its last output
 
     def _finish(self) -> None:
         for line, _ in self._log_lines.end():
@@ -198,7 +205,7 @@ def _everyone(pid: int) -> bool:
 
 
 def _exit_code(returncode: int | None) -> int:
-    if returncode is None:  # somebody else collected the status
+    if returncode is None:  # another part of the program collected the status
         return 1
     return returncode if returncode >= 0 else 128 - returncode
 

@@ -1,1 +1,1 @@
-"""Replaying a recording: as a fake agent, or as a fake client, with the ids of the live run."""
+"""Replays a recording as a fake agent or as a fake client, with the ids of the live run."""

@@ -1,7 +1,6 @@
-"""What came instead of what was recorded.
+"""Differences between a recording and a live run.
 
-Owns the comparison of two messages and the sentence for each thing that is not the same. Pure; it does not know who
-was playing whom.
+Owns the comparison of two messages and the sentence for each difference. Pure: it does not know which side is played.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from dragoman.trace.entry import Direction
-from dragoman.trace.replay.ids import Names, is_made_up
+from dragoman.trace.replay.ids import IdMap, is_made_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,22 +25,22 @@ IGNORED: Final = (
     "* *.updatedAt",
     "* *.lastModified",
 )
-"""What changes by its nature, and is no difference."""
+"""Members that differ in every run and are never reported."""
 
 What: TypeAlias = Literal["changed", "missing", "unexpected", "order"]
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """One thing that was not as recorded; as a string, a line for people.
+    """One difference from the recording; `str()` makes a readable line of it.
 
-    `missing`: a recorded line did not come. `unexpected`: one came that was not recorded. `changed`: the value at
-    `path` of a line is another. `order`: a line came after one that it preceded in the recording.
+    `missing`: a recorded line did not come. `unexpected`: a line came that was not recorded. `changed`: a line has
+    another value at `path`. `order`: a line came after one that it preceded in the recording.
     """
 
     what: What
     dir: Direction
     method: str
-    """Of an answer, the method that was called; empty for a line that is no message."""
+    """Of a response, the method of its request; empty for a line that is not a message."""
     kind: str
     """request, notification, response or raw."""
     number: int | None = None
@@ -51,7 +50,7 @@ class Difference(Struct, frozen=True, kw_only=True):
     came: Any = UNSET
 
     def __str__(self) -> str:
-        name = {"response": f"answer to {self.method or 'nothing'}", "raw": "a line that is no message"}.get(
+        name = {"response": f"answer to {self.method or 'nothing'}", "raw": "a line that is not a message"}.get(
             self.kind, f"{self.kind} {self.method}"
         )
         where = f" (#{self.number})" if self.number is not None else ""
@@ -66,11 +65,17 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Comparison:
-    """Compares messages, leaving out what need not be the same."""
+    """Compares messages without what may differ.
 
-    def __init__(self, names: Names, ignore: Sequence[str], *, only_shapes: bool = False) -> None:
+    Args:
+        names: Known pairs of ids.
+        ignore: Patterns of `method path` that may differ, with `*` for anything.
+        only_shapes: Compare members and types only, for a redacted recording.
+    """
+
+    def __init__(self, names: IdMap, ignore: Sequence[str], *, only_shapes: bool = False) -> None:
         self._names = names
-        # `*` is the only special character: paths have brackets of their own.
+        # `*` is the only special character, because paths contain brackets.
         patterns = [
             "".join(".*" if part == "*" else re.escape(part) for part in re.split(r"(\*)", one)) for one in ignore
         ]
@@ -78,7 +83,7 @@ class Comparison:
         self._only_shapes = only_shapes
 
     def changes(self, method: str, recorded: Any, came: Any) -> list[tuple[str, Any, Any]]:
-        """Path, recorded and live value of everything that is not the same; UNSET for what is not there."""
+        """Path, recorded value and live value of each difference; UNSET for an absent value."""
         return [
             change for change in self._walk("", "", recorded, came) if not self._is_ignored(f"{method} {change[0]}")
         ]

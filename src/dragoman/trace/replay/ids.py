@@ -1,7 +1,7 @@
-"""Ids that differ between a recording and a performance of it.
+"""Maps ids in a recording to ids of the live run.
 
-Owns which members hold ids that one side makes up and the other repeats, the translation of these both ways, and the
-writing of a recorded line with them. Ids that mean something (modes, options) are no business of it.
+Owns which members have ids that one side makes up and the other repeats, their translation, and the rewriting of a
+recorded line with them. Ids with a meaning (modes, options) are left alone.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def is_made_up(member: str) -> bool:
-    """Whether a member holds an id without a meaning of its own."""
+    """Whether a member has an id without a meaning of its own."""
     return member in _MADE_UP or member.endswith(_MADE_UP_ENDS)
 
 
-class Names:
-    """What each recorded id is called this time."""
+class IdMap:
+    """Pairs of a recorded id and its live id."""
 
     def __init__(self) -> None:
         self._to_live: dict[str, str] = {}
         self._to_recorded: dict[str, str] = {}
-        self._has_news = False  # whether any name is another one this time
+        self._has_changes = False  # whether any live id differs from its recorded one
 
     def may_be(self, recorded: str, live: str) -> bool:
-        """Whether the two can be the same thing, as far as is known."""
+        """Whether the two ids can stand for the same thing, as far as is known."""
         known = self._to_live.get(recorded)
         return known == live if known is not None else live not in self._to_recorded
 
     def learn(self, recorded: Any, live: Any) -> None:
-        """Takes two messages that stand for each other; ids at the same place are names of the same thing."""
+        """Learn from two messages that stand for each other: ids at the same place name the same thing."""
         if isinstance(recorded, dict) and isinstance(live, dict):
             for member, one in recorded.items():
                 other = live.get(member)
@@ -49,7 +49,7 @@ class Names:
                     if one not in self._to_live and other not in self._to_recorded:
                         self._to_live[one] = other
                         self._to_recorded[other] = one
-                        self._has_news = self._has_news or one != other
+                        self._has_changes = self._has_changes or one != other
                 else:
                     self.learn(one, other)
         elif isinstance(recorded, list) and isinstance(live, list):
@@ -57,14 +57,20 @@ class Names:
                 self.learn(one, other)
 
     def live(self, recorded: str) -> str:
+        """The live id of a recorded one; itself if it is not known."""
         return self._to_live.get(recorded, recorded)
 
     def rewrite(self, line: bytes, id: Id | UnsetType = UNSET, request_id: Id | UnsetType = UNSET) -> bytes:
-        """A recorded line with this time's ids: those learned, the given one of the message, and of its request.
+        """Write a recorded line with live ids.
 
-        What need not change is left as it was written, to the byte.
+        What need not change stays as it was written, to the byte.
+
+        Args:
+            line: The recorded line.
+            id: The id of the message, if it must change.
+            request_id: The value of its member `requestId`, if that must change.
         """
-        if id is UNSET and request_id is UNSET and not self._has_news:
+        if id is UNSET and request_id is UNSET and not self._has_changes:
             return line
         members = _decode_members(line)
         changed: dict[str, bytes] = {}
@@ -85,7 +91,7 @@ class Names:
         return b"{" + b",".join(texts) + b"}"
 
     def _translate(self, value: Any) -> Any:
-        """The value with live names; the very same object if none had to be changed."""
+        """The value with live ids; the same object if none had to be changed."""
         if isinstance(value, dict):
             parts = {
                 member: self.live(each) if isinstance(each, str) and is_made_up(member) else self._translate(each)

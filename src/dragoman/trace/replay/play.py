@@ -1,7 +1,7 @@
-"""Plays a recording again: as a fake agent, or as a fake client.
+"""Replays a recording as a fake agent or as a fake client.
 
-Owns what a caller says about a replay: which recording, how fast, what may differ. How it is played is in `player.py`,
-what the recording means as a script in `script.py`.
+Owns the options of a replay: which recording, how fast, what may differ. `player.py` plays it, `script.py` reads the
+recording as a script.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from dragoman.trace.entry import Exit
 from dragoman.trace.reader import Trace, open_trace
 from dragoman.trace.replay.difference import IGNORED, Comparison, Difference
-from dragoman.trace.replay.ids import Names
+from dragoman.trace.replay.ids import IdMap
 from dragoman.trace.replay.matching import Matcher
 from dragoman.trace.replay.player import Player
 from dragoman.trace.replay.script import read_script
@@ -26,21 +26,24 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "Replay"]
 
-# A client in front of a fake agent either does its part at once or, in a test, not at all. A real agent in front of a
-# fake client thinks, and is given the time to.
+# A client of a fake agent sends its part at once or, in a test, not at all. A real agent with a fake client may have to
+# wait for a model.
 _PATIENCE_SECONDS: Final[dict[Direction, float]] = {"a2c": 5.0, "c2a": 30.0}
 
 
 class Replay:
-    """A recording to play; each call of `serve` or `drive` is a performance of its own.
+    """A recording to replay; each call of `serve` or `drive` is a run of its own.
 
-    `timing` is "none" (as fast as possible), "recorded", or a factor: 0.5 takes half the recorded time. `ignore` are
-    patterns of `method path` that may differ, such as `session/new params.cwd`, with `*` for anything; some things
-    that change by their nature are always ignored. `patience_seconds` is how long something is waited for that the
-    recording has, while the other side waits as well.
+    Args:
+        trace: The recording, or the path of one.
+        timing: "none" (as fast as possible), "recorded", or a factor: 0.5 takes half the recorded time.
+        ignore: Patterns of `method path` that may differ, such as `session/new params.cwd`, with `*` for anything.
+            Members that differ in every run, such as version and time, are always ignored.
+        patience_seconds: How long to wait for a recorded line that does not come, while the other side waits as well.
 
     Raises:
-        TraceError: the file is no recording. OSError: it cannot be read.
+        TraceError: the file is not a recording.
+        OSError: it cannot be read.
     """
 
     def __init__(
@@ -53,14 +56,14 @@ class Replay:
     ) -> None:
         self.trace = trace if isinstance(trace, Trace) else open_trace(trace)
         self.exit_code: int | None = None
-        """What the recorded agent returned, once a performance came to the point where it went by itself."""
+        """The exit code of the recorded agent, once a run came to the point where it ended by itself."""
         self._pace = _pace(timing)
         self._ignore = (*IGNORED, *ignore)
         self._patience_seconds = patience_seconds
         self._players: set[Player] = set()
 
     async def serve(self, transport: Transport) -> list[Difference]:
-        """Plays the agent until the client ends the connection, or the recorded agent does."""
+        """Play the agent until the client ends the connection, or the recorded agent did."""
         player = self._player(transport, "a2c")
         differences = await self._run(player)
         if player.has_ended_itself:
@@ -69,11 +72,11 @@ class Replay:
         return differences
 
     async def drive(self, transport: Transport) -> list[Difference]:
-        """Plays the client until the recording is over, or the agent is; then closes the connection."""
+        """Play the client until the end of the recording or of the agent; then close the connection."""
         return await self._run(self._player(transport, "c2a"))
 
     def stop(self) -> None:
-        """Ends every performance under way, as if the other side had ended the connection."""
+        """End all runs, as if the other side had ended the connection."""
         for player in self._players:
             player.stop()
 
@@ -86,7 +89,7 @@ class Replay:
 
     def _player(self, transport: Transport, ours: Direction) -> Player:
         patience = _PATIENCE_SECONDS[ours] if self._patience_seconds is None else self._patience_seconds
-        names = Names()
+        names = IdMap()
         comparison = Comparison(names, self._ignore, only_shapes=self.trace.header.redacted)
         steps = read_script(self.trace.entries, ours)
         matcher = Matcher(steps, "c2a" if ours == "a2c" else "a2c", names, comparison)
@@ -97,12 +100,12 @@ def _pace(timing: str | float) -> float:
     known = {"none": 0.0, "recorded": 1.0}
     pace = known.get(timing, -1.0) if isinstance(timing, str) else timing
     if not pace >= 0:
-        raise ValueError(f"timing is 'none', 'recorded' or a factor, not {timing!r}")
+        raise ValueError(f"timing must be 'none', 'recorded' or a factor, not {timing!r}")
     return pace
 
 
 def _code(exit: Exit) -> int | None:
-    """As a shell has it: 128 + n for signal n."""
+    """The exit code as in a shell: 128 + n for signal n."""
     if exit.signal is None:
         return exit.code
     number = signal.Signals.__members__.get(exit.signal)

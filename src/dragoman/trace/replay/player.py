@@ -1,8 +1,8 @@
-"""One performance of a script, over a transport.
+"""One run of a script over a transport.
 
 Owns when a line of ours is sent: as soon as everything it followed in the recording has come, or will not come any
-more. Nothing waits for ever: what the script does not have is refused, what does not come is given up after a while.
-Does not decide which line stands for which; `matching.py` does.
+more. Nothing waits forever: requests that the script does not have are refused, and a line that does not come is given
+up after a while. Does not decide which line stands for which; `matching.py` does.
 """
 
 from __future__ import annotations
@@ -13,48 +13,48 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from dragoman.errors import INTERNAL_ERROR, METHOD_NOT_FOUND
-from dragoman.trace.replay.script import Said, Step
+from dragoman.trace.replay.script import ParsedLine, Step
 from dragoman.wire import Framer, write_error
 
 if TYPE_CHECKING:
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Transport
     from dragoman.trace.replay.difference import Difference
-    from dragoman.trace.replay.ids import Names
+    from dragoman.trace.replay.ids import IdMap
     from dragoman.trace.replay.matching import Matcher
 
-_IDLE_SECONDS: Final = 5.0  # at most, where they owe us nothing
-_ANSWER_SECONDS: Final = 300.0  # answers do come, but a person or a model may have to find them
-_SETTLE_SECONDS: Final = 2.0  # for what is still to be said when the other side has left, at the pace of the replay
+_IDLE_SECONDS: Final = 5.0  # at most, while no request of ours is open
+_ANSWER_SECONDS: Final = 300.0  # responses do come, but a user or a model may have to write them
+_SETTLE_SECONDS: Final = 2.0  # for what is still to be sent when the other side has ended, at the pace of the replay
 _TICK_SECONDS: Final = 0.001
 _MARK_BYTES: Final = 1 << 16
 _QUANTUM: Final = 32  # lines sent before the other side gets a turn
 
 
 class _Strand:
-    """A sequence of steps that are performed one after another. One that was put aside waits for its first for ever."""
+    """A sequence of steps that are played one after another. One that was put aside waits forever for its first."""
 
     def __init__(self, steps: list[Step], *, is_aside: bool = False) -> None:
         self.steps = steps
         self.is_aside = is_aside
         self.position = 0
         self.furthest: dict[str, int] = {}
-        """The last line of theirs that has come, for each lane: what it followed need not be waited for any more."""
+        """The number of the last line that has come, for each lane: earlier lines are not waited for any more."""
         self.t = steps[0].t
         self.at: float | None = None
         self.waits_for: asyncio.Future[None] | None = None
-        """The news it waits for; if there were some since, it is about to go on."""
+        """The future it waits for; if that is not the current one, it is about to go on."""
 
 
 class Player:
-    """Plays the steps that are ours, and compares what comes with the others."""
+    """Plays the steps of our side, and compares what comes with those of the other."""
 
     def __init__(
         self,
         steps: list[Step],
         transport: Transport,
         matcher: Matcher,
-        names: Names,
+        names: IdMap,
         *,
         is_client: bool,
         pace: float,
@@ -69,20 +69,20 @@ class Player:
         self._patience = patience
         self._framer = Framer()
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._news: asyncio.Future[None] = self._loop.create_future()
         self._room = asyncio.Event()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._sent_in_a_row = 0
         self._open: set[Step] = set()
-        """Their requests that have come and are not answered."""
+        """Requests that have come and are not answered."""
         self._strands: dict[Step, _Strand] = {}
         self._tasks: dict[asyncio.Task[None], _Strand] = {}
         self._settling: asyncio.Task[None] | None = None
         self._lanes = self._make_lanes(steps)
 
     def _make_lanes(self, steps: list[Step]) -> list[_Strand]:
-        """A fake client does everything in recorded order; a fake agent serves each session by itself."""
+        """A fake client plays everything in recorded order; a fake agent serves each session independently."""
         lanes: dict[str, list[Step]] = {}
         for step in steps:
             lanes.setdefault("" if self._is_client else step.lane, []).append(step)
@@ -94,7 +94,7 @@ class Player:
         return strand
 
     async def run(self) -> list[Difference]:
-        """Plays until the connection or the script is over; closes the connection."""
+        """Play until the connection or the script ends, then close the connection."""
         self._transport.start(self)
         for lane in self._lanes:
             self._begin(lane)
@@ -115,20 +115,20 @@ class Player:
 
     def feed(self, data: bytes) -> None:
         for frame in self._framer.feed(data):
-            self._take(Said(frame if isinstance(frame, bytes) else frame.head))
+            self._take(ParsedLine(frame if isinstance(frame, bytes) else frame.head))
 
     def drained(self) -> None:
         self._room.set()
 
     def end(self, reason: ConnectionClosed) -> None:
         for frame in self._framer.end():
-            self._take(Said(frame if isinstance(frame, bytes) else frame.head))
+            self._take(ParsedLine(frame if isinstance(frame, bytes) else frame.head))
         self._settling = self._loop.create_task(self._settle())
 
     async def _settle(self) -> None:
-        """What they asked before they left is answered, if it can be without them; they may still read."""
+        """Answer requests that came before the end of the connection, if possible: the other side may still read."""
         deadline = self._loop.time() + _SETTLE_SECONDS
-        # What is waited for is that nothing happens any more; no event tells that.
+        # This waits until nothing happens any more, for which there is no event.
         while self._is_busy and self._loop.time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(_TICK_SECONDS)
         self.stop()
@@ -137,38 +137,38 @@ class Player:
     def _is_busy(self) -> bool:
         return any(strand.waits_for is not self._news for strand in self._tasks.values())
 
-    def _take(self, said: Said) -> None:
-        step = self._matcher.take(said)
+    def _take(self, parsed: ParsedLine) -> None:
+        step = self._matcher.take(parsed)
         if step is None:
-            self._refuse(said)
+            self._refuse(parsed)
         else:
-            if said.kind == "request":
+            if parsed.kind == "request":
                 self._open.add(step)
             furthest = self._strands[step].furthest
             furthest[step.lane] = max(furthest.get(step.lane, 0), step.number)
-        self._heard_at = self._loop.time()
+        self._active_at = self._loop.time()
         self._wake()
 
     def _wake(self) -> None:
         news, self._news = self._news, self._loop.create_future()
         news.set_result(None)
 
-    def _refuse(self, said: Said) -> None:
-        """Answers what the script has no answer to, so that nobody waits for one."""
-        if said.kind == "request":
-            if self._matcher.has(said.method):
-                why = f"the recording has no further {said.method}"
-                self._transport.write(write_error(said.id, INTERNAL_ERROR, why))
+    def _refuse(self, parsed: ParsedLine) -> None:
+        """Answer a request that the script does not have, so that the other side does not wait."""
+        if parsed.kind == "request":
+            if self._matcher.has(parsed.method):
+                why = f"the recording has no further {parsed.method}"
+                self._transport.write(write_error(parsed.id, INTERNAL_ERROR, why))
             else:
-                why = f"the recording has no {said.method}"
-                self._transport.write(write_error(said.id, METHOD_NOT_FOUND, why, {"method": said.method}))
-        elif said.malformed is not None and said.malformed.kind == "request" and said.malformed.id is not UNSET:
-            self._transport.write(write_error(said.malformed.id, said.malformed.code, said.malformed.why))
+                why = f"the recording has no {parsed.method}"
+                self._transport.write(write_error(parsed.id, METHOD_NOT_FOUND, why, {"method": parsed.method}))
+        elif parsed.malformed is not None and parsed.malformed.kind == "request" and parsed.malformed.id is not UNSET:
+            self._transport.write(write_error(parsed.malformed.id, parsed.malformed.code, parsed.malformed.why))
 
-    # The performance
+    # The run
 
     def _begin(self, strand: _Strand) -> None:
-        task = self._loop.create_task(self._perform(strand))
+        task = self._loop.create_task(self._play(strand))
         self._tasks[task] = strand
         task.add_done_callback(self._ended)
 
@@ -183,16 +183,16 @@ class Player:
             self.stop()
 
     def stop(self) -> None:
-        """Ends the performance."""
+        """End the run."""
         if not self._over.done():
             self._over.set_result(None)
 
-    async def _perform(self, strand: _Strand) -> None:
+    async def _play(self, strand: _Strand) -> None:
         while strand.position < len(strand.steps):
             step = strand.steps[strand.position]
             if not step.is_ours:
                 await self._expect(strand, step)
-            elif step.said.kind == "end":
+            elif step.parsed.kind == "end":
                 await self._pause(strand, step)
                 await self._end()
                 return
@@ -209,7 +209,7 @@ class Player:
                 self._transport.write(write_error(step.came.id, INTERNAL_ERROR, why))
 
     async def _end(self) -> None:
-        """Goes as the recorded agent did: with its answers to what it answered, and none to what it did not."""
+        """End as the recorded agent did: after the responses that it sent, and without those that it did not send."""
         deadline = self._loop.time() + self._patience
         while any(step.answer for step in self._open) and (left := deadline - self._loop.time()) > 0:
             await asyncio.wait({self._news}, timeout=left)
@@ -217,12 +217,12 @@ class Player:
         self.stop()
 
     async def _expect(self, strand: _Strand, step: Step) -> None:
-        """Waits until a line of theirs has come, or is not worth waiting for."""
+        """Wait until a line of the other side has come, or will not come any more."""
         began_at = self._loop.time()
         while step.came is None:
             seconds = self._patience_for(strand, step, began_at)
             if seconds is not None and seconds <= 0:
-                if step.said.kind == "request":
+                if step.parsed.kind == "request":
                     self._put_aside(strand, step)
                 return
             strand.waits_for = self._news
@@ -230,11 +230,11 @@ class Player:
             strand.waits_for = None
 
     def _patience_for(self, strand: _Strand, step: Step, began_at: float) -> float | None:
-        """How much longer `step` is waited for; None: as long as the connection lasts."""
+        """How much longer to wait for `step`; None: as long as the connection lasts."""
         is_passed = strand.furthest.get(step.lane, 0) > step.number
         if strand.is_aside and not strand.position:
             return None
-        if step.said.kind == "response":
+        if step.parsed.kind == "response":
             if step.answers is not None and not step.answers.is_sent:
                 return 0.0
             patience = self._patience if is_passed and not self._is_client else _ANSWER_SECONDS
@@ -245,12 +245,12 @@ class Player:
         elif any(self._strands[each] is strand for each in self._open):
             patience = self._patience
         else:
-            return None  # they have nothing to wait for either
+            return None  # the other side is not waiting either
         recorded_seconds = max(0.0, step.t - strand.t) * self._pace
-        return max(began_at, self._heard_at) + recorded_seconds + patience - self._loop.time()
+        return max(began_at, self._active_at) + recorded_seconds + patience - self._loop.time()
 
     def _put_aside(self, strand: _Strand, request: Step) -> None:
-        """Takes what belongs to a request that did not come out of the way; it is played if the request comes later."""
+        """Put aside the steps of a request that did not come; they are played if it comes later."""
         end = request.answer.number if request.answer is not None else request.number
         rest = strand.steps[strand.position + 1 :]
         aside = [step for step in rest if step.number <= end and self._belongs_to(step, request)]
@@ -261,10 +261,10 @@ class Player:
         self._begin(self._strand([request, *aside], is_aside=True))
 
     def _belongs_to(self, step: Step, request: Step) -> bool:
-        """Whether a step between a request and its answer is part of that exchange.
+        """Whether a step between a request and its response is part of that exchange.
 
-        Of a prompt, everything is that the agent says meanwhile. A client that is asked something says other things
-        of its own accord.
+        Everything that an agent sends during a prompt is part of it. A client that has to answer a request may send
+        other things at the same time.
         """
         if self._is_client:
             return step.answers is request
@@ -276,13 +276,13 @@ class Player:
             await asyncio.sleep(max(0.0, due - self._loop.time()))
 
     async def _send(self, step: Step) -> None:
-        said, question = step.said, step.answers
-        if said.kind == "raw":
-            data = said.line + step.eol
+        parsed, question = step.parsed, step.answers
+        if parsed.kind == "raw":
+            data = parsed.line + step.eol
         else:
             id = question.came.id if question is not None and question.came is not None else UNSET
-            request_id = self._matcher.live_id(said.param("requestId")) if said.kind == "request" else UNSET
-            data = self._names.rewrite(said.line, id, request_id) + (step.eol or b"\n")
+            request_id = self._matcher.live_id(parsed.param("requestId")) if parsed.kind == "request" else UNSET
+            data = self._names.rewrite(parsed.line, id, request_id) + (step.eol or b"\n")
         self._matcher.sent(step)
         self._transport.write(data)
         if question is not None:

@@ -1,7 +1,7 @@
-"""A recording as a script: who says what, in answer to what, in which lane.
+"""A recording as a script: the steps of both sides, which request each response answers, and their lanes.
 
-Owns reading frames as steps and sorting them into lanes, the conversations that went on side by side. Pure: it knows
-neither time nor transports; `replay.py` plays it.
+Owns reading frames as steps and sorting them into lanes, which are conversations that run in parallel. Pure: it does
+not depend on time or transports; `player.py` plays it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CANCEL_REQUEST = "$/cancel_request"
 
 
 class _Head(msgspec.Struct, gc=False, rename="camel"):
-    """What the lane of a message depends on; the rest of it is skipped."""
+    """The member that decides the lane of a message; the others are skipped."""
 
     session_id: Any = None
 
@@ -34,8 +34,8 @@ class _Head(msgspec.Struct, gc=False, rename="camel"):
 _decode_head = msgspec.json.Decoder(_Head).decode
 
 
-class Said:
-    """A line read as far as a replay needs it."""
+class ParsedLine:
+    """A line, decoded as far as a replay needs it."""
 
     __slots__ = ("_body", "_params", "id", "kind", "line", "malformed", "method")
 
@@ -63,7 +63,7 @@ class Said:
 
     @property
     def body(self) -> dict[str, Any]:
-        """What is compared: the members of the message without its envelope. Decoded when first needed."""
+        """The members of the message that are compared, without its envelope. Decoded when first needed."""
         if self._body is None:
             self._body = {} if self._params is None else {"params": _plain(self._params)}
         return self._body
@@ -73,13 +73,13 @@ class Said:
         self._body = value
 
     def param(self, name: str) -> Any:
-        """One of its parameters, None if there is no such thing."""
+        """One of its parameters, None if it is absent."""
         params = self.body.get("params")
         return params.get(name) if isinstance(params, dict) else None
 
     @property
     def is_complaint(self) -> bool:
-        """An error that answers nothing: how often a peer says that it cannot read something is its own affair."""
+        """An error without an id. Peers differ in how often they report lines that they cannot read."""
         return self.kind == "response" and self.id is None
 
     @property
@@ -95,7 +95,7 @@ class Said:
 
     @property
     def topic(self) -> tuple[Kind, str, str]:
-        """What two lines have in common that may stand for each other."""
+        """What two lines that may stand for each other have in common."""
         update = self.param("update")
         tag = update.get("sessionUpdate") if isinstance(update, dict) else ""
         return self.kind, self.method, tag if isinstance(tag, str) else ""
@@ -111,7 +111,7 @@ def _outcome(message: Response) -> dict[str, Any]:
 
 
 def _plain(text: Raw) -> Any:
-    """As values; as its text where it holds a number that no value can be."""
+    """Decode to builtins; return the text if it has a number that cannot be decoded."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -119,7 +119,7 @@ def _plain(text: Raw) -> Any:
 
 
 class Step:
-    """One line of the script, and what became of it in this performance."""
+    """One line of the script, and the line that came for it in this run."""
 
     __slots__ = (
         "answer",
@@ -132,92 +132,92 @@ class Step:
         "is_sent",
         "lane",
         "number",
-        "said",
+        "parsed",
         "t",
     )
 
-    def __init__(self, number: int, t: float, said: Said, eol: bytes, *, is_ours: bool) -> None:
+    def __init__(self, number: int, t: float, parsed: ParsedLine, eol: bytes, *, is_ours: bool) -> None:
         self.number = number
-        """Its place among the entries of the recording, from 1: the number `dragoman inspect` shows."""
+        """Its place among the entries of the recording, from 1, as `dragoman inspect` shows it."""
         self.t = t
-        self.said = said
+        self.parsed = parsed
         self.eol = eol
         self.is_ours = is_ours
         self.lane = ""
         self.answers: Step | None = None
         self.answer: Step | None = None
-        self.came: Said | None = None
+        self.came: ParsedLine | None = None
         self.is_exact = False
         self.is_late = False
         self.is_sent = False
 
     @property
     def method(self) -> str:
-        """Its method; of an answer, the method of the question."""
-        return self.answers.said.method if self.answers is not None else self.said.method
+        """Its method; of a response, the method of its request."""
+        return self.answers.parsed.method if self.answers is not None else self.parsed.method
 
     def __repr__(self) -> str:
-        return f"Step({self.number}, {self.said.kind} {self.method}, {'ours' if self.is_ours else 'theirs'})"
+        return f"Step({self.number}, {self.parsed.kind} {self.method}, {'ours' if self.is_ours else 'theirs'})"
 
 
 def read_script(entries: Sequence[Entry], ours: Direction) -> list[Step]:
-    """The steps of a recording for the side that sends `ours`, in recorded order; blank lines are left out."""
+    """The steps of a recording for the side that sends in direction `ours`, in recorded order, without blank lines."""
     steps: list[Step] = []
     asked: dict[tuple[bool, Id], Step] = {}
     ended: set[Direction] = set()
     for number, entry in enumerate(entries, 1):
         if isinstance(entry, Frame):
             if entry.data and not entry.data.isspace():
-                said = Said(entry.data)
-                step = Step(number, entry.t, said, entry.eol, is_ours=entry.dir == ours)
+                parsed = ParsedLine(entry.data)
+                step = Step(number, entry.t, parsed, entry.eol, is_ours=entry.dir == ours)
                 _link(step, asked)
-                if step.is_ours or not said.is_complaint:
+                if step.is_ours or not parsed.is_complaint:
                     steps.append(step)
         elif isinstance(entry, End):
             ended.add(entry.dir)
         elif isinstance(entry, Exit) and ours == "a2c" and "c2a" not in ended:
-            # The agent went first. One whose client went first has only done what it should.
-            end = Step(number, entry.t, Said(b""), b"", is_ours=True)
-            end.said.kind = "end"
+            # The agent ended first. An agent whose client ended first has only done what it should.
+            end = Step(number, entry.t, ParsedLine(b""), b"", is_ours=True)
+            end.parsed.kind = "end"
             steps.append(end)
     _sort_into_lanes(steps, ours)
     return steps
 
 
 def _link(step: Step, asked: dict[tuple[bool, Id], Step]) -> None:
-    """Joins an answer to its question; ids of the two directions are apart."""
-    if step.said.kind == "request":
-        asked[step.is_ours, step.said.id] = step
-    elif step.said.kind == "response":
-        question = asked.pop((not step.is_ours, step.said.id), None)
+    """Join a response to its request; the two directions count their ids separately."""
+    if step.parsed.kind == "request":
+        asked[step.is_ours, step.parsed.id] = step
+    elif step.parsed.kind == "response":
+        question = asked.pop((not step.is_ours, step.parsed.id), None)
         if question is not None:
             step.answers = question
             question.answer = step
 
 
 def _sort_into_lanes(steps: Sequence[Step], ours: Direction) -> None:
-    """A lane is a session the client has spoken in; the first one, without a name, is everything else.
+    """Set the lane of each step: a session in which the client has sent something, or the unnamed lane for the rest.
 
-    What an agent says about a session the client has not spoken in yet follows from what went on just before (the
-    request that made it, the turn of its parent), so it stays in that lane.
+    What an agent sends about a session in which the client has not sent anything yet follows from what came just
+    before (the request that made it, the turn of its parent), so it stays in that lane.
     """
     opened: set[str] = set()
     before = ""
     by_id: dict[tuple[bool, Id], Step] = {}
     for step in steps:
-        said = step.said
+        parsed = step.parsed
         is_client = step.is_ours == (ours == "c2a")
-        session = said.session
+        session = parsed.session
         if step.answers is not None:
             step.lane = step.answers.lane
-        elif said.method == CANCEL_REQUEST:
-            question = by_id.get((step.is_ours, said.param("requestId")))
+        elif parsed.method == CANCEL_REQUEST:
+            question = by_id.get((step.is_ours, parsed.param("requestId")))
             step.lane = question.lane if question is not None else before
         elif session is not None and (is_client or session in opened):
             opened.add(session)
             step.lane = session
-        elif not is_client or said.kind == "raw":
+        elif not is_client or parsed.kind == "raw":
             step.lane = before
-        if said.kind == "request":
-            by_id[step.is_ours, said.id] = step
+        if parsed.kind == "request":
+            by_id[step.is_ours, parsed.id] = step
         before = step.lane

@@ -14,45 +14,35 @@ from dragoman.errors import RemoteProtocolError
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe
+    from dragoman.conformance.conversation import WireMessage
 
 _CREATE = "elicitation/create"
+_TYPES = ("string", "number", "integer", "boolean", "array")
 _SECRETS = re.compile(r"passw|secret|token|api.?key|credential|\bpin\b", re.IGNORECASE)
 
 
-@case(
-    "agent/elicitation/form",
-    rules=(302, 303),
-    about="a form has its mode, a message, one scope, and a flat schema of simple properties",
-    shares="full",
-)
+@case("agent/elicitation/form", rules=(302, 303))
 async def form(probe: AgentProbe) -> None:
-    """Leads the agent to ask with a form; expects elicitation/create as the schema has it."""
-    _, asked = await _asked(probe, "form")
+    """A form has its mode, a message, one scope, and a flat schema of simple properties.
+
+    Leads the agent to ask with a form; expects elicitation/create as the schema has it.
+    """
+    asked = (await probe.served("form", _CREATE)).request
     _expect_scope(asked)
-    for name, wanted in ((asked.params.get("requestedSchema") or {}).get("properties") or {}).items():
-        if not isinstance(wanted, dict) or wanted.get("type") not in (
-            "string",
-            "number",
-            "integer",
-            "boolean",
-            "array",
-        ):
+    for name, wanted in _properties(asked).items():
+        if not isinstance(wanted, dict) or wanted.get("type") not in _TYPES:
             raise Fail(f"the property {name!r} is {wanted!r}")
 
 
-@case(
-    "agent/elicitation/no-secrets",
-    rules=(311, 321),
-    level="SHOULD",
-    about="a form does not ask for secrets (a page has to), and holds no links",
-    shares="full",
-)
+@case("agent/elicitation/no-secrets", rules=(311, 321), level="SHOULD")
 async def no_secrets(probe: AgentProbe) -> None:
-    """Leads the agent to ask with a form; expects no property that looks like a secret, and no link in its texts."""
-    _, asked = await _asked(probe, "form")
-    for name, wanted in ((asked.params.get("requestedSchema") or {}).get("properties") or {}).items():
+    """A form does not ask for secrets (a page has to), and holds no links.
+
+    Leads the agent to ask with a form; expects no property that looks like a secret, and no link in its texts.
+    """
+    asked = (await probe.served("form", _CREATE)).request
+    for name, wanted in _properties(asked).items():
         texts = [name, *(str(wanted.get(member) or "") for member in ("title", "description"))]
         if any(_SECRETS.search(text) for text in texts):
             raise Fail(f"the form asks for {name!r}")
@@ -60,30 +50,25 @@ async def no_secrets(probe: AgentProbe) -> None:
             raise Warn(f"the property {name!r} holds a link")
 
 
-@case(
-    "agent/elicitation/page",
-    rules=(302, 304),
-    about="a page has its mode, a message, one scope, an id and an address",
-    shares="full",
-)
+@case("agent/elicitation/page", rules=(302, 304))
 async def page(probe: AgentProbe) -> None:
-    """Leads the agent to ask with a page; expects elicitation/create as the schema has it."""
-    _, asked = await _asked(probe, "url")
+    """A page has its mode, a message, one scope, an id and an address.
+
+    Leads the agent to ask with a page; expects elicitation/create as the schema has it.
+    """
+    asked = (await probe.served("url", _CREATE)).request
     _expect_scope(asked)
     if not urlsplit(str(asked.params.get("url"))).scheme:
         raise Fail(f"`url` is {asked.params.get('url')!r}")
 
 
-@case(
-    "agent/elicitation/safe-page",
-    rules=(320,),
-    level="SHOULD",
-    about="the address of a page is HTTPS and carries no secret",
-    shares="full",
-)
+@case("agent/elicitation/safe-page", rules=(320,), level="SHOULD")
 async def safe_page(probe: AgentProbe) -> None:
-    """Leads the agent to ask with a page; expects https, and nothing like a secret in the address."""
-    _, asked = await _asked(probe, "url")
+    """The address of a page is HTTPS and carries no secret.
+
+    Leads the agent to ask with a page; expects https, and nothing like a secret in the address.
+    """
+    asked = (await probe.served("url", _CREATE)).request
     url = urlsplit(str(asked.params.get("url")))
     if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
         raise Fail(f"the address is {url.scheme}, not https")
@@ -91,14 +76,12 @@ async def safe_page(probe: AgentProbe) -> None:
         raise Fail("the address carries something like a secret")
 
 
-@case(
-    "agent/elicitation/unique-ids",
-    rules=(316,),
-    about="two pages that are open at the same time have two ids",
-    shares="full",
-)
+@case("agent/elicitation/unique-ids", rules=(316,))
 async def unique_ids(probe: AgentProbe) -> None:
-    """Leads the agent to a page in two sessions and answers neither; expects two ids."""
+    """Two pages that are open at the same time have two ids.
+
+    Leads the agent to a page in two sessions and answers neither; expects two ids.
+    """
     probe.services.hold.add(_CREATE)
     turns = [await probe.act("url") for _ in range(2)]
     asked = [await turn.first_request(_CREATE) for turn in turns]
@@ -111,100 +94,77 @@ async def unique_ids(probe: AgentProbe) -> None:
         raise Fail(f"two open pages have the id {ids[0]!r}")
 
 
-@case(
-    "agent/elicitation/completed",
-    rules=(318,),
-    about="elicitation/complete names a page this client was asked to open",
-    shares="full",
-)
+@case("agent/elicitation/completed", rules=(318,))
 async def completed(probe: AgentProbe) -> None:
-    """Leads the agent to a page and accepts; expects that what is completed was asked for."""
-    turn, asked = await _asked(probe, "url")
+    """elicitation/complete names a page this client was asked to open.
+
+    Leads the agent to a page and accepts; expects that what is completed was asked for.
+    """
+    turn, asked, _ = await probe.served("url", _CREATE)
     await probe.settle()
-    for message in probe.since(turn.mark, lambda message: message.method == "elicitation/complete"):
+    for message in turn.sent("elicitation/complete"):
         if message.params.get("elicitationId") != asked.params.get("elicitationId"):
             raise Fail(f"the page {message.params.get('elicitationId')!r} was never asked for")
 
 
-@case(
-    "agent/elicitation/declined",
-    rules=(314,),
-    about="a user who declines gets a turn that goes on without",
-    shares="full",
-)
+@case("agent/elicitation/declined", rules=(314,))
 async def declined(probe: AgentProbe) -> None:
-    """Declines a form; expects the turn to end with a stop reason."""
+    """A user who declines gets a turn that goes on without.
+
+    Declines a form; expects the turn to end with a stop reason.
+    """
     probe.services.form = "decline"
-    await _expect_survives(probe)
+    expect_stop((await probe.served("form", _CREATE)).end)
 
 
-@case(
-    "agent/elicitation/cancelled",
-    rules=(314,),
-    about="a user who dismisses the question gets a turn that goes on without",
-    shares="full",
-)
+@case("agent/elicitation/cancelled", rules=(314,))
 async def cancelled(probe: AgentProbe) -> None:
-    """Answers a form with cancel; expects the turn to end with a stop reason."""
+    """A user who dismisses the question gets a turn that goes on without.
+
+    Answers a form with cancel; expects the turn to end with a stop reason.
+    """
     probe.services.form = "cancel"
-    await _expect_survives(probe)
+    expect_stop((await probe.served("form", _CREATE)).end)
 
 
-@case(
-    "agent/elicitation/failed",
-    rules=(25, 314, 339),
-    about="a question that fails does not leave the prompt without an answer",
-    shares="full",
-)
+@case("agent/elicitation/failed", rules=(25, 314, 339))
 async def failed(probe: AgentProbe) -> None:
-    """Answers a form with the error -31999; expects an answer to the prompt, and the agent to live."""
+    """A question that fails does not leave the prompt without an answer.
+
+    Answers a form with the error -31999; expects an answer to the prompt, and the agent to live.
+    """
     probe.services.errors[_CREATE] = -31999
-    await _asked(probe, "form")
+    await probe.served("form", _CREATE)
     await probe.require_alive("an elicitation that failed")
 
 
-@case(
-    "agent/elicitation/unknown-action",
-    rules=(326,),
-    about="an action the protocol does not know is none of those it knows: the prompt is answered",
-    shares="full",
-)
+@case("agent/elicitation/unknown-action", rules=(326,))
 async def unknown_action(probe: AgentProbe) -> None:
-    """Answers a form with an action of the future; expects an answer to the prompt, and the agent to live."""
+    """An action the protocol does not know is none of those it knows: the prompt is answered.
+
+    Answers a form with an action of the future; expects an answer to the prompt, and the agent to live.
+    """
     probe.services.form = "_later"
-    await _asked(probe, "form")
+    await probe.served("form", _CREATE)
     await probe.require_alive("an unknown action")
 
 
-@case(
-    "agent/elicitation/unfit-content",
-    rules=(310,),
-    level="SHOULD",
-    about="content that does not fit the form is not taken for granted: the prompt is answered",
-    shares="full",
-)
+@case("agent/elicitation/unfit-content", rules=(310,), level="SHOULD")
 async def unfit_content(probe: AgentProbe) -> None:
-    """Accepts a form with content of other names; expects an answer to the prompt, and the agent to live."""
+    """Content that does not fit the form is not simply accepted: the prompt is answered.
+
+    Accepts a form with content of other names; expects an answer to the prompt, and the agent to live.
+    """
     probe.services.answers[_CREATE] = lambda params: {"action": "accept", "content": {"no-such-property": 5}}
-    await _asked(probe, "form")
+    await probe.served("form", _CREATE)
     await probe.require_alive("content that does not fit")
 
 
-async def _asked(probe: AgentProbe, action: str) -> tuple[Turn, Message]:
-    """A turn that asked the user, and its request."""
-    turn = await probe.act(action)
-    asked = await turn.first_request(_CREATE)
-    await turn.end()
-    return turn, asked
+def _properties(asked: WireMessage) -> dict[str, Any]:
+    return (asked.params.get("requestedSchema") or {}).get("properties") or {}
 
 
-async def _expect_survives(probe: AgentProbe) -> None:
-    turn = await probe.act("form")
-    await turn.first_request(_CREATE)
-    expect_stop(await turn.end())
-
-
-def _expect_scope(asked: Message) -> None:
+def _expect_scope(asked: WireMessage) -> None:
     params: dict[str, Any] = asked.params
     if params.get("mode") not in ("form", "url"):
         raise Fail(f"the mode is {params.get('mode')!r}")

@@ -9,24 +9,20 @@ from dragoman.conformance.expect import expect_stop, is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _READ = "fs/read_text_file"
 _WRITE = "fs/write_text_file"
 _UINT32 = 2**32 - 1
 
 
-@case(
-    "agent/files/read",
-    rules=(273, 274, 275),
-    about="a file is read by its absolute path, with lines that count from one",
-    shares="full",
-)
+@case("agent/files/read", rules=(273, 274, 275))
 async def read(probe: AgentProbe) -> None:
-    """Leads the agent to read a file; expects an absolute path, and whole numbers for line and limit."""
-    turn = await probe.act("read")
-    request = await turn.first_request(_READ)
-    await turn.end()
+    """A file is read by its absolute path, with lines that count from one.
+
+    Leads the agent to read a file; expects an absolute path, and whole numbers for line and limit.
+    """
+    turn, request, _ = await probe.served("read", _READ)
     _expect_path(request, turn.session_id)
     line, limit = request.params.get("line"), request.params.get("limit")
     if line is not None and (type(line) is not int or not 1 <= line <= _UINT32):
@@ -35,83 +31,60 @@ async def read(probe: AgentProbe) -> None:
         raise Fail(f"`limit` is {limit!r}")
 
 
-@case(
-    "agent/files/write",
-    rules=(273,),
-    about="a file is written by its absolute path, with its content",
-    shares="full",
-)
+@case("agent/files/write", rules=(273,))
 async def write(probe: AgentProbe) -> None:
-    """Leads the agent to write a file; expects an absolute path and a text."""
-    turn = await probe.act("write", file=str(probe.folder / "written.txt"))
-    request = await turn.first_request(_WRITE)
-    await turn.end()
+    """A file is written by its absolute path, with its content.
+
+    Leads the agent to write a file; expects an absolute path and a text.
+    """
+    turn, request, _ = await probe.served("write", _WRITE, file=str(probe.folder / "written.txt"))
     _expect_path(request, turn.session_id)
     if not isinstance(request.params.get("content"), str):
         raise Fail(f"`content` is {request.params.get('content')!r}")
 
 
-@case(
-    "agent/files/null-result",
-    rules=(279,),
-    level="SHOULD",
-    about="a write that is answered with null, as older pages show it, has succeeded",
-    shares="full",
-)
+@case("agent/files/null-result", rules=(279,), level="SHOULD")
 async def null_result(probe: AgentProbe) -> None:
-    """Answers fs/write_text_file with null; expects the turn to end with a stop reason."""
+    """A write that is answered with null, as older pages show it, has succeeded.
+
+    Answers fs/write_text_file with null; expects the turn to end with a stop reason.
+    """
     probe.services.answers[_WRITE] = lambda params: None
-    turn = await probe.act("write", file=probe.notes)
-    await turn.first_request(_WRITE)
-    expect_stop(await turn.end())
+    expect_stop((await probe.served("write", _WRITE, file=probe.notes)).end)
 
 
-@case(
-    "agent/files/unknown-error",
-    rules=(25, 339),
-    about="an error with a code nobody knows is an error like any other: the prompt is answered",
-    shares="full",
-)
+@case("agent/files/unknown-error", rules=(25, 339))
 async def unknown_error(probe: AgentProbe) -> None:
-    """Answers fs/read_text_file with the error -31999; expects an answer to the prompt, and the agent to live."""
+    """An error with an unknown code is an error like any other: the prompt is answered.
+
+    Answers fs/read_text_file with the error -31999; expects an answer to the prompt, and the agent to live.
+    """
     probe.services.errors[_READ] = -31999
-    turn = await probe.act("read")
-    await turn.first_request(_READ)
-    await turn.end()
+    await probe.served("read", _READ)
     await probe.require_alive("an error with an unknown code")
 
 
-@case(
-    "agent/files/not-found",
-    rules=(338,),
-    level="SHOULD",
-    about="a file that is not there does not end the turn with an error",
-    shares="full",
-)
+@case("agent/files/not-found", rules=(338,), level="SHOULD")
 async def not_found(probe: AgentProbe) -> None:
-    """Leads the agent to read a missing file and answers -32002; expects the turn to end with a stop reason."""
-    turn = await probe.act("read", file=str(probe.folder / "missing.txt"))
-    await turn.first_request(_READ)
-    expect_stop(await turn.end())
+    """A file that is not there does not end the turn with an error.
+
+    Leads the agent to read a missing file and answers -32002; expects the turn to end with a stop reason.
+    """
+    expect_stop((await probe.served("read", _READ, file=str(probe.folder / "missing.txt"))).end)
 
 
-@case(
-    "agent/files/large",
-    rules=(14,),
-    level="SHOULD",
-    about="a file of a megabyte can be read",
-    shares="full",
-)
+@case("agent/files/large", rules=(14,), level="SHOULD")
 async def large(probe: AgentProbe) -> None:
-    """Answers fs/read_text_file with a megabyte; expects the agent to live and to answer the prompt."""
+    """A file of a megabyte can be read.
+
+    Answers fs/read_text_file with a megabyte; expects the agent to live and to answer the prompt.
+    """
     probe.services.answers[_READ] = lambda params: {"content": "one line of a large file\n" * 40_000}
-    turn = await probe.act("read")
-    await turn.first_request(_READ)
-    await turn.end()
+    await probe.served("read", _READ)
     await probe.require_alive("a file of a megabyte")
 
 
-def _expect_path(request: Message, session_id: str) -> None:
+def _expect_path(request: WireMessage, session_id: str) -> None:
     path = request.params.get("path")
     if not is_absolute(path):
         raise Fail(f"`path` is {path!r}, which is not absolute")

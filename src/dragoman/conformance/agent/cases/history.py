@@ -5,41 +5,39 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Warn, case
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, Warn, case
 from dragoman.conformance.expect import expect_code, expect_empty, is_absolute, is_same_path
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
-# Somebody's real history may be long; this many pages show how paging works.
+_CLOSE = CaseNeeds(offers=("sessionCapabilities.close",))
+_LIST = CaseNeeds(offers=("sessionCapabilities.list",))
+_DELETE = CaseNeeds(offers=("sessionCapabilities.delete",))
+_LIST_AND_DELETE = CaseNeeds(offers=(*_LIST.offers, *_DELETE.offers))
+# The history of a real user may be long; this many pages show how paging works.
 _PAGES = 20
 # No client wants more in one answer.
 _PAGE_SESSIONS = 1000
 
 
-@case(
-    "agent/close/result",
-    rules=(56, 117),
-    about="session/close of an open session succeeds with an empty object",
-    shares="full",
-)
+@case("agent/close/result", rules=(56, 117), needs=_CLOSE)
 async def close_result(probe: AgentProbe) -> None:
-    """Opens and closes a session; expects an object with nothing but _meta."""
-    probe.require("sessionCapabilities.close")
+    """session/close of an open session succeeds with an empty object.
+
+    Opens and closes a session; expects an object with nothing but _meta.
+    """
     answer = await probe.call("session/close", {"sessionId": await probe.new_session()})
     expect_empty(answer, "session/close")
 
 
-@case(
-    "agent/close/cancels",
-    rules=(116, 196),
-    about="session/close cancels what is running: the open prompt is answered with the stop reason cancelled",
-    shares="full",
-)
+@case("agent/close/cancels", rules=(116, 196), needs=_CLOSE)
 async def close_cancels(probe: AgentProbe) -> None:
-    """Closes a session in the middle of a turn; expects the prompt to be answered with cancelled."""
-    probe.require("sessionCapabilities.close")
+    """session/close cancels what is running: the open prompt is answered with the stop reason cancelled.
+
+    Closes a session in the middle of a turn; expects the prompt to be answered with cancelled.
+    """
     turn = await probe.running()
     close = probe.request("session/close", {"sessionId": turn.session_id})
     # No model is needed for this answer. An agent that gives it only when its model is done has cancelled nothing.
@@ -51,16 +49,12 @@ async def close_cancels(probe: AgentProbe) -> None:
         raise Fail(f"session/close in the middle of a turn was answered with {answer}")
 
 
-@case(
-    "agent/close/inactive-after",
-    rules=(119, 120),
-    level="SHOULD",
-    about="a closed session cannot be prompted until it was loaded or resumed",
-    shares="full",
-)
+@case("agent/close/inactive-after", rules=(119, 120), level="SHOULD", needs=_CLOSE)
 async def inactive_after(probe: AgentProbe) -> None:
-    """Prompts a session after closing it; expects an error."""
-    probe.require("sessionCapabilities.close")
+    """A closed session cannot be prompted until it was loaded or resumed.
+
+    Prompts a session after closing it; expects an error.
+    """
     session_id = await probe.new_session()
     await probe.call("session/close", {"sessionId": session_id})
     end = await probe.prompt(session_id, probe.text("say")).end()
@@ -70,30 +64,23 @@ async def inactive_after(probe: AgentProbe) -> None:
         raise Warn(f"a prompt to a closed session was answered with {end}, not with -32002")
 
 
-@case(
-    "agent/close/unknown-session",
-    rules=(118, 119, 342),
-    level="SHOULD",
-    about="closing a session that is not open succeeds, or fails with -32002",
-    shares="full",
-)
+@case("agent/close/unknown-session", rules=(118, 119, 342), level="SHOULD", needs=_CLOSE)
 async def close_unknown(probe: AgentProbe) -> None:
-    """Closes a session that does not exist; expects success or -32002."""
-    probe.require("sessionCapabilities.close")
+    """Closing a session that is not open succeeds, or fails with -32002.
+
+    Closes a session that does not exist; expects success or -32002.
+    """
     answer = await probe.call("session/close", {"sessionId": "no-such-session"})
     if answer.is_error and answer.code != -32002:
         raise Fail(f"session/close of a session that does not exist was answered with {answer}")
 
 
-@case(
-    "agent/list/shape",
-    rules=(56, 123, 126, 127),
-    about="session/list gives a list of sessions, each with an id and an absolute folder",
-    shares="full",
-)
+@case("agent/list/shape", rules=(56, 123, 126, 127), needs=_LIST)
 async def list_shape(probe: AgentProbe) -> None:
-    """Has a turn and lists with `{}`; expects `sessions`, and the required members in each."""
-    probe.require("sessionCapabilities.list")
+    """session/list gives a list of sessions, each with an id and an absolute folder.
+
+    Has a turn and lists with `{}`; expects `sessions`, and the required members in each.
+    """
     await probe.acted("say")
     answer = await probe.call("session/list", {})
     if answer.is_error:
@@ -104,32 +91,25 @@ async def list_shape(probe: AgentProbe) -> None:
         _expect_session_info(session)
 
 
-@case(
-    "agent/list/empty",
-    rules=(126,),
-    about="without a match, `sessions` is an empty list",
-    shares="full",
-)
+@case("agent/list/empty", rules=(126,), needs=_LIST)
 async def list_empty(probe: AgentProbe) -> None:
-    """Lists the sessions of a folder that has none; expects an empty list, not an error and not null."""
-    probe.require("sessionCapabilities.list")
-    empty = probe.folder / "nobody-was-here"
+    """Without a match, `sessions` is an empty list.
+
+    Lists the sessions of a folder that has none; expects an empty list, not an error and not null.
+    """
+    empty = probe.folder / "no-sessions-here"
     empty.mkdir(exist_ok=True)
     answer = await probe.call("session/list", {"cwd": str(empty)})
     if answer.is_error or not isinstance(answer.fields.get("sessions"), list):
         raise Fail(f"session/list of a folder without sessions was answered with {answer}")
 
 
-@case(
-    "agent/list/filter",
-    rules=(125,),
-    level="SHOULD",
-    about="a list for one folder has the sessions of that folder only",
-    shares="full",
-)
+@case("agent/list/filter", rules=(125,), level="SHOULD", needs=_LIST)
 async def list_filter(probe: AgentProbe) -> None:
-    """Has turns in two folders and lists one of them; expects no session of the other."""
-    probe.require("sessionCapabilities.list")
+    """A list for one folder has the sessions of that folder only.
+
+    Has turns in two folders and lists one of them; expects no session of the other.
+    """
     here, there = probe.folder / "listed", probe.folder / "unlisted"
     for each in (here, there):
         each.mkdir(exist_ok=True)
@@ -140,16 +120,12 @@ async def list_filter(probe: AgentProbe) -> None:
             raise Fail(f"the list for {here} has a session of {session.get('cwd')}")
 
 
-@case(
-    "agent/list/pages",
-    rules=(126, 131),
-    level="SHOULD",
-    about="pages are bounded, follow each other by their cursors, and repeat nothing",
-    shares="full",
-)
+@case("agent/list/pages", rules=(126, 131), level="SHOULD", needs=_LIST)
 async def list_pages(probe: AgentProbe) -> None:
-    """Has turns in four sessions and follows nextCursor; expects every session once."""
-    probe.require("sessionCapabilities.list")
+    """Pages are bounded, follow each other by their cursors, and repeat nothing.
+
+    Has turns in four sessions and follows nextCursor; expects every session once.
+    """
     for _ in range(4):
         await probe.acted("say")
     seen: list[str] = []
@@ -170,30 +146,22 @@ async def list_pages(probe: AgentProbe) -> None:
         raise Fail("a session stands on two pages")
 
 
-@case(
-    "agent/list/invalid-cursor",
-    rules=(130, 337),
-    level="SHOULD",
-    about="a cursor nobody gave out is refused with -32602",
-    shares="full",
-)
+@case("agent/list/invalid-cursor", rules=(130, 337), level="SHOULD", needs=_LIST)
 async def list_invalid_cursor(probe: AgentProbe) -> None:
-    """Lists with a made-up cursor; expects -32602."""
-    probe.require("sessionCapabilities.list")
+    """A cursor that the agent did not give out is refused with -32602.
+
+    Lists with a made-up cursor; expects -32602.
+    """
     answer = await probe.call("session/list", {"cursor": "no such cursor \u2603"})
     expect_code(answer, -32602, "an invalid cursor")
 
 
-@case(
-    "agent/list/no-side-effects",
-    rules=(134,),
-    level="SHOULD",
-    about="listing changes nothing: an open session stays open",
-    shares="full",
-)
+@case("agent/list/no-side-effects", rules=(134,), level="SHOULD", needs=_LIST)
 async def list_no_side_effects(probe: AgentProbe) -> None:
-    """Lists twice around a turn; expects the same list twice, and the open session to answer."""
-    probe.require("sessionCapabilities.list")
+    """Listing changes nothing: an open session stays open.
+
+    Lists twice around a turn; expects the same list twice, and the open session to answer.
+    """
     session_id = await probe.new_session()
     await probe.acted("say", session_id)
     params = {"cwd": probe.cwd}
@@ -203,30 +171,24 @@ async def list_no_side_effects(probe: AgentProbe) -> None:
     await probe.acted("say", session_id)
 
 
-@case(
-    "agent/delete/result",
-    rules=(56, 136),
-    about="session/delete succeeds with an empty object",
-    shares="full",
-)
+@case("agent/delete/result", rules=(56, 136), needs=_DELETE)
 async def delete_result(probe: AgentProbe) -> None:
-    """Has a turn and deletes the session; expects an object with nothing but _meta."""
+    """session/delete succeeds with an empty object.
+
+    Has a turn and deletes the session; expects an object with nothing but _meta.
+    """
     answer, _ = await _deleted(probe)
     if answer.is_error and not probe.offers("sessionCapabilities.close"):
         raise Inconclusive(f"an open session cannot be deleted, and this agent closes none: {answer}")
     expect_empty(answer, "session/delete")
 
 
-@case(
-    "agent/delete/gone",
-    rules=(137,),
-    level="SHOULD",
-    about="a deleted session is not listed any more",
-    shares="full",
-)
+@case("agent/delete/gone", rules=(137,), level="SHOULD", needs=_LIST_AND_DELETE)
 async def delete_gone(probe: AgentProbe) -> None:
-    """Deletes a session and lists; expects that it is not there."""
-    probe.require("sessionCapabilities.list")
+    """A deleted session is not listed any more.
+
+    Deletes a session and lists; expects that it is not there.
+    """
     answer, session_id = await _deleted(probe)
     if answer.is_error:
         raise Inconclusive(f"session/delete was answered with {answer}")
@@ -235,15 +197,12 @@ async def delete_gone(probe: AgentProbe) -> None:
         raise Fail("a deleted session is still listed")
 
 
-@case(
-    "agent/delete/twice",
-    rules=(138,),
-    level="SHOULD",
-    about="deleting a session that is gone already, or never was, succeeds silently",
-    shares="full",
-)
+@case("agent/delete/twice", rules=(138,), level="SHOULD", needs=_DELETE)
 async def delete_twice(probe: AgentProbe) -> None:
-    """Deletes a session twice, and one that never existed; expects success."""
+    """Deleting a session that is gone already, or never was, succeeds silently.
+
+    Deletes a session twice, and one that never existed; expects success.
+    """
     _, session_id = await _deleted(probe)
     for missing in (session_id, "no-such-session"):
         answer = await probe.call("session/delete", {"sessionId": missing})
@@ -251,8 +210,7 @@ async def delete_twice(probe: AgentProbe) -> None:
             raise Fail(f"deleting a missing session was answered with {answer}")
 
 
-async def _deleted(probe: AgentProbe) -> tuple[Message, str]:
-    probe.require("sessionCapabilities.delete")
+async def _deleted(probe: AgentProbe) -> tuple[WireMessage, str]:
     session_id = await probe.new_session()
     await probe.acted("say", session_id)
     if probe.offers("sessionCapabilities.close"):
@@ -261,7 +219,7 @@ async def _deleted(probe: AgentProbe) -> tuple[Message, str]:
     return await probe.call("session/delete", {"sessionId": session_id}), session_id
 
 
-def _sessions(answer: Message) -> list[dict[str, Any]]:
+def _sessions(answer: WireMessage) -> list[dict[str, Any]]:
     sessions = answer.fields.get("sessions")
     if answer.is_error or not isinstance(sessions, list):
         raise Inconclusive(f"session/list was answered with {answer}")

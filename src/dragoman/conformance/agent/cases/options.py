@@ -1,6 +1,6 @@
 """Config options and modes: what is offered, what choosing does, and what cannot be chosen.
 
-To see an answer without changing anybody's settings, most of these choose what is chosen already.
+To see an answer without changing the user's settings, most of these choose what is chosen already.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ from dragoman.conformance.expect import expect_code, expect_empty, expect_not_fo
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.probe import AgentProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _CATEGORIES = {"mode", "model", "model_config", "thought_level"}
 
 
-@case(
-    "agent/options/shape",
-    rules=(101, 146, 147, 148, 151, 152),
-    about="every config option has an id, a name, a type and a current value; a select has options, a boolean none",
-    shares="full",
-)
+@case("agent/options/shape", rules=(101, 146, 147, 148, 151, 152))
 async def shape(probe: AgentProbe) -> None:
-    """Opens a session; expects the required members in every option it returns."""
+    """Every config option has an id, a name, a type and a current value; a select has options, a boolean none.
+
+    Opens a session; expects the required members in every option it returns.
+    """
     for option in (await _options(probe))[1]:
         for member in ("id", "name", "type"):
             if not isinstance(option.get(member), str):
@@ -36,42 +34,35 @@ async def shape(probe: AgentProbe) -> None:
             raise Fail(f"boolean {option['id']!r} has no boolean value, or has options: {option!r}")
 
 
-@case(
-    "agent/options/current-offered",
-    rules=(149, 152),
-    about="the current value of a select is one of its values",
-    shares="full",
-)
+@case("agent/options/current-offered", rules=(149, 152))
 async def current_offered(probe: AgentProbe) -> None:
-    """Opens a session; expects the current value of every select among its values."""
+    """The current value of a select is one of its values.
+
+    Opens a session; expects the current value of every select among its values.
+    """
     for option in _selects((await _options(probe))[1]):
         if option.get("currentValue") not in _values(option):
             raise Fail(f"the current value of {option.get('id')!r} is {option.get('currentValue')!r}, not offered")
 
 
-@case(
-    "agent/options/categories",
-    rules=(157,),
-    level="SHOULD",
-    about="a category that the protocol does not know begins with an underscore",
-    shares="full",
-)
+@case("agent/options/categories", rules=(157,), level="SHOULD")
 async def categories(probe: AgentProbe) -> None:
-    """Opens a session; expects known categories, or names with an underscore."""
+    """A category that the protocol does not know begins with an underscore.
+
+    Opens a session; expects known categories, or names with an underscore.
+    """
     for option in (await _options(probe))[1]:
         category = option.get("category")
         if category is not None and category not in _CATEGORIES and not str(category).startswith("_"):
             raise Fail(f"the category of {option.get('id')!r} is {category!r}")
 
 
-@case(
-    "agent/options/complete-answer",
-    rules=(162, 163),
-    about="session/set_config_option is answered with the complete list of options",
-    shares="full",
-)
+@case("agent/options/complete-answer", rules=(162, 163))
 async def complete_answer(probe: AgentProbe) -> None:
-    """Sets an option to the value it has; expects every option in the answer."""
+    """session/set_config_option is answered with the complete list of options.
+
+    Sets an option to the value it has; expects every option in the answer.
+    """
     session_id, options = await _options(probe)
     option = _first_select(options)
     answer = await _set(probe, session_id, option, option["currentValue"])
@@ -82,15 +73,12 @@ async def complete_answer(probe: AgentProbe) -> None:
         raise Fail(f"the session has the options {sorted(before)}, the answer has {sorted(after)}")
 
 
-@case(
-    "agent/options/takes-effect",
-    rules=(163,),
-    level="SHOULD",
-    about="the answer to session/set_config_option shows the new value",
-    shares="full",
-)
+@case("agent/options/takes-effect", rules=(163,), level="SHOULD")
 async def takes_effect(probe: AgentProbe) -> None:
-    """Sets an option to another value; expects it as the current one."""
+    """The answer to session/set_config_option shows the new value.
+
+    Sets an option to another value; expects it as the current one.
+    """
     session_id, options = await _options(probe)
     for option in _selects(options):
         other = next((value for value in _values(option) if value != option["currentValue"]), None)
@@ -106,15 +94,12 @@ async def takes_effect(probe: AgentProbe) -> None:
     raise Inconclusive("no option could be set to another value")
 
 
-@case(
-    "agent/options/boolean",
-    rules=(151, 162, 163),
-    level="SHOULD",
-    about="a boolean option can be set with `type: boolean`",
-    shares="full",
-)
+@case("agent/options/boolean", rules=(151, 162, 163), level="SHOULD")
 async def boolean(probe: AgentProbe) -> None:
-    """Sets a boolean option to the value it has; expects the complete list."""
+    """A boolean option can be set with `type: boolean`.
+
+    Sets a boolean option to the value it has; expects the complete list.
+    """
     session_id, options = await _options(probe)
     option = next((each for each in options if each.get("type") == "boolean"), None)
     if option is None:
@@ -124,58 +109,46 @@ async def boolean(probe: AgentProbe) -> None:
         raise Fail(f"setting a boolean option was answered with {answer}")
 
 
-@case(
-    "agent/options/unknown-option",
-    rules=(166, 337),
-    level="SHOULD",
-    about="an option that does not exist is refused with -32602",
-    shares="full",
-)
+@case("agent/options/unknown-option", rules=(166, 337), level="SHOULD")
 async def unknown_option(probe: AgentProbe) -> None:
-    """Sets an option nobody offered; expects -32602."""
+    """An option that does not exist is refused with -32602.
+
+    Sets an option that was not offered; expects -32602.
+    """
     session_id, _ = await _options(probe)
     answer = await _set(probe, session_id, {"id": "no-such-option"}, "x")
     expect_code(answer, -32602, "an unknown option")
 
 
-@case(
-    "agent/options/unknown-value",
-    rules=(166, 337),
-    level="SHOULD",
-    about="a value that is not offered is refused with -32602",
-    shares="full",
-)
+@case("agent/options/unknown-value", rules=(166, 337), level="SHOULD")
 async def unknown_value(probe: AgentProbe) -> None:
-    """Sets a select to a value it does not offer; expects -32602."""
+    """A value that is not offered is refused with -32602.
+
+    Sets a select to a value it does not offer; expects -32602.
+    """
     session_id, options = await _options(probe)
     answer = await _set(probe, session_id, _first_select(options), "no-such-value")
     expect_code(answer, -32602, "an unknown value")
 
 
-@case(
-    "agent/options/unknown-session",
-    rules=(119, 338, 342),
-    level="SHOULD",
-    about="an option of a session that is not open is answered with -32002 and its id",
-    shares="full",
-)
+@case("agent/options/unknown-session", rules=(119, 338, 342), level="SHOULD")
 async def options_unknown_session(probe: AgentProbe) -> None:
-    """Sets an option in a session that does not exist; expects -32002 with data.sessionId."""
+    """An option of a session that is not open is answered with -32002 and its id.
+
+    Sets an option in a session that does not exist; expects -32002 with data.sessionId.
+    """
     _, options = await _options(probe)
     option = _first_select(options)
     answer = await _set(probe, "no-such-session", option, option["currentValue"])
     expect_not_found(answer, "no-such-session", "an option of a session that does not exist")
 
 
-@case(
-    "agent/options/during-turn",
-    rules=(165,),
-    level="SHOULD",
-    about="an option can be set while a turn is running",
-    shares="full",
-)
+@case("agent/options/during-turn", rules=(165,), level="SHOULD")
 async def during_turn(probe: AgentProbe) -> None:
-    """Sets an option to the value it has in the middle of a turn; expects a result before the turn ends."""
+    """An option can be set while a turn is running.
+
+    Sets an option to the value it has in the middle of a turn; expects a result before the turn ends.
+    """
     session_id, options = await _options(probe)
     option = _first_select(options)
     turn = await probe.running(session_id)
@@ -186,15 +159,12 @@ async def during_turn(probe: AgentProbe) -> None:
         raise Fail(f"setting an option in the middle of a turn was answered with {answer}")
 
 
-@case(
-    "agent/options/complete-update",
-    rules=(164,),
-    level="SHOULD",
-    about="a config_option_update carries the complete list of options",
-    shares="full",
-)
+@case("agent/options/complete-update", rules=(164,), level="SHOULD")
 async def complete_update(probe: AgentProbe) -> None:
-    """Leads the agent to report its options; expects all of them."""
+    """A config_option_update carries the complete list of options.
+
+    Leads the agent to report its options; expects all of them.
+    """
     session_id, options = await _options(probe)
     turn = await probe.act("config", session_id)
     update = (await turn.first_update("config_option_update")).params["update"]
@@ -204,15 +174,12 @@ async def complete_update(probe: AgentProbe) -> None:
         raise Fail(f"the update lacks the options {sorted(before - after)}")
 
 
-@case(
-    "agent/options/mode-in-step",
-    rules=(167,),
-    level="SHOULD",
-    about="modes and the option of category mode are sent both, and have the same current value",
-    shares="full",
-)
+@case("agent/options/mode-in-step", rules=(167,), level="SHOULD")
 async def mode_in_step(probe: AgentProbe) -> None:
-    """Opens a session; expects modes and an option of category mode together, with one current value."""
+    """Modes and the option of category mode are sent both, and have the same current value.
+
+    Opens a session; expects modes and an option of category mode together, with one current value.
+    """
     opened = (await probe.open_session()).fields
     modes = opened.get("modes")
     option = next((each for each in _list(opened.get("configOptions")) if each.get("category") == "mode"), None)
@@ -221,17 +188,15 @@ async def mode_in_step(probe: AgentProbe) -> None:
     if not modes or option is None:
         raise Fail(f"the agent sends only {'modes' if modes else 'an option of category mode'}")
     if modes.get("currentModeId") != option.get("currentValue"):
-        raise Fail(f"the mode is {modes.get('currentModeId')!r}, the option says {option.get('currentValue')!r}")
+        raise Fail(f"the mode is {modes.get('currentModeId')!r}, the option is {option.get('currentValue')!r}")
 
 
-@case(
-    "agent/modes/shape",
-    rules=(101, 169, 170),
-    about="every mode has an id and a name, and the current mode is one of them",
-    shares="full",
-)
+@case("agent/modes/shape", rules=(101, 169, 170))
 async def modes_shape(probe: AgentProbe) -> None:
-    """Opens a session; expects the required members in `modes`."""
+    """Every mode has an id and a name, and the current mode is one of them.
+
+    Opens a session; expects the required members in `modes`.
+    """
     _, modes = await _modes(probe)
     available = _list(modes.get("availableModes"))
     for mode in available:
@@ -241,14 +206,12 @@ async def modes_shape(probe: AgentProbe) -> None:
         raise Fail(f"the current mode {modes.get('currentModeId')!r} is not among the available ones")
 
 
-@case(
-    "agent/modes/set",
-    rules=(173,),
-    about="session/set_mode succeeds with an empty object",
-    shares="full",
-)
+@case("agent/modes/set", rules=(173,))
 async def set_mode(probe: AgentProbe) -> None:
-    """Sets the mode the session is in; expects an object with nothing but _meta."""
+    """session/set_mode succeeds with an empty object.
+
+    Sets the mode the session is in; expects an object with nothing but _meta.
+    """
     session_id, modes = await _modes(probe)
     params = {"sessionId": session_id, "modeId": modes.get("currentModeId")}
     answer = await probe.call("session/set_mode", params)
@@ -257,44 +220,35 @@ async def set_mode(probe: AgentProbe) -> None:
     expect_empty(answer, "session/set_mode")
 
 
-@case(
-    "agent/modes/unknown-mode",
-    rules=(172, 337),
-    level="SHOULD",
-    about="a mode that does not exist is refused with -32602",
-    shares="full",
-)
+@case("agent/modes/unknown-mode", rules=(172, 337), level="SHOULD")
 async def unknown_mode(probe: AgentProbe) -> None:
-    """Sets a mode nobody offered; expects -32602."""
+    """A mode that does not exist is refused with -32602.
+
+    Sets a mode that was not offered; expects -32602.
+    """
     session_id, _ = await _modes(probe)
     answer = await probe.call("session/set_mode", {"sessionId": session_id, "modeId": "no-such-mode"})
     expect_code(answer, -32602, "an unknown mode")
 
 
-@case(
-    "agent/modes/unknown-session",
-    rules=(119, 338, 342),
-    level="SHOULD",
-    about="the mode of a session that is not open is answered with -32002 and its id",
-    shares="full",
-)
+@case("agent/modes/unknown-session", rules=(119, 338, 342), level="SHOULD")
 async def modes_unknown_session(probe: AgentProbe) -> None:
-    """Sets the mode of a session that does not exist; expects -32002 with data.sessionId."""
+    """The mode of a session that is not open is answered with -32002 and its id.
+
+    Sets the mode of a session that does not exist; expects -32002 with data.sessionId.
+    """
     _, modes = await _modes(probe)
     params = {"sessionId": "no-such-session", "modeId": modes.get("currentModeId")}
     answer = await probe.call("session/set_mode", params)
     expect_not_found(answer, "no-such-session", "the mode of a session that does not exist")
 
 
-@case(
-    "agent/modes/during-turn",
-    rules=(175,),
-    level="SHOULD",
-    about="the mode can be set while a turn is running",
-    shares="full",
-)
+@case("agent/modes/during-turn", rules=(175,), level="SHOULD")
 async def mode_during_turn(probe: AgentProbe) -> None:
-    """Sets the mode in the middle of a turn; expects a result before the turn ends."""
+    """The mode can be set while a turn is running.
+
+    Sets the mode in the middle of a turn; expects a result before the turn ends.
+    """
     session_id, modes = await _modes(probe)
     turn = await probe.running(session_id)
     params = {"sessionId": session_id, "modeId": modes.get("currentModeId")}
@@ -305,14 +259,12 @@ async def mode_during_turn(probe: AgentProbe) -> None:
         raise Fail(f"setting the mode in the middle of a turn was answered with {answer}")
 
 
-@case(
-    "agent/modes/update",
-    rules=(174,),
-    about="a current_mode_update names the mode as `currentModeId`, and it is one of those offered",
-    shares="full",
-)
+@case("agent/modes/update", rules=(174,))
 async def mode_update(probe: AgentProbe) -> None:
-    """Leads the agent to change its mode; expects currentModeId with an offered mode."""
+    """A current_mode_update names the mode as `currentModeId`, and it is one of those offered.
+
+    Leads the agent to change its mode; expects currentModeId with an offered mode.
+    """
     session_id, modes = await _modes(probe)
     turn = await probe.act("mode", session_id)
     update = (await turn.first_update("current_mode_update")).params["update"]
@@ -337,7 +289,9 @@ async def _modes(probe: AgentProbe) -> tuple[str, dict[str, Any]]:
     return opened["sessionId"], opened["modes"]
 
 
-async def _set(probe: AgentProbe, session_id: str, option: dict[str, Any], value: object, **more: object) -> Message:
+async def _set(
+    probe: AgentProbe, session_id: str, option: dict[str, Any], value: object, **more: object
+) -> WireMessage:
     params = {"sessionId": session_id, "configId": option.get("id"), "value": value, **more}
     return await probe.call("session/set_config_option", params)
 

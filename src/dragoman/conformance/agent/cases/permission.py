@@ -10,24 +10,21 @@ from dragoman.conformance.expect import expect_stop
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
+    from dragoman.conformance.conversation import WireMessage
 
 _ASK = "session/request_permission"
 _KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
 
 
-@case(
-    "agent/permission/shape",
-    rules=(253, 254),
-    about="a permission request names its session, its tool call, and options with unique ids, names and known kinds",
-    shares="full",
-)
+@case("agent/permission/shape", rules=(253, 254))
 async def shape(probe: AgentProbe) -> None:
-    """Leads the agent to ask; expects every required member of the request."""
-    turn = await probe.act("ask")
-    params = (await turn.first_request(_ASK)).params
-    await turn.end()
+    """A permission request names its session, its tool call, and options with unique ids, names and known kinds.
+
+    Leads the agent to ask; expects every required member of the request.
+    """
+    turn, asked, _ = await probe.served("ask", _ASK)
+    params = asked.params
     tool_call, options = params.get("toolCall"), params.get("options")
     if params.get("sessionId") != turn.session_id:
         raise Fail(f"the request is about the session {params.get('sessionId')!r}")
@@ -44,18 +41,13 @@ async def shape(probe: AgentProbe) -> None:
         raise Fail("two options have the same optionId")
 
 
-@case(
-    "agent/permission/after-tool-call",
-    rules=(243,),
-    level="SHOULD",
-    about="the tool call a permission is asked for was announced before",
-    shares="full",
-)
+@case("agent/permission/after-tool-call", rules=(243,), level="SHOULD")
 async def after_tool_call(probe: AgentProbe) -> None:
-    """Leads the agent to ask; expects a tool_call with the same id before."""
-    turn = await probe.act("ask")
-    asked = await turn.first_request(_ASK)
-    await turn.end()
+    """The tool call a permission is asked for was announced before.
+
+    Leads the agent to ask; expects a tool_call with the same id before.
+    """
+    turn, asked, _ = await probe.served("ask", _ASK)
     tool_call_id = (asked.params.get("toolCall") or {}).get("toolCallId")
     announced = [
         message
@@ -67,96 +59,75 @@ async def after_tool_call(probe: AgentProbe) -> None:
         raise Fail("the permission is asked for a tool call that was not announced")
 
 
-@case(
-    "agent/permission/allowed",
-    rules=(188, 256),
-    level="SHOULD",
-    about="a tool that was allowed is run, and marked as in progress",
-    shares="full",
-)
+@case("agent/permission/allowed", rules=(188, 256), level="SHOULD")
 async def allowed(probe: AgentProbe) -> None:
-    """Allows what the agent asks for; expects the tool call to be in progress or completed afterwards."""
+    """A tool that was allowed is run, and marked as in progress.
+
+    Allows what the agent asks for; expects the tool call to be in progress or completed afterwards.
+    """
     turn, asked, _ = await _answered(probe, "allow_once")
     if not set(_statuses(turn, asked)) & {"in_progress", "completed"}:
         raise Fail("the allowed tool call was neither in progress nor completed afterwards")
 
 
-@case(
-    "agent/permission/rejected",
-    rules=(261,),
-    level="SHOULD",
-    about="a tool that was rejected is not run, though an option was selected",
-    shares="full",
-)
+@case("agent/permission/rejected", rules=(261,), level="SHOULD")
 async def rejected(probe: AgentProbe) -> None:
-    """Selects an option that rejects; expects nothing to be done, and the turn to end with a stop reason."""
+    """A tool that was rejected is not run, though an option was selected.
+
+    Selects an option that rejects; expects nothing to be done, and the turn to end with a stop reason.
+    """
     await _expect_not_run(probe, "reject_once")
 
 
-@case(
-    "agent/permission/not-decided",
-    rules=(261,),
-    level="SHOULD",
-    about="a tool whose permission ended as cancelled is not run",
-    shares="full",
-)
+@case("agent/permission/not-decided", rules=(261,), level="SHOULD")
 async def not_decided(probe: AgentProbe) -> None:
-    """Answers with the outcome cancelled, without cancelling the turn; expects nothing to be done."""
+    """A tool whose permission ended as cancelled is not run.
+
+    Answers with the outcome cancelled, without cancelling the turn; expects nothing to be done.
+    """
     await _expect_not_run(probe, "cancelled")
 
 
-@case(
-    "agent/permission/unknown-option",
-    rules=(261,),
-    level="SHOULD",
-    about="an option that was never offered is no permission",
-    shares="full",
-)
+@case("agent/permission/unknown-option", rules=(261,), level="SHOULD")
 async def unknown_option(probe: AgentProbe) -> None:
-    """Selects an option that was not offered; expects nothing to be done."""
+    """An option that was never offered does not permit anything.
+
+    Selects an option that was not offered; expects nothing to be done.
+    """
     probe.services.answers[_ASK] = lambda params: {"outcome": {"outcome": "selected", "optionId": "allow-everything"}}
     await _expect_not_run(probe, "")
 
 
-@case(
-    "agent/permission/unknown-outcome",
-    rules=(261,),
-    level="SHOULD",
-    about="an outcome the protocol does not know is no permission",
-    shares="full",
-)
+@case("agent/permission/unknown-outcome", rules=(261,), level="SHOULD")
 async def unknown_outcome(probe: AgentProbe) -> None:
-    """Answers with an outcome of the future; expects nothing to be done, and the turn to end."""
+    """An outcome the protocol does not know does not permit anything.
+
+    Answers with an outcome of the future; expects nothing to be done, and the turn to end.
+    """
     probe.services.answers[_ASK] = lambda params: {"outcome": {"outcome": "_later", "optionId": "allow"}}
     await _expect_not_run(probe, "")
 
 
-@case(
-    "agent/permission/error",
-    rules=(180, 339),
-    about="a permission request that fails, with a code nobody knows, does not leave the prompt without an answer",
-    shares="full",
-)
+@case("agent/permission/error", rules=(180, 339))
 async def error(probe: AgentProbe) -> None:
-    """Answers the request with the error -31999; expects the prompt to be answered, and nothing to be done."""
+    """A permission request that fails, with an unknown code, does not leave the prompt without an answer.
+
+    Answers the request with the error -31999; expects the prompt to be answered, and nothing to be done.
+    """
     probe.services.errors[_ASK] = -31999
     target = probe.folder / "refused.txt"
-    turn = await probe.act("ask", file=str(target))
-    await turn.first_request(_ASK)
-    await turn.end()
+    await probe.served("ask", _ASK, file=str(target))
     if target.exists():
         raise Warn("the agent went on as if it had been allowed")
 
 
-async def _answered(probe: AgentProbe, kind: str) -> tuple[Turn, Message, Path]:
+async def _answered(probe: AgentProbe, kind: str) -> tuple[AgentTurn, WireMessage, Path]:
     """A turn whose permissions were all answered with options of this kind, or as the case has set."""
     target = probe.folder / f"asked-{kind or 'other'}.txt"
     probe.services.choose = kind
     if kind.startswith("reject"):
         probe.services.answers[_ASK] = lambda params: {"outcome": _rejecting(params)}
-    turn = await probe.act("ask", file=str(target))
-    asked = await turn.first_request(_ASK)
-    end = await turn.end()
+    turn, asked, end = await probe.served("ask", _ASK, file=str(target))
     if kind:
         # An answer that no client gives may well end the turn with an error.
         expect_stop(end)
@@ -182,7 +153,7 @@ async def _expect_not_run(probe: AgentProbe, kind: str) -> None:
         raise Warn("the tool call without permission is reported as completed")
 
 
-def _statuses(turn: Turn, asked: Message) -> list[Any]:
+def _statuses(turn: AgentTurn, asked: WireMessage) -> list[Any]:
     """What became of the tool call after it was asked for."""
     tool_call_id = (asked.params.get("toolCall") or {}).get("toolCallId")
     return [

@@ -10,32 +10,25 @@ from dragoman.conformance.conversation import Silence
 from dragoman.conformance.expect import is_absolute
 
 if TYPE_CHECKING:
-    from dragoman.conformance.agent.probe import AgentProbe, Turn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.agent.probe import AgentProbe, AgentTurn
 
 _CREATE = "terminal/create"
 _RELEASE = "terminal/release"
 
 
-@case(
-    "agent/terminals/create",
-    rules=(283,),
-    about="a terminal is created with a command, and lists and an absolute folder if it has any",
-    shares="full",
-)
+@case("agent/terminals/create", rules=(283,))
 async def create(probe: AgentProbe) -> None:
-    """Leads the agent to run a command; expects the members of terminal/create as the schema has them."""
-    params = (await _ran(probe))[1].params
+    """A terminal is created with a command, and lists and an absolute folder if it has any.
+
+    Leads the agent to run a command; expects the members of terminal/create as the schema has them.
+    """
+    params = (await probe.served("run", _CREATE)).request.params
     if not isinstance(params.get("command"), str) or not params["command"]:
         raise Fail(f"`command` is {params.get('command')!r}")
     if not all(isinstance(each, str) for each in _list(params, "args")):
         raise Fail(f"`args` is {params.get('args')!r}")
     for each in _list(params, "env"):
-        if (
-            not isinstance(each, dict)
-            or not isinstance(each.get("name"), str)
-            or not isinstance(each.get("value"), str)
-        ):
+        if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("name", "value")):
             raise Fail(f"an entry of `env` is {each!r}, not a name and a value")
     cwd, limit = params.get("cwd"), params.get("outputByteLimit")
     if cwd is not None and not is_absolute(cwd):
@@ -44,85 +37,72 @@ async def create(probe: AgentProbe) -> None:
         raise Fail(f"`outputByteLimit` is {limit!r}")
 
 
-@case(
-    "agent/terminals/command-is-a-program",
-    rules=(284,),
-    level="SHOULD",
-    about="`command` is a program and `args` its arguments; a shell line names the shell",
-    shares="full",
-)
+@case("agent/terminals/command-is-a-program", rules=(284,), level="SHOULD")
 async def command_is_a_program(probe: AgentProbe) -> None:
-    """Leads the agent to run a shell line; expects that `command` is no shell line."""
-    command = str((await _ran(probe, command="echo one && echo two"))[1].params.get("command"))
+    """`command` is a program and `args` its arguments; a shell line names the shell.
+
+    Leads the agent to run a shell line; expects that `command` is not a shell line.
+    """
+    created = (await probe.served("run", _CREATE, command="echo one && echo two")).request
+    command = str(created.params.get("command"))
     if any(character in command for character in " ;&|") and shutil.which(command) is None:
-        raise Fail(f"`command` is {command!r}, which is no program")
+        raise Fail(f"`command` is {command!r}, which is not a program")
 
 
-@case(
-    "agent/terminals/released",
-    rules=(292,),
-    about="every terminal is released",
-    shares="full",
-)
+@case("agent/terminals/released", rules=(292,))
 async def released(probe: AgentProbe) -> None:
-    """Leads the agent to run a command; expects one terminal/release for each terminal by the end of the turn."""
-    turn, _ = await _ran(probe)
+    """Every terminal is released.
+
+    Leads the agent to run a command; expects one terminal/release for each terminal by the end of the turn.
+    """
+    turn = (await probe.served("run", _CREATE)).turn
     await _expect_released(probe, turn)
 
 
-@case(
-    "agent/terminals/released-when-cancelled",
-    rules=(195, 292),
-    about="a terminal is released also when its turn is cancelled",
-    shares="full",
-)
+@case("agent/terminals/released-when-cancelled", rules=(195, 292))
 async def released_when_cancelled(probe: AgentProbe) -> None:
-    """Cancels while a command runs; expects terminal/release for each terminal."""
+    """A terminal is released also when its turn is cancelled.
+
+    Cancels while a command runs; expects terminal/release for each terminal.
+    """
     turn = await probe.in_command()
     await probe.settle()
     probe.cancel(turn.session_id)
     await turn.end()
-    if not probe.since(turn.mark, lambda message: message.method == _CREATE):
+    if not turn.sent(_CREATE):
         raise Inconclusive("the agent ran the command by itself, not in the client's terminal")
     await _expect_released(probe, turn)
 
 
-@case(
-    "agent/terminals/released-after-error",
-    rules=(292,),
-    about="a terminal is released also when waiting for it fails",
-    shares="full",
-)
+@case("agent/terminals/released-after-error", rules=(292,))
 async def released_after_error(probe: AgentProbe) -> None:
-    """Answers terminal/wait_for_exit and terminal/output with errors; expects terminal/release all the same."""
+    """A terminal is released also when waiting for it fails.
+
+    Answers terminal/wait_for_exit and terminal/output with errors; expects terminal/release all the same.
+    """
     probe.services.errors |= {"terminal/wait_for_exit": -32603, "terminal/output": -32603}
-    turn, _ = await _ran(probe)
+    turn = (await probe.served("run", _CREATE)).turn
     await _expect_released(probe, turn)
 
 
-@case(
-    "agent/terminals/create-fails",
-    rules=(25, 339),
-    about="a terminal that cannot be created does not leave the prompt without an answer",
-    shares="full",
-)
+@case("agent/terminals/create-fails", rules=(25, 339))
 async def create_fails(probe: AgentProbe) -> None:
-    """Answers terminal/create with the error -31999; expects an answer to the prompt, and the agent to live."""
+    """A terminal that cannot be created does not leave the prompt without an answer.
+
+    Answers terminal/create with the error -31999; expects an answer to the prompt, and the agent to live.
+    """
     probe.services.errors[_CREATE] = -31999
-    await _ran(probe)
+    await probe.served("run", _CREATE)
     await probe.require_alive("a terminal that could not be created")
 
 
-@case(
-    "agent/terminals/shown-before-release",
-    rules=(251,),
-    level="SHOULD",
-    about="a terminal that is shown in a tool call is shown before it is released",
-    shares="full",
-)
+@case("agent/terminals/shown-before-release", rules=(251,), level="SHOULD")
 async def shown_before_release(probe: AgentProbe) -> None:
-    """Leads the agent to run a command; expects the content of type terminal before terminal/release."""
-    turn, _ = await _ran(probe)
+    """A terminal that is shown in a tool call is shown before it is released.
+
+    Leads the agent to run a command; expects the content of type terminal before terminal/release.
+    """
+    turn = (await probe.served("run", _CREATE)).turn
     gone: set[str] = set()
     was_shown = False
     for message in probe.since(turn.mark):
@@ -138,30 +118,17 @@ async def shown_before_release(probe: AgentProbe) -> None:
         raise Inconclusive("the agent showed no terminal in its tool calls")
 
 
-async def _ran(probe: AgentProbe, **values: str) -> tuple[Turn, Message]:
-    """A turn that ran a command in the client's terminal, and the request that created it."""
-    turn = await probe.act("run", **values)
-    created = await turn.first_request(_CREATE)
-    await turn.end()
-    return turn, created
-
-
-async def _expect_released(probe: AgentProbe, turn: Turn) -> None:
-    created = len(probe.since(turn.mark, _is_created(probe, turn)))
+async def _expect_released(probe: AgentProbe, turn: AgentTurn) -> None:
+    created = sum(request.params.get("sessionId") == turn.session_id for request in turn.sent(_CREATE))
     try:
         await probe.wait_for(
-            lambda _: len(probe.since(turn.mark, lambda each: each.method == _RELEASE)) >= created,
+            lambda _: len(turn.sent(_RELEASE)) >= created,
             "terminal/release",
             min(5.0, probe.settings.timeout_seconds),
             since=turn.mark,
         )
     except Silence as silence:
-        count = len(probe.since(turn.mark, lambda each: each.method == _RELEASE))
-        raise Fail(f"{created} terminals were created and {count} released") from silence
-
-
-def _is_created(probe: AgentProbe, turn: Turn) -> Any:
-    return lambda message: message.method == _CREATE and message.params.get("sessionId") == turn.session_id
+        raise Fail(f"{created} terminals were created and {len(turn.sent(_RELEASE))} released") from silence
 
 
 def _list(params: dict[str, Any], member: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Cancelling: what the client says when its user stops a turn, and what it does with questions that are still open.
+"""Cancelling: what the client sends when its user stops a turn, and what it does with questions that are still open.
 
 The user is played by Ctrl-C: a client that does not cancel then, but dies or does nothing, cannot be judged here.
 """
@@ -13,13 +13,13 @@ from dragoman.conformance.conversation import Gone, Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe, ClientTurn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _DELETE = {"toolCallId": "call-delete", "title": "Delete everything", "kind": "delete", "status": "pending"}
 _CANCELLED = -32800
 
 
-async def _cancelled(probe: ClientProbe) -> Message:
+async def _cancelled(probe: ClientProbe) -> WireMessage:
     """The client's session/cancel. Raises: Inconclusive when Ctrl-C leads to something else."""
     mark = probe.mark
     probe.link.interrupt()
@@ -41,14 +41,12 @@ async def _running(probe: ClientProbe) -> ClientTurn:
     return turn
 
 
-@case(
-    "client/cancel/notification",
-    rules=(192,),
-    level="SHOULD",
-    about="session/cancel is a notification that names the session",
-)
+@case("client/cancel/notification", rules=(192,), level="SHOULD")
 async def notification(probe: ClientProbe) -> None:
-    """Interrupts the client in a turn; looks at session/cancel."""
+    """session/cancel is a notification that names the session.
+
+    Interrupts the client in a turn; looks at session/cancel.
+    """
     await _running(probe)
     message = await _cancelled(probe)
     if message.is_request:
@@ -57,13 +55,12 @@ async def notification(probe: ClientProbe) -> None:
         raise Fail(f"session/cancel names the session {message.params.get('sessionId')!r}")
 
 
-@case(
-    "client/cancel/open-permissions",
-    rules=(194, 258),
-    about="when a turn is cancelled, every permission request that is still open is answered with cancelled",
-)
+@case("client/cancel/open-permissions", rules=(194, 258))
 async def open_permissions(probe: ClientProbe) -> None:
-    """Asks twice for permission to delete, then interrupts the client; expects two outcomes cancelled."""
+    """When a turn is cancelled, every permission request that is still open is answered with cancelled.
+
+    Asks twice for permission to delete, then interrupts the client; expects two outcomes cancelled.
+    """
     await _running(probe)
     ids = [probe.request(PERMISSION, probe.permission(toolCall=_DELETE), id=f"open-{n}") for n in (1, 2)]
     await probe.settle()
@@ -78,13 +75,12 @@ async def open_permissions(probe: ClientProbe) -> None:
         _expect_cancelled(answer)
 
 
-@case(
-    "client/cancel/late-permission",
-    rules=(258,),
-    about="a permission request of a turn that is being cancelled is answered with cancelled",
-)
+@case("client/cancel/late-permission", rules=(258,))
 async def late_permission(probe: ClientProbe) -> None:
-    """Interrupts the client and asks for permission before the turn ends; expects the outcome cancelled."""
+    """A permission request of a turn that is being cancelled is answered with cancelled.
+
+    Interrupts the client and asks for permission before the turn ends; expects the outcome cancelled.
+    """
     await _running(probe)
     await _cancelled(probe)
     try:
@@ -94,18 +90,16 @@ async def late_permission(probe: ClientProbe) -> None:
     _expect_cancelled(answer)
 
 
-@case(
-    "client/cancel/late-updates",
-    rules=(199,),
-    level="SHOULD",
-    about="updates of tool calls are still accepted after session/cancel, until the turn ends",
-)
+@case("client/cancel/late-updates", rules=(199,), level="SHOULD")
 async def late_updates(probe: ClientProbe) -> None:
-    """Interrupts the client, sends updates and ends the turn with cancelled; expects the client not to hang."""
+    """Updates of tool calls are still accepted after session/cancel, until the turn ends.
+
+    Interrupts the client, sends updates and ends the turn with cancelled; expects the client not to hang.
+    """
     turn = await _running(probe)
     await _cancelled(probe)
     turn.update("tool_call_update", toolCallId="call-delete", status="failed")
-    turn.say("Stopped.")
+    turn.send_text("Stopped.")
     try:
         await probe.require_alive("updates after session/cancel")
     except Fail:
@@ -113,20 +107,19 @@ async def late_updates(probe: ClientProbe) -> None:
             raise Inconclusive("the client leaves without waiting for the end of the turn") from None
         raise
     turn.end("cancelled")
-    if probe.habits.leaves and await probe.exit_code() is None:
+    if probe.baseline.leaves and await probe.exit_code() is None:
         raise Fail("the client hangs after a turn that it cancelled")
 
 
-@case(
-    "client/cancel/request-answered",
-    rules=(201, 204),
-    about="a request that the agent takes back with $/cancel_request is answered once all the same",
-)
+@case("client/cancel/request-answered", rules=(201, 204))
 async def request_answered(probe: ClientProbe) -> None:
-    """Asks for permission and takes it back at once; expects exactly one answer."""
+    """A request that the agent takes back with $/cancel_request is answered once all the same.
+
+    Asks for permission and takes it back at once; expects exactly one answer.
+    """
     await probe.prompted()
-    if not probe.habits.answers_permission:
-        raise Inconclusive("the client waits for a person before it answers a permission request")
+    if not probe.baseline.answers_permission:
+        raise Inconclusive("the client waits for a user before it answers a permission request")
     id = probe.request(PERMISSION, probe.permission(), id="taken-back")
     probe.notify("$/cancel_request", {"requestId": id})
     await probe.answer(id, "answer to a request that was taken back")
@@ -136,14 +129,12 @@ async def request_answered(probe: ClientProbe) -> None:
         raise Fail(f"a request that was taken back was answered {len(answers)} times")
 
 
-@case(
-    "client/cancel/request-code",
-    rules=(206,),
-    level="SHOULD",
-    about="a request that was taken back before it was answered ends with -32800, or as its method says for cancelled",
-)
+@case("client/cancel/request-code", rules=(206,), level="SHOULD")
 async def request_code(probe: ClientProbe) -> None:
-    """Asks for permission to delete and takes that back; expects, if it is open, -32800 or the outcome cancelled."""
+    """A request that was taken back before it was answered ends with -32800, or as its method states for cancelled.
+
+    Asks for permission to delete and takes that back; expects, if it is open, -32800 or the outcome cancelled.
+    """
     await _running(probe)
     id = probe.request(PERMISSION, probe.permission(toolCall=_DELETE), id="taken-back")
     await probe.settle()
@@ -158,7 +149,7 @@ async def request_code(probe: ClientProbe) -> None:
         raise Fail(f"a request that was taken back was answered with {answer}")
 
 
-def _expect_cancelled(answer: Message) -> None:
+def _expect_cancelled(answer: WireMessage) -> None:
     outcome = answer.fields.get("outcome")
     if not isinstance(outcome, dict) or outcome.get("outcome") != "cancelled":
         raise Fail(f"a permission request of a cancelled turn was answered with {answer}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, case
 from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _CREATE = "elicitation/create"
 _ODD_ID = "007/∞ {no: uuid}"
@@ -26,15 +25,15 @@ _FORM = {"type": "object", "properties": _PROPERTIES, "required": ["name"]}
 _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,)}
 
 
-async def _ask(probe: ClientProbe, mode: str, **params: object) -> Message:
-    """The answer to a question. Raises: Inconclusive when it waits for a person."""
+async def _ask(probe: ClientProbe, mode: str, **params: object) -> WireMessage:
+    """The answer to a question. Raises: Inconclusive when it waits for a user."""
     try:
         return await probe.ask(_CREATE, mode=mode, message="Who are you?", **params)
     except Silence:
-        raise Inconclusive("the client waits for a person before it answers a question") from None
+        raise Inconclusive("the client waits for a user before it answers a question") from None
 
 
-def _action(answer: Message) -> str:
+def _action(answer: WireMessage) -> str:
     """Raises: Fail when the answer has no form of its own; Inconclusive when it is an error."""
     if answer.is_error:
         raise Inconclusive(f"a question was answered with an error: {answer}")
@@ -44,32 +43,27 @@ def _action(answer: Message) -> str:
     return str(action)
 
 
-@case(
-    "client/elicitation/action",
-    rules=(312,),
-    about="a form is answered with accept, decline or cancel, and content comes with accept only",
-)
-@needs("elicitation.form")
+@case("client/elicitation/action", rules=(312,), needs=CaseNeeds(offers=("elicitation.form",)))
 async def action(probe: ClientProbe) -> None:
-    """Shows a form with defaults; looks at the answer."""
+    """A form is answered with accept, decline or cancel, and content comes with accept only.
+
+    Shows a form with defaults; looks at the answer.
+    """
     await probe.prompted()
     answer = await _ask(probe, "form", requestedSchema=_FORM)
     content = answer.fields.get("content")
     if _action(answer) != "accept" and content is not None:
         raise Fail(f"{_action(answer)} comes with the content {content!r}")
     if content is not None and not isinstance(content, dict):
-        raise Fail(f"the content is {content!r}, which is no object")
+        raise Fail(f"the content is {content!r}, which is not an object")
 
 
-@case(
-    "client/elicitation/content",
-    rules=(309, 313),
-    level="SHOULD",
-    about="accepted content fits the form",
-)
-@needs("elicitation.form")
+@case("client/elicitation/content", rules=(309, 313), level="SHOULD", needs=CaseNeeds(offers=("elicitation.form",)))
 async def content(probe: ClientProbe) -> None:
-    """Shows a form with five fields; expects values of their types if it is accepted."""
+    """Accepted content fits the form.
+
+    Shows a form with five fields; expects values of their types if it is accepted.
+    """
     await probe.prompted()
     answer = await _ask(probe, "form", requestedSchema=_FORM)
     if _action(answer) != "accept":
@@ -85,15 +79,12 @@ async def content(probe: ClientProbe) -> None:
         raise Fail(f"the content {found!r} lacks the required name")
 
 
-@case(
-    "client/elicitation/unknown-mode",
-    rules=(325,),
-    about="a question in a mode the client does not know is not answered as if it did",
-    is_watched=False,
-)
-@needs("elicitation")
+@case("client/elicitation/unknown-mode", rules=(325,), is_watched=False, needs=CaseNeeds(offers=("elicitation",)))
 async def unknown_mode(probe: ClientProbe) -> None:
-    """Asks in the mode `_judge.example/riddle`; expects an error, decline or cancel."""
+    """A question in a mode the client does not know is not answered as if it did.
+
+    Asks in the mode `_judge.example/riddle`; expects an error, decline or cancel.
+    """
     await probe.prompted()
     answer = await _ask(probe, "_judge.example/riddle", riddle="What walks on four legs?", requestedSchema=_FORM)
     if not answer.is_error and _action(answer) == "accept":
@@ -101,14 +92,13 @@ async def unknown_mode(probe: ClientProbe) -> None:
 
 
 @case(
-    "client/elicitation/unknown-property",
-    rules=(325,),
-    about="a field of an unknown type is not filled in as if it were of a known one",
-    is_watched=False,
+    "client/elicitation/unknown-property", rules=(325,), is_watched=False, needs=CaseNeeds(offers=("elicitation.form",))
 )
-@needs("elicitation.form")
 async def unknown_property(probe: ClientProbe) -> None:
-    """Shows a form with a field of the type `_judge.example/shade`; expects no value for it."""
+    """A field of an unknown type is not filled in as if it were of a known one.
+
+    Shows a form with a field of the type `_judge.example/shade`; expects no value for it.
+    """
     await probe.prompted()
     form = {"type": "object", "properties": {"shade": {"type": "_judge.example/shade", "hue": 1}}}
     answer = await _ask(probe, "form", requestedSchema=form)
@@ -117,19 +107,17 @@ async def unknown_property(probe: ClientProbe) -> None:
         raise Fail(f"a field of an unknown type was filled in with {found['shade']!r}")
 
 
-@case(
-    "client/elicitation/no-prefetch",
-    rules=(308,),
-    about="a URL is not opened before the user agreed to it",
-)
-@needs("elicitation.url")
+@case("client/elicitation/no-prefetch", rules=(308,), needs=CaseNeeds(offers=("elicitation.url",)))
 async def no_prefetch(probe: ClientProbe) -> None:
-    """Asks the user to open a page of the judge; expects no request for it before the answer."""
+    """A URL is not opened before the user agreed to it.
+
+    Asks the user to open a page of the judge; expects no request for it before the answer.
+    """
     await probe.prompted()
     visits: list[asyncio.StreamWriter] = []
 
     async def visit(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # No answer: whoever fetched the page in order to decide waits here, and so does the question.
+        # No answer: a client that fetches the page before it decides waits here, and so does the question.
         visits.append(writer)
 
     server = await asyncio.start_server(visit, "127.0.0.1", 0)
@@ -141,20 +129,19 @@ async def no_prefetch(probe: ClientProbe) -> None:
         except Silence:
             if visits:
                 raise Fail("the URL was fetched before the question was answered") from None
-            raise Inconclusive("the client waits for a person before it answers a question") from None
+            raise Inconclusive("the client waits for a user before it answers a question") from None
     finally:
         server.close()
         for writer in visits:
             writer.close()
 
 
-@case(
-    "client/elicitation/unknown-complete",
-    rules=(317, 319),
-    about="ids of elicitations are opaque, and elicitation/complete for one that is unknown or done is ignored",
-)
+@case("client/elicitation/unknown-complete", rules=(317, 319))
 async def unknown_complete(probe: ClientProbe) -> None:
-    """Completes an elicitation twice, and one that never was; expects the turn to go on."""
+    """Ids of elicitations are opaque, and elicitation/complete for one that is unknown or done is ignored.
+
+    Completes an elicitation twice, and one that never was; expects the turn to go on.
+    """
     turn = await probe.prompted()
     if probe.offers("elicitation.url"):
         id = probe.request(_CREATE, _question(probe, _ODD_ID, "https://judge.example/"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.conformance.case import Fail, Inconclusive, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, case
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _READ = "fs/read_text_file"
 _WRITE = "fs/write_text_file"
@@ -35,28 +34,24 @@ async def _read(probe: ClientProbe, path: Path, **window: object) -> str:
     return content
 
 
-@case(
-    "client/fs/read",
-    rules=(277,),
-    about="fs/read_text_file gives the text of the file as content",
-)
-@needs("fs.readTextFile")
+@case("client/fs/read", rules=(277,), needs=CaseNeeds(offers=("fs.readTextFile",)))
 async def read(probe: ClientProbe) -> None:
-    """Reads a file of four lines, also with line and limit null; expects its text."""
+    """fs/read_text_file gives the text of the file as content.
+
+    Reads a file of four lines, also with line and limit null; expects its text.
+    """
     path = await _folder(probe) / "lines.txt"
     path.write_text(_LINES)
     for window in ({}, {"line": None, "limit": None}):
         _expect_text(await _read(probe, path, **window), _LINES, f"a file read with {window}")
 
 
-@case(
-    "client/fs/read-window",
-    rules=(274, 277),
-    about="line and limit select lines, counted from one",
-)
-@needs("fs.readTextFile")
+@case("client/fs/read-window", rules=(274, 277), needs=CaseNeeds(offers=("fs.readTextFile",)))
 async def read_window(probe: ClientProbe) -> None:
-    """Reads windows of a file of four lines; expects exactly these lines."""
+    """Line and limit select lines, counted from one.
+
+    Reads windows of a file of four lines; expects exactly these lines.
+    """
     path = await _folder(probe) / "lines.txt"
     path.write_text(_LINES)
     for line, limit, expected in (
@@ -70,29 +65,24 @@ async def read_window(probe: ClientProbe) -> None:
         _expect_text(await _read(probe, path, **window), expected, f"a file read with {window}")
 
 
-@case(
-    "client/fs/read-missing",
-    rules=(280,),
-    level="SHOULD",
-    about="reading a file that does not exist is answered with -32002",
-)
-@needs("fs.readTextFile")
+@case("client/fs/read-missing", rules=(280,), level="SHOULD", needs=CaseNeeds(offers=("fs.readTextFile",)))
 async def read_missing(probe: ClientProbe) -> None:
-    """Reads a file that is not there; expects -32002."""
+    """Reading a file that does not exist is answered with -32002.
+
+    Reads a file that is not there; expects -32002.
+    """
     path = await _folder(probe) / "no-such-file.txt"
     answer = await probe.ask(_READ, path=str(path))
     if answer.code != _NOT_FOUND:
         raise Fail(f"reading a file that does not exist was answered with {answer}")
 
 
-@case(
-    "client/fs/read-meta-ignored",
-    rules=(328,),
-    about="_meta of a request changes nothing, even if its keys are those of the request",
-)
-@needs("fs.readTextFile")
+@case("client/fs/read-meta-ignored", rules=(328,), needs=CaseNeeds(offers=("fs.readTextFile",)))
 async def read_meta_ignored(probe: ClientProbe) -> None:
-    """Reads a file with _meta that names another path and `self`; expects the file that was asked for."""
+    """_meta of a request changes nothing, even if its keys are those of the request.
+
+    Reads a file with _meta that names another path and `self`; expects the file that was asked for.
+    """
     folder = await _folder(probe)
     path, other = folder / "lines.txt", folder / "other.txt"
     path.write_text(_LINES)
@@ -101,28 +91,24 @@ async def read_meta_ignored(probe: ClientProbe) -> None:
     _expect_text(await _read(probe, path, _meta=meta), _LINES, "a file read with _meta")
 
 
-@case(
-    "client/fs/write-creates",
-    rules=(278,),
-    about="fs/write_text_file creates the file if it does not exist",
-)
-@needs("fs.writeTextFile")
+@case("client/fs/write-creates", rules=(278,), needs=CaseNeeds(offers=("fs.writeTextFile",)))
 async def write_creates(probe: ClientProbe) -> None:
-    """Writes a new file; expects to find it on the disk, or to read it back."""
+    """fs/write_text_file creates the file if it does not exist.
+
+    Writes a new file; expects to find it on the disk, or to read it back.
+    """
     path = await _folder(probe) / "new.txt"
     _expect_written(await probe.ask(_WRITE, path=str(path), content=_LINES))
     if not path.exists() and not (probe.offers("fs.readTextFile") and await _read(probe, path) == _LINES):
         raise Fail("a new file was written, and is not there")
 
 
-@case(
-    "client/fs/write-result",
-    rules=(279,),
-    about="fs/write_text_file succeeds with an empty object (or null, as the documentation shows)",
-)
-@needs("fs.writeTextFile")
+@case("client/fs/write-result", rules=(279,), needs=CaseNeeds(offers=("fs.writeTextFile",)))
 async def write_result(probe: ClientProbe) -> None:
-    """Writes a file; looks at the result."""
+    """fs/write_text_file succeeds with an empty object (or null, as the documentation shows).
+
+    Writes a file; looks at the result.
+    """
     path = await _folder(probe) / "new.txt"
     answer = await probe.ask(_WRITE, path=str(path), content=_LINES)
     _expect_written(answer)
@@ -130,14 +116,12 @@ async def write_result(probe: ClientProbe) -> None:
         raise Fail(f"the result of {_WRITE} is {answer.result!r}")
 
 
-@case(
-    "client/fs/write-replaces",
-    rules=(277, 278),
-    about="what was written is what is read afterwards, all of it and nothing else",
-)
-@needs("fs.writeTextFile", "fs.readTextFile")
+@case("client/fs/write-replaces", rules=(277, 278), needs=CaseNeeds(offers=("fs.writeTextFile", "fs.readTextFile")))
 async def write_replaces(probe: ClientProbe) -> None:
-    """Replaces a long text by a short one with characters of all lengths; expects to read the short one."""
+    """What was written is what is read afterwards, all of it and nothing else.
+
+    Replaces a long text by a short one with characters of all lengths; expects to read the short one.
+    """
     path = await _folder(probe) / "text.txt"
     path.write_text("a text that is longer than the one that replaces it\n" * 3)
     text = "größe\n🦜 ∞\n"
@@ -145,15 +129,12 @@ async def write_replaces(probe: ClientProbe) -> None:
     _expect_text(await _read(probe, path), text, "a file that was replaced")
 
 
-@case(
-    "client/fs/outside-roots",
-    rules=(281,),
-    level="SHOULD",
-    about="a file outside of the session's directories is refused",
-)
-@needs("fs.readTextFile")
+@case("client/fs/outside-roots", rules=(281,), level="SHOULD", needs=CaseNeeds(offers=("fs.readTextFile",)))
 async def outside_roots(probe: ClientProbe) -> None:
-    """Reads a file of another directory; expects an error."""
+    """A file outside of the session's directories is refused.
+
+    Reads a file of another directory; expects an error.
+    """
     await probe.prompted()
     outside = probe.folder / "outside"
     outside.mkdir()
@@ -168,11 +149,11 @@ async def outside_roots(probe: ClientProbe) -> None:
 
 
 def _expect_text(found: str, expected: str, what: str) -> None:
-    # Whether the last line of a window keeps its newline is nowhere said.
+    # The protocol does not state whether the last line of a window keeps its newline.
     if found.removesuffix("\n") != expected.removesuffix("\n"):
         raise Fail(f"{what} gave {found!r} instead of {expected!r}")
 
 
-def _expect_written(answer: Message) -> None:
+def _expect_written(answer: WireMessage) -> None:
     if answer.is_error:
         raise Fail(f"writing a file in the session's directory was answered with {answer}")

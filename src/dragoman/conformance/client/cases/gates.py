@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os.path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dragoman.conformance.case import Fail, Skip, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import Case, CaseNeeds, Fail, Skip, add_cases, case
 from dragoman.conformance.conversation import clip
 
 if TYPE_CHECKING:
@@ -17,113 +17,73 @@ _INVALID = -32602
 _GATED_BLOCKS = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 
 
-def _expect_uncalled(probe: ClientProbe, method: str) -> None:
-    probe.first("initialize")
-    if probe.sent(method):
-        raise Fail(f"{method} was called, and the agent does not offer it")
+@dataclass(frozen=True, kw_only=True)
+class _Uncalled(Case):
+    """A method that a client does not call when the agent does not offer it."""
+
+    method: str
+
+    @property
+    def steps(self) -> str:
+        return f"Plays a turn as an agent without capabilities; expects no {self.method}."
+
+    async def run(self, probe: ClientProbe) -> None:
+        probe.first("initialize")
+        if probe.sent(self.method):
+            raise Fail(f"{self.method} was called, and the agent does not offer it")
 
 
-@case(
-    "client/gates/logout",
-    rules=(49, 79),
-    about="logout is not called unless the agent offers auth.logout",
-    shares="bare",
+_METHODS = (
+    ("logout", 79, "logout", "auth.logout"),
+    ("load", 104, "session/load", "loadSession"),
+    ("resume", 110, "session/resume", "sessionCapabilities.resume"),
+    ("close", 114, "session/close", "sessionCapabilities.close"),
+    ("list", 122, "session/list", "sessionCapabilities.list"),
+    ("delete", 135, "session/delete", "sessionCapabilities.delete"),
 )
-async def logout(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no logout."""
-    _expect_uncalled(probe, "logout")
-
-
-@case(
-    "client/gates/load",
-    rules=(49, 104),
-    about="session/load is not called unless the agent offers loadSession",
-    shares="bare",
+add_cases(
+    *(
+        _Uncalled(
+            f"client/gates/{name}",
+            rules=(49, rule),
+            about=f"{method} is not called unless the agent offers {gate}",
+            shares="bare",
+            method=method,
+        )
+        for name, rule, method, gate in _METHODS
+    )
 )
-async def load(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no session/load."""
-    _expect_uncalled(probe, "session/load")
 
 
-@case(
-    "client/gates/resume",
-    rules=(49, 110),
-    about="session/resume is not called unless the agent offers sessionCapabilities.resume",
-    shares="bare",
-)
-async def resume(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no session/resume."""
-    _expect_uncalled(probe, "session/resume")
-
-
-@case(
-    "client/gates/close",
-    rules=(49, 114),
-    about="session/close is not called unless the agent offers sessionCapabilities.close",
-    shares="bare",
-)
-async def close(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no session/close."""
-    _expect_uncalled(probe, "session/close")
-
-
-@case(
-    "client/gates/list",
-    rules=(49, 122),
-    about="session/list is not called unless the agent offers sessionCapabilities.list",
-    shares="bare",
-)
-async def list_(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no session/list."""
-    _expect_uncalled(probe, "session/list")
-
-
-@case(
-    "client/gates/delete",
-    rules=(49, 135),
-    about="session/delete is not called unless the agent offers sessionCapabilities.delete",
-    shares="bare",
-)
-async def delete(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no session/delete."""
-    _expect_uncalled(probe, "session/delete")
-
-
-@case(
-    "client/gates/mcp-servers",
-    rules=(49, 96),
-    about="MCP servers over http or sse are passed only to an agent that offers mcpCapabilities.http or sse",
-    shares="bare",
-)
+@case("client/gates/mcp-servers", rules=(49, 96), shares="bare")
 async def mcp_servers(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no server of type http or sse in session/new."""
+    """MCP servers over http or sse are passed only to an agent that offers mcpCapabilities.http or sse.
+
+    Plays a turn as an agent without capabilities; expects no server of type http or sse in session/new.
+    """
     servers = probe.first("session/new").params.get("mcpServers")
     for server in servers if isinstance(servers, list) else ():
         if isinstance(server, dict) and server.get("type") in ("http", "sse"):
             raise Fail(f"session/new passes a server of type {server['type']}, which the agent does not offer")
 
 
-@case(
-    "client/gates/additional-directories",
-    rules=(49, 140),
-    about="additionalDirectories are passed only to an agent that offers them",
-    shares="bare",
-)
+@case("client/gates/additional-directories", rules=(49, 140), shares="bare")
 async def additional_directories(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects no additionalDirectories in session/new."""
+    """additionalDirectories are passed only to an agent that offers them.
+
+    Plays a turn as an agent without capabilities; expects no additionalDirectories in session/new.
+    """
     found = probe.first("session/new").params.get("additionalDirectories")
     if found:
         raise Fail(f"session/new passes additionalDirectories {clip(str(found))}, which the agent does not offer")
 
 
-@case(
-    "client/gates/prompt-content",
-    rules=(49, 177),
-    about="prompts hold images, audio and embedded resources only for an agent that takes them",
-    shares="bare",
-)
+@case("client/gates/prompt-content", rules=(49, 177), shares="bare")
 async def prompt_content(probe: ClientProbe) -> None:
-    """Plays a turn as an agent without capabilities; expects text and resource links only in the prompt."""
+    """Prompts hold images, audio and embedded resources only for an agent that takes them.
+
+    Plays a turn as an agent without capabilities; expects text and resource links only in the prompt.
+    """
     blocks = probe.first("session/prompt").params.get("prompt")
     for block in blocks if isinstance(blocks, list) else ():
         kind = block.get("type") if isinstance(block, dict) else None
@@ -135,12 +95,14 @@ async def prompt_content(probe: ClientProbe) -> None:
     "client/gates/read-refused",
     rules=(61, 341),
     level="SHOULD",
-    about="fs/read_text_file that was not advertised is answered with -32601",
     is_watched=False,
+    needs=CaseNeeds(lacks="fs.readTextFile"),
 )
-@needs(lacks="fs.readTextFile")
 async def read_refused(probe: ClientProbe) -> None:
-    """Reads a file of the session although the client does not offer that; expects -32601."""
+    """fs/read_text_file that was not advertised is answered with -32601.
+
+    Reads a file of the session although the client does not offer that; expects -32601.
+    """
     await probe.prompted()
     await _refused(probe, "fs/read_text_file", path=os.devnull)
 
@@ -149,12 +111,14 @@ async def read_refused(probe: ClientProbe) -> None:
     "client/gates/write-refused",
     rules=(61, 341),
     level="SHOULD",
-    about="fs/write_text_file that was not advertised is answered with -32601, and nothing is written",
     is_watched=False,
+    needs=CaseNeeds(lacks="fs.writeTextFile"),
 )
-@needs(lacks="fs.writeTextFile")
 async def write_refused(probe: ClientProbe) -> None:
-    """Writes a file although the client does not offer that; expects -32601, and no file."""
+    """fs/write_text_file that was not advertised is answered with -32601, and nothing is written.
+
+    Writes a file although the client does not offer that; expects -32601, and no file.
+    """
     path = probe.folder / "unwanted.txt"
     await probe.prompted()
     await _refused(probe, "fs/write_text_file", path=str(path), content="unwanted")
@@ -166,27 +130,26 @@ async def write_refused(probe: ClientProbe) -> None:
     "client/gates/terminal-refused",
     rules=(61, 341),
     level="SHOULD",
-    about="terminal/* that was not advertised is answered with -32601",
     is_watched=False,
+    needs=CaseNeeds(lacks="terminal"),
 )
-@needs(lacks="terminal")
 async def terminal_refused(probe: ClientProbe) -> None:
-    """Calls every terminal method although the client does not offer terminals; expects -32601 from each."""
+    """terminal/* that was not advertised is answered with -32601.
+
+    Calls every terminal method although the client does not offer terminals; expects -32601 from each.
+    """
     await probe.prompted()
     await _refused(probe, "terminal/create", command="/bin/echo", args=["unwanted"])
     for method in ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release"):
         await _refused(probe, method, terminalId="no-such-terminal")
 
 
-@case(
-    "client/gates/elicitation-refused",
-    rules=(61, 299, 301, 341),
-    level="SHOULD",
-    about="elicitation in a mode that was not advertised is answered with -32602, or -32601 if there is none at all",
-    is_watched=False,
-)
+@case("client/gates/elicitation-refused", rules=(61, 299, 301, 341), level="SHOULD", is_watched=False)
 async def elicitation_refused(probe: ClientProbe) -> None:
-    """Asks in each mode the client does not offer; expects an error. An empty `elicitation: {}` offers neither."""
+    """Elicitation in a mode that was not advertised is answered with -32602, or -32601 if there is none at all.
+
+    Asks in each mode the client does not offer; expects an error. An empty `elicitation: {}` offers neither.
+    """
     await probe.prompted()
     missing = [mode for mode in ("form", "url") if not probe.offers(f"elicitation.{mode}")]
     if not missing:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Skip, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Skip, case
 from dragoman.conformance.expect import is_absolute
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 # Opaque: it looks like a number, like a path and like base64 at once.
 _CURSOR = "007/Zw== \u00e9?&next=2"
 _ELSEWHERE = "/nonexistent/dragoman-check"
 
 
-async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[Message]:
+async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[WireMessage]:
     """What the client asks for while it is given these pages, one after the other; the last one again and again."""
     left = list(pages)
     probe.answers["session/list"] = lambda request: left.pop(0) if len(left) > 1 else left[0]
@@ -27,14 +26,12 @@ async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[Message]:
     return probe.sent("session/list")
 
 
-@case(
-    "client/list/params",
-    rules=(123, 124),
-    about="session/list has no other params than an absolute cwd and a cursor, and begins without a cursor",
-)
-@needs(calls="session/list")
+@case("client/list/params", rules=(123, 124), needs=CaseNeeds(calls="session/list"))
 async def params(probe: ClientProbe) -> None:
-    """Looks at session/list, if it comes."""
+    """session/list has no other params than an absolute cwd and a cursor, and begins without a cursor.
+
+    Looks at session/list, if it comes.
+    """
     request = (await _listed(probe, {"sessions": []}))[0]
     found = {name: value for name, value in request.params.items() if value is not None and name != "_meta"}
     if not found.keys() <= {"cwd", "cursor"}:
@@ -45,14 +42,12 @@ async def params(probe: ClientProbe) -> None:
         raise Fail(f"the cwd of session/list is {found['cwd']!r}")
 
 
-@case(
-    "client/list/opaque-cursor",
-    rules=(129,),
-    about="a cursor comes back exactly as the agent gave it",
-)
-@needs(calls="session/list")
+@case("client/list/opaque-cursor", rules=(129,), needs=CaseNeeds(calls="session/list"))
 async def opaque_cursor(probe: ClientProbe) -> None:
-    """Gives a first page with a cursor; expects that the second session/list, if it comes, has the same cursor."""
+    """A cursor comes back exactly as the agent gave it.
+
+    Gives a first page with a cursor; expects that the second session/list, if it comes, has the same cursor.
+    """
     requests = await _listed(probe, {"sessions": [_session(1)], "nextCursor": _CURSOR}, {"sessions": []})
     if len(requests) < 2:
         raise Skip("the client does not ask for a second page by itself")
@@ -60,14 +55,12 @@ async def opaque_cursor(probe: ClientProbe) -> None:
         raise Fail(f"the cursor {_CURSOR!r} came back as {requests[1].params.get('cursor')!r}")
 
 
-@case(
-    "client/list/last-page",
-    rules=(128,),
-    about="a page without nextCursor, or with null, is the last one",
-)
-@needs(calls="session/list")
+@case("client/list/last-page", rules=(128,), needs=CaseNeeds(calls="session/list"))
 async def last_page(probe: ClientProbe) -> None:
-    """Gives two pages, the second without a cursor; expects no third session/list of the same walk."""
+    """A page without nextCursor, or with null, is the last one.
+
+    Gives two pages, the second without a cursor; expects no third session/list of the same walk.
+    """
     first: dict[str, Any] = {"sessions": [_session(1)], "nextCursor": "second"}
     requests = await _listed(probe, first, {"sessions": [_session(2)], "nextCursor": None})
     if len(requests) < 2:
@@ -77,14 +70,12 @@ async def last_page(probe: ClientProbe) -> None:
         raise Fail(f"after the last page the client asked for one more, with the cursor {third[0].params['cursor']!r}")
 
 
-@case(
-    "client/list/odd-entries",
-    rules=(226, 227),
-    about="an entry that is malformed is skipped, and a malformed member counts as absent",
-)
-@needs(calls="session/list")
+@case("client/list/odd-entries", rules=(226, 227), needs=CaseNeeds(calls="session/list"))
 async def odd_entries(probe: ClientProbe) -> None:
-    """Lists sessions without ids, with a number as title and without a time; expects the client's prompt."""
+    """An entry that is malformed is skipped, and a malformed member counts as absent.
+
+    Lists sessions without ids, with a number as title and without a time; expects the client's prompt.
+    """
     odd = [7, {"title": "no id"}, {**_session(1), "title": 5, "updatedAt": False}, {**_session(2), "_meta": None}]
     probe.answers["session/list"] = lambda request: {"sessions": odd}
     await probe.initialize()

@@ -9,71 +9,62 @@ from dragoman.conformance.client.probe import OPTIONS, PERMISSION
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _METHOD_NOT_FOUND = -32601
 _INVALID_PARAMS = -32602
 
 
-def _first_answer(probe: ClientProbe) -> Message:
+def _first_answer(probe: ClientProbe) -> WireMessage:
     """The answer in a plain turn."""
     asked = probe.asked.get(PERMISSION)
     answer = next((message for message in probe.incoming if asked is not None and message.answers(asked)), None)
     if answer is None:
-        raise Inconclusive(probe.trouble or "the client did not answer a permission request; a person may have to")
+        raise Inconclusive(probe.trouble or "the client did not answer a permission request; a user may have to")
     return answer
 
 
 async def _prepare(probe: ClientProbe) -> None:
     await probe.prompted()
-    if not probe.habits.answers_permission:
-        raise Inconclusive("the client waits for a person before it answers a permission request")
+    if not probe.baseline.answers_permission:
+        raise Inconclusive("the client waits for a user before it answers a permission request")
 
 
-@case(
-    "client/permission/implemented",
-    rules=(259,),
-    level="SHOULD",
-    about="session/request_permission is served by every client",
-    shares="plain",
-)
+@case("client/permission/implemented", rules=(259,), level="SHOULD", shares="plain")
 async def implemented(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; expects a result."""
+    """session/request_permission is served by every client.
+
+    Asks for permission in a plain turn; expects a result.
+    """
     answer = _first_answer(probe)
     if answer.is_error:
         raise Fail(f"session/request_permission was answered with {answer}")
 
 
-@case(
-    "client/permission/outcome",
-    rules=(255,),
-    about="the result is an outcome inside an outcome: selected with an optionId, or cancelled",
-    shares="plain",
-)
+@case("client/permission/outcome", rules=(255,), shares="plain")
 async def outcome(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; looks at the form of the answer."""
+    """The result is an outcome inside an outcome: selected with an optionId, or cancelled.
+
+    Asks for permission in a plain turn; looks at the form of the answer.
+    """
     _read(_first_answer(probe))
 
 
-@case(
-    "client/permission/offered-option",
-    rules=(256,),
-    about="the selected option is one of those offered",
-    shares="plain",
-)
+@case("client/permission/offered-option", rules=(256,), shares="plain")
 async def offered_option(probe: ClientProbe) -> None:
-    """Asks for permission in a plain turn; expects the id of an offered option, if one was selected."""
+    """The selected option is one of those offered.
+
+    Asks for permission in a plain turn; expects the id of an offered option, if one was selected.
+    """
     _expect_offered(_read(_first_answer(probe)), OPTIONS)
 
 
-@case(
-    "client/permission/odd-options",
-    rules=(256,),
-    about="whatever the options are called and of whatever kind they are, only one of them is selected",
-    is_watched=False,
-)
+@case("client/permission/odd-options", rules=(256,), is_watched=False)
 async def odd_options(probe: ClientProbe) -> None:
-    """Offers options with odd ids, of unknown kinds, and none at all; expects one of them, cancelled or an error."""
+    """Whatever the options are called and of whatever kind they are, only one of them is selected.
+
+    Offers options with odd ids, of unknown kinds, and none at all; expects one of them, cancelled or an error.
+    """
     await _prepare(probe)
     odd: list[list[dict[str, Any]]] = [
         [{"optionId": "0", "name": "", "kind": "allow_once"}, {"optionId": "größe 🦜", "name": "B", "kind": "no"}],
@@ -87,13 +78,12 @@ async def odd_options(probe: ClientProbe) -> None:
             _expect_offered(_read(answer), options)
 
 
-@case(
-    "client/permission/several",
-    rules=(25, 256),
-    about="several permission requests may be open at once; each answer selects an option of its own request",
-)
+@case("client/permission/several", rules=(25, 256))
 async def several(probe: ClientProbe) -> None:
-    """Asks three times at once, with other option ids each time; expects three fitting answers."""
+    """Several permission requests may be open at once; each answer selects an option of its own request.
+
+    Asks three times at once, with other option ids each time; expects three fitting answers.
+    """
     await _prepare(probe)
     offered = [[{**option, "optionId": f"{option['optionId']}-{n}"} for option in OPTIONS] for n in range(3)]
     ids = [
@@ -104,27 +94,23 @@ async def several(probe: ClientProbe) -> None:
         _expect_offered(_read(await probe.answer(id, "answer to one of three permission requests")), options)
 
 
-@case(
-    "client/permission/unannounced",
-    rules=(244,),
-    level="SHOULD",
-    about="a permission request may be the first to name its tool call",
-)
+@case("client/permission/unannounced", rules=(244,), level="SHOULD")
 async def unannounced(probe: ClientProbe) -> None:
-    """Asks for permission for a tool call that was not announced; expects an outcome."""
+    """A permission request may be the first to name its tool call.
+
+    Asks for permission for a tool call that was not announced; expects an outcome.
+    """
     await _prepare(probe)
     tool = {"toolCallId": "call-unannounced"}
     _read(await probe.call(PERMISSION, probe.permission(toolCall=tool)))
 
 
-@case(
-    "client/permission/malformed",
-    rules=(337,),
-    about="a permission request without options or with malformed ones is never granted",
-    is_watched=False,
-)
+@case("client/permission/malformed", rules=(337,), is_watched=False)
 async def malformed(probe: ClientProbe) -> None:
-    """Asks without options and with a text in their place; expects -32602, or the outcome cancelled."""
+    """A permission request without options or with malformed ones is never allowed.
+
+    Asks without options and with a text in their place; expects -32602, or the outcome cancelled.
+    """
     await _prepare(probe)
     without = {name: value for name, value in probe.permission().items() if name != "options"}
     for params in (without, probe.permission(options="all of them")):
@@ -132,18 +118,17 @@ async def malformed(probe: ClientProbe) -> None:
         if not answer.is_error:
             chosen = _read(answer)
             if chosen is not None:
-                raise Fail(f"a permission request without options was granted with {chosen!r}")
+                raise Fail(f"a permission request without options was allowed with {chosen!r}")
         elif answer.code != _INVALID_PARAMS:
             raise Warn(f"malformed params were answered with {answer.code}, not with -32602")
 
 
-@case(
-    "client/permission/meta-ignored",
-    rules=(327, 328),
-    about="_meta of a permission request changes nothing, even if its keys are those of the request",
-)
+@case("client/permission/meta-ignored", rules=(327, 328))
 async def meta_ignored(probe: ClientProbe) -> None:
-    """Asks with _meta that names other options, another session and `self`; expects an option of the request."""
+    """_meta of a permission request changes nothing, even if its keys are those of the request.
+
+    Asks with _meta that names other options, another session and `self`; expects an option of the request.
+    """
     await _prepare(probe)
     plain = _read(await probe.call(PERMISSION, probe.permission()))
     evil = {"optionId": "evil", "name": "Evil", "kind": "allow_once"}
@@ -155,7 +140,7 @@ async def meta_ignored(probe: ClientProbe) -> None:
         raise Fail(f"_meta changed the selected option from {plain!r} to {_read(answer)!r}")
 
 
-def _read(answer: Message) -> str | None:
+def _read(answer: WireMessage) -> str | None:
     """The selected option, None for cancelled. Raises: Fail when it is neither; Skip when it is not served."""
     if answer.code == _METHOD_NOT_FOUND:
         raise Skip("session/request_permission is not served")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, case
+from dragoman.conformance.case import Case, Fail, add_cases, case
+from dragoman.conformance.conversation import as_json
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -21,14 +24,12 @@ _MEMBERS = {
 }
 
 
-@case(
-    "client/prompt/blocks",
-    rules=(178, 228, 230, 234),
-    about="a prompt is an array of content blocks of known types with all they need",
-    shares="plain",
-)
+@case("client/prompt/blocks", rules=(178, 228, 230, 234), shares="plain")
 async def blocks(probe: ClientProbe) -> None:
-    """Looks at the prompt; expects every block to have a known type and its members."""
+    """A prompt is an array of content blocks of known types with all they need.
+
+    Looks at the prompt; expects every block to have a known type and its members.
+    """
     for block in _blocks(probe):
         needed = _MEMBERS.get(str(block.get("type"))) if isinstance(block, dict) else None
         if needed is None:
@@ -38,14 +39,12 @@ async def blocks(probe: ClientProbe) -> None:
                 raise Fail(f"a block of type {block['type']} has the {name} {block.get(name)!r}")
 
 
-@case(
-    "client/prompt/media",
-    rules=(231, 232, 233),
-    about="images and audio are base64, an embedded resource has a uri and either text or a blob",
-    shares="plain",
-)
+@case("client/prompt/media", rules=(231, 232, 233), shares="plain")
 async def media(probe: ClientProbe) -> None:
-    """Looks at the prompt to an agent that takes everything."""
+    """Images and audio are base64, an embedded resource has a uri and either text or a blob.
+
+    Looks at the prompt to an agent that takes everything.
+    """
     for block in (each for each in _blocks(probe) if isinstance(each, dict)):
         if block.get("type") in ("image", "audio"):
             _expect_base64(block.get("data"), f"the data of {block['type']}")
@@ -59,14 +58,12 @@ async def media(probe: ClientProbe) -> None:
                 _expect_base64(resource["blob"], "the blob of a resource")
 
 
-@case(
-    "client/prompt/annotations",
-    rules=(235,),
-    about="annotations, if a block has any, name audiences of user and assistant and a number as priority",
-    shares="plain",
-)
+@case("client/prompt/annotations", rules=(235,), shares="plain")
 async def block_annotations(probe: ClientProbe) -> None:
-    """Looks at the annotations in the prompt, if there are any."""
+    """annotations, if a block has any, name audiences of user and assistant and a number as priority.
+
+    Looks at the annotations in the prompt, if there are any.
+    """
     for block in (each for each in _blocks(probe) if isinstance(each, dict)):
         found = block.get("annotations")
         if found is None:
@@ -78,86 +75,91 @@ async def block_annotations(probe: ClientProbe) -> None:
             raise Fail(f"a block has the annotations {found!r}")
 
 
-@case(
-    "client/prompt/one-at-a-time",
-    rules=(187,),
-    level="SHOULD",
-    about="the next prompt of a session waits for the end of the turn",
-)
+@case("client/prompt/one-at-a-time", rules=(187,), level="SHOULD")
 async def one_at_a_time(probe: ClientProbe) -> None:
-    """Lets a turn take a moment; expects no second prompt of the session meanwhile."""
+    """The next prompt of a session waits for the end of the turn.
+
+    Lets a turn take a moment; expects no second prompt of the session in that time.
+    """
     turn = await probe.prompted()
-    turn.say("Thinking.")
+    turn.send_text("Thinking.")
     await probe.settle()
     again = probe.since(turn.request.index + 1, lambda message: message.method == "session/prompt")
     if any(message.params.get("sessionId") == turn.session_id for message in again):
         raise Fail("a second prompt was sent while the first one still runs")
 
 
-@case(
-    "client/prompt/more-in-result",
-    rules=(191, 327),
-    about="a prompt's result may hold usage and _meta beside the stop reason",
-)
+@case("client/prompt/more-in-result", rules=(191, 327))
 async def more_in_result(probe: ClientProbe) -> None:
-    """Ends the turn with usage, _meta and an unknown member; expects the client to leave as usual."""
+    """A prompt's result may hold usage and _meta next to the stop reason.
+
+    Ends the turn with usage, _meta and an unknown member; expects the client to leave as usual.
+    """
     turn = await probe.prompted()
     usage = {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
     turn.end(usage=usage, _meta={"stopReason": "refusal", "self": 1}, futureMember=None)
     await probe.require_usual_exit("a prompt's result with more than the stop reason")
 
 
-@case(
-    "client/prompt/every-stop-reason",
-    rules=(183,),
-    level="SHOULD",
-    about="a turn may end with any stop reason; none of them leaves the client waiting",
+@dataclass(frozen=True, kw_only=True)
+class _TurnEnd(Case):
+    """Ends a turn in an unusual way; expects that a client that usually leaves does so, and any other still answers."""
+
+    answer: Mapping[str, Any]
+    """The members `result` or `error` of the answer to the prompt."""
+    what: str
+    """How the turn ended, for the failure."""
+
+    @property
+    def steps(self) -> str:
+        return (
+            f"Answers the prompt with {as_json(self.answer)}; expects the client to leave or to answer another request."
+        )
+
+    async def run(self, probe: ClientProbe) -> None:
+        turn = await probe.prompted()
+        probe.hold.discard("session/prompt")
+        probe.send({"jsonrpc": "2.0", "id": turn.request.id, **self.answer})
+        if not probe.baseline.leaves:
+            await probe.require_alive(self.what)
+        elif await probe.exit_code() is None:
+            raise Fail(f"after {self.what} the client neither went on nor left")
+
+
+add_cases(
+    _TurnEnd(
+        "client/prompt/every-stop-reason",
+        rules=(183,),
+        level="SHOULD",
+        about="a turn may end with any stop reason; none of them leaves the client waiting",
+        answer={"result": {"stopReason": "refusal"}},
+        what="a refusal",
+    ),
+    _TurnEnd(
+        "client/prompt/unknown-stop-reason",
+        rules=(183,),
+        level="SHOULD",
+        about="a stop reason the client does not know ends the turn like any other",
+        answer={"result": {"stopReason": "_judge.example/tired"}},
+        what="an unknown stop reason",
+    ),
+    _TurnEnd(
+        "client/prompt/unknown-error",
+        rules=(339,),
+        about="an error with a code the client does not know is a failure like any other; the client does not hang",
+        answer={"error": {"code": -31999, "message": "The judge is out of ink"}},
+        what="an error with an unknown code",
+    ),
+    _TurnEnd(
+        "client/prompt/malformed-error",
+        rules=(23, 339),
+        level="SHOULD",
+        about="an error that is not an object still ends the request; the client does not hang",
+        is_watched=False,
+        answer={"error": "boom"},
+        what="an error that is not an object",
+    ),
 )
-async def every_stop_reason(probe: ClientProbe) -> None:
-    """Ends the turn with a refusal; expects a client that usually leaves to leave."""
-    turn = await probe.prompted()
-    turn.end("refusal")
-    await _expect_end(probe, "a refusal")
-
-
-@case(
-    "client/prompt/unknown-stop-reason",
-    rules=(183,),
-    level="SHOULD",
-    about="a stop reason the client does not know ends the turn like any other",
-)
-async def unknown_stop_reason(probe: ClientProbe) -> None:
-    """Ends the turn with the stop reason `_judge.example/tired`; expects a client that usually leaves to leave."""
-    turn = await probe.prompted()
-    turn.end("_judge.example/tired")
-    await _expect_end(probe, "an unknown stop reason")
-
-
-@case(
-    "client/prompt/unknown-error",
-    rules=(339,),
-    about="an error with a code the client does not know is a failure like any other; the client does not hang",
-)
-async def unknown_error(probe: ClientProbe) -> None:
-    """Answers the prompt with the error -31999; expects the client to answer another request, or to leave."""
-    turn = await probe.prompted()
-    turn.fail(-31999, "The judge is out of ink")
-    await _expect_end(probe, "an error with an unknown code")
-
-
-@case(
-    "client/prompt/malformed-error",
-    rules=(23, 339),
-    level="SHOULD",
-    about="an error that is no object still ends the request; the client does not hang",
-    is_watched=False,
-)
-async def malformed_error(probe: ClientProbe) -> None:
-    """Answers the prompt with `"error": "boom"`; expects the client to answer another request, or to leave."""
-    turn = await probe.prompted()
-    probe.hold.discard("session/prompt")
-    probe.send({"jsonrpc": "2.0", "id": turn.request.id, "error": "boom"})
-    await _expect_end(probe, "an error that is no object")
 
 
 def _blocks(probe: ClientProbe) -> list[Any]:
@@ -170,11 +172,3 @@ def _blocks(probe: ClientProbe) -> list[Any]:
 def _expect_base64(value: object, what: str) -> None:
     if not isinstance(value, str) or not _BASE64.fullmatch(value):
         raise Fail(f"{what} is not base64")
-
-
-async def _expect_end(probe: ClientProbe, after: str) -> None:
-    """A client that usually leaves does so, whatever it says of it; any other one still answers."""
-    if not probe.habits.leaves:
-        await probe.require_alive(after)
-    elif await probe.exit_code() is None:
-        raise Fail(f"after {after} the client neither went on nor left")

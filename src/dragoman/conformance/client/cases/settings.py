@@ -8,7 +8,7 @@ from dragoman.conformance.case import Fail, Skip, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe, ClientTurn
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _MODES = {
     "currentModeId": "ask",
@@ -32,13 +32,12 @@ def _options(probe: ClientProbe) -> list[dict[str, Any]]:
     return [_SELECT, _SWITCH] if probe.offers("session.configOptions.boolean") else [_SELECT]
 
 
-@case(
-    "client/settings/known-mode",
-    rules=(171,),
-    about="session/set_mode names one of the modes the session offers",
-)
+@case("client/settings/known-mode", rules=(171,))
 async def known_mode(probe: ClientProbe) -> None:
-    """Offers two modes; expects that session/set_mode, if it comes, names one of them."""
+    """session/set_mode names one of the modes the session offers.
+
+    Offers two modes; expects that session/set_mode, if it comes, names one of them.
+    """
     await _offered(probe, modes=_MODES)
     requests = _set(probe, "session/set_mode")
     for request in requests:
@@ -46,26 +45,23 @@ async def known_mode(probe: ClientProbe) -> None:
             raise Fail(f"session/set_mode names the mode {request.params.get('modeId')!r}")
 
 
-@case(
-    "client/settings/modes-as-fallback",
-    rules=(168,),
-    level="SHOULD",
-    about="a client that sets modes at all sets them with session/set_mode when there are no config options",
-)
+@case("client/settings/modes-as-fallback", rules=(168,), level="SHOULD")
 async def modes_as_fallback(probe: ClientProbe) -> None:
-    """Offers modes alone; expects no session/set_config_option."""
+    """A client that sets modes at all sets them with session/set_mode when there are no config options.
+
+    Offers modes alone; expects no session/set_config_option.
+    """
     await _offered(probe, modes=_MODES)
     if probe.sent("session/set_config_option"):
         raise Fail("session/set_config_option was called for a session without config options")
 
 
-@case(
-    "client/settings/option-members",
-    rules=(162,),
-    about="session/set_config_option has sessionId, configId and a value of its option; a boolean adds its type",
-)
+@case("client/settings/option-members", rules=(162,))
 async def option_members(probe: ClientProbe) -> None:
-    """Offers a choice and a switch; looks at session/set_config_option, if it comes."""
+    """session/set_config_option has sessionId, configId and a value of its option; a boolean adds its type.
+
+    Offers a choice and a switch; looks at session/set_config_option, if it comes.
+    """
     request = await probe.expect("initialize")
     probe.note_initialize(request)
     options = _options(probe)
@@ -76,14 +72,12 @@ async def option_members(probe: ClientProbe) -> None:
         _expect_setting(probe, found)
 
 
-@case(
-    "client/settings/options-before-modes",
-    rules=(161,),
-    level="SHOULD",
-    about="when a session has both, config options are used and modes are ignored",
-)
+@case("client/settings/options-before-modes", rules=(161,), level="SHOULD")
 async def options_before_modes(probe: ClientProbe) -> None:
-    """Offers modes and the same as a config option; expects no session/set_mode."""
+    """When a session has both, config options are used and modes are ignored.
+
+    Offers modes and the same as a config option; expects no session/set_mode.
+    """
     mode = {**_SELECT, "id": "mode", "category": "mode", "currentValue": "ask"}
     mode["options"] = [{"value": "ask", "name": "Ask"}, {"value": "code", "name": "Code"}]
     await _offered(probe, modes=_MODES, configOptions=[mode])
@@ -91,27 +85,24 @@ async def options_before_modes(probe: ClientProbe) -> None:
         raise Fail("session/set_mode was called for a session that has config options")
 
 
-@case(
-    "client/settings/unknown-type",
-    rules=(154, 226),
-    level="SHOULD",
-    about="an option of an unknown type is ignored, the rest is kept",
-)
+@case("client/settings/unknown-type", rules=(154, 226), level="SHOULD")
 async def unknown_type(probe: ClientProbe) -> None:
-    """Offers a slider beside a choice, and sends them again in an update; expects the turn to go on."""
+    """An option of an unknown type is ignored, the rest is kept.
+
+    Offers a slider and a choice, and sends them again in an update; expects the turn to go on.
+    """
     slider = {"id": "heat", "name": "Heat", "type": "slider", "currentValue": 0.5, "min": 0, "max": 1}
     turn = await _offered(probe, configOptions=[slider, _SELECT])
     turn.update("config_option_update", configOptions=[slider, _SELECT])
     await probe.require_well(turn, "a config option of an unknown type")
 
 
-@case(
-    "client/settings/categories",
-    rules=(155, 156),
-    about="options without a category, or with one the client does not know, are options like any other",
-)
+@case("client/settings/categories", rules=(155, 156))
 async def categories(probe: ClientProbe) -> None:
-    """Offers options without, with an unknown and with an own category; expects the turn to go on."""
+    """Options without a category, or with one the client does not know, are options like any other.
+
+    Offers options without, with an unknown and with an own category; expects the turn to go on.
+    """
     kinds: list[dict[str, Any]] = [{}, {"category": None}, {"category": "weather"}, {"category": "_judge.example/x"}]
     options = [{**_SELECT, "id": f"size-{number}", **kind} for number, kind in enumerate(kinds)]
     turn = await _offered(probe, configOptions=options)
@@ -119,14 +110,12 @@ async def categories(probe: ClientProbe) -> None:
     await probe.require_well(turn, "config options of unknown categories")
 
 
-@case(
-    "client/settings/change-in-turn",
-    rules=(165, 175),
-    level="SHOULD",
-    about="modes and options may change at any time, also while a turn runs",
-)
+@case("client/settings/change-in-turn", rules=(165, 175), level="SHOULD")
 async def change_in_turn(probe: ClientProbe) -> None:
-    """Changes the mode and the options in a turn; expects the turn to go on."""
+    """Modes and options may change at any time, also while a turn runs.
+
+    Changes the mode and the options in a turn; expects the turn to go on.
+    """
     turn = await _offered(probe, modes=_MODES, configOptions=[_SELECT])
     turn.update("current_mode_update", currentModeId="code")
     turn.update("config_option_update", configOptions=[{**_SELECT, "currentValue": "large"}])
@@ -134,14 +123,14 @@ async def change_in_turn(probe: ClientProbe) -> None:
     await probe.require_well(turn, "a change of modes and options in a turn")
 
 
-def _set(probe: ClientProbe, method: str) -> list[Message]:
+def _set(probe: ClientProbe, method: str) -> list[WireMessage]:
     found = probe.sent(method)
     if not found:
         raise Skip(f"the client does not call {method} by itself")
     return found
 
 
-def _expect_setting(probe: ClientProbe, request: Message) -> None:
+def _expect_setting(probe: ClientProbe, request: WireMessage) -> None:
     params = request.params
     if params.get("sessionId") != probe.session_id:
         raise Fail(f"session/set_config_option names the session {params.get('sessionId')!r}")

@@ -7,13 +7,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Warn, case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, Fail, Inconclusive, Warn, case
 from dragoman.conformance.conversation import Silence
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
-    from dragoman.conformance.conversation import Message
+    from dragoman.conformance.conversation import WireMessage
 
 _NOT_FOUND = -32002
 _SLEEP = "sleep 600"
@@ -43,15 +42,12 @@ async def _call(probe: ClientProbe, verb: str, terminal_id: str) -> dict[str, An
     return answer.fields
 
 
-@case(
-    "client/terminal/create-at-once",
-    rules=(285,),
-    level="SHOULD",
-    about="terminal/create gives the terminal's id at once and does not wait for the command",
-)
-@needs("terminal")
+@case("client/terminal/create-at-once", rules=(285,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def create_at_once(probe: ClientProbe) -> None:
-    """Starts a command that takes ten minutes; expects its id right away."""
+    """terminal/create gives the terminal's id at once and does not wait for the command.
+
+    Starts a command that takes ten minutes; expects its id right away.
+    """
     await probe.prompted()
     try:
         terminal_id = await _create(probe, _SLEEP)
@@ -60,14 +56,12 @@ async def create_at_once(probe: ClientProbe) -> None:
     await _call(probe, "release", terminal_id)
 
 
-@case(
-    "client/terminal/output",
-    rules=(288,),
-    about="terminal/output gives the output so far and whether it was cut; exitStatus only after the end",
-)
-@needs("terminal")
+@case("client/terminal/output", rules=(288,), needs=CaseNeeds(offers=("terminal",)))
 async def output(probe: ClientProbe) -> None:
-    """Looks at the output of a command before and after its end; expects arguments, environment and cwd to be kept."""
+    """terminal/output gives the output so far and whether it was cut; exitStatus only after the end.
+
+    Looks at the output of a command before and after its end; expects arguments, environment and cwd to be kept.
+    """
     await probe.prompted()
     folder = probe.scratch()
     gate = folder / "gate"
@@ -89,14 +83,12 @@ async def output(probe: ClientProbe) -> None:
     _expect_output(await _call(probe, "output", terminal_id), is_running=False)
 
 
-@case(
-    "client/terminal/exit-status",
-    rules=(289,),
-    about="the exit status has the exit code as a number, or null and a signal",
-)
-@needs("terminal")
+@case("client/terminal/exit-status", rules=(289,), needs=CaseNeeds(offers=("terminal",)))
 async def exit_status(probe: ClientProbe) -> None:
-    """Runs a command that exits with 7, and one that is killed; looks at wait_for_exit and at exitStatus."""
+    """The exit status has the exit code as a number, or null and a signal.
+
+    Runs a command that exits with 7, and one that is killed; looks at wait_for_exit and at exitStatus.
+    """
     terminal_id = await _created(probe, "exit 7")
     status = await _call(probe, "wait_for_exit", terminal_id)
     _expect_status(status)
@@ -110,15 +102,12 @@ async def exit_status(probe: ClientProbe) -> None:
     _expect_status(await _call(probe, "wait_for_exit", killed))
 
 
-@case(
-    "client/terminal/wait",
-    rules=(32, 290),
-    level="SHOULD",
-    about="wait_for_exit answers when the command has ended, not before; other requests are answered meanwhile",
-)
-@needs("terminal")
+@case("client/terminal/wait", rules=(32, 290), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def wait(probe: ClientProbe) -> None:
-    """Waits for a command that waits for a file; expects output to be answered first, and wait_for_exit after it."""
+    """wait_for_exit answers when the command has ended, not before; other requests are answered in that time.
+
+    Waits for a command that waits for a file; expects output to be answered first, and wait_for_exit after it.
+    """
     await probe.prompted()
     gate = probe.scratch() / "gate"
     terminal_id = await _create(probe, _until(gate))
@@ -132,14 +121,12 @@ async def wait(probe: ClientProbe) -> None:
     await probe.answer(waiting, "answer to wait_for_exit after the end of the command")
 
 
-@case(
-    "client/terminal/character-boundary",
-    rules=(287,),
-    about="output over the limit is cut between characters, and never longer than the limit",
-)
-@needs("terminal")
+@case("client/terminal/character-boundary", rules=(287,), needs=CaseNeeds(offers=("terminal",)))
 async def character_boundary(probe: ClientProbe) -> None:
-    """Prints sixty bytes of two-byte letters with a limit of 31; expects at most fifteen whole letters."""
+    """Output over the limit is cut between characters, and never longer than the limit.
+
+    Prints sixty bytes of two-byte letters with a limit of 31; expects at most fifteen whole letters.
+    """
     terminal_id = await _created(probe, f"printf {_LETTERS}", outputByteLimit=_LIMIT)
     await _call(probe, "wait_for_exit", terminal_id)
     found = await _call(probe, "output", terminal_id)
@@ -152,15 +139,12 @@ async def character_boundary(probe: ClientProbe) -> None:
         raise Fail(f"the output was cut, and truncated is {found.get('truncated')!r}")
 
 
-@case(
-    "client/terminal/keeps-the-end",
-    rules=(286,),
-    level="SHOULD",
-    about="output over the limit loses its beginning, not its end",
-)
-@needs("terminal")
+@case("client/terminal/keeps-the-end", rules=(286,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def keeps_the_end(probe: ClientProbe) -> None:
-    """Prints more than the limit; expects the last words of it."""
+    """Output over the limit loses its beginning, not its end.
+
+    Prints more than the limit; expects the last words of it.
+    """
     terminal_id = await _created(probe, "printf 'the beginning and then the end'", outputByteLimit=10)
     await _call(probe, "wait_for_exit", terminal_id)
     text = (await _call(probe, "output", terminal_id)).get("output")
@@ -168,15 +152,12 @@ async def keeps_the_end(probe: ClientProbe) -> None:
         raise Fail(f"of 'the beginning and then the end' the client kept {text!r}")
 
 
-@case(
-    "client/terminal/kill",
-    rules=(291,),
-    level="SHOULD",
-    about="terminal/kill ends the command and leaves the terminal: its output and exit status can still be asked for",
-)
-@needs("terminal")
+@case("client/terminal/kill", rules=(291,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def kill(probe: ClientProbe) -> None:
-    """Kills a command; expects output and wait_for_exit to be answered afterwards."""
+    """terminal/kill ends the command and leaves the terminal: its output and exit status can still be asked for.
+
+    Kills a command; expects output and wait_for_exit to be answered afterwards.
+    """
     terminal_id = await _created(probe, f"echo before; {_SLEEP}")
     await _printed(probe, terminal_id)
     await _call(probe, "kill", terminal_id)
@@ -186,15 +167,12 @@ async def kill(probe: ClientProbe) -> None:
         raise Fail(f"after terminal/kill the output is {found.get('output')!r}")
 
 
-@case(
-    "client/terminal/release-kills",
-    rules=(293,),
-    level="SHOULD",
-    about="terminal/release ends a command that still runs",
-)
-@needs("terminal")
+@case("client/terminal/release-kills", rules=(293,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def release_kills(probe: ClientProbe) -> None:
-    """Releases a terminal whose command notes its process id; expects that process to be gone."""
+    """terminal/release ends a command that still runs.
+
+    Releases a terminal whose command notes its process id; expects that process to be gone.
+    """
     await probe.prompted()
     note = probe.scratch() / "pid"
     terminal_id = await _create(probe, f"echo $$ > {note}.new && mv {note}.new {note} && echo ready; exec {_SLEEP}")
@@ -210,15 +188,12 @@ async def release_kills(probe: ClientProbe) -> None:
     raise Fail("the command still runs after terminal/release")
 
 
-@case(
-    "client/terminal/released-id",
-    rules=(294,),
-    level="SHOULD",
-    about="after terminal/release the id is not valid any more",
-)
-@needs("terminal")
+@case("client/terminal/released-id", rules=(294,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def released_id(probe: ClientProbe) -> None:
-    """Releases a terminal and asks for its output; expects an error."""
+    """After terminal/release the id is not valid any more.
+
+    Releases a terminal and asks for its output; expects an error.
+    """
     terminal_id = await _created(probe, "echo done")
     await _call(probe, "release", terminal_id)
     for verb in ("output", "wait_for_exit", "kill", "release"):
@@ -226,22 +201,19 @@ async def released_id(probe: ClientProbe) -> None:
         _expect_not_found(answer, f"terminal/{verb} of a released terminal")
 
 
-@case(
-    "client/terminal/unknown-id",
-    rules=(296,),
-    level="SHOULD",
-    about="an id no terminal has is answered with -32002",
-)
-@needs("terminal")
+@case("client/terminal/unknown-id", rules=(296,), level="SHOULD", needs=CaseNeeds(offers=("terminal",)))
 async def unknown_id(probe: ClientProbe) -> None:
-    """Calls every method with the id of no terminal; expects -32002."""
+    """An id no terminal has is answered with -32002.
+
+    Calls every method with the id of no terminal; expects -32002.
+    """
     await probe.prompted()
     for verb in ("output", "wait_for_exit", "kill", "release"):
         answer = await probe.ask(f"terminal/{verb}", terminalId="no-such-terminal")
         _expect_not_found(answer, f"terminal/{verb} of an unknown terminal")
 
 
-def _expect_not_found(answer: Message, what: str) -> None:
+def _expect_not_found(answer: WireMessage, what: str) -> None:
     if answer.code != _NOT_FOUND:
         raise Fail(f"{what} was answered with {answer}")
 
@@ -278,7 +250,7 @@ def _until(gate: Path) -> str:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-        # A zombie that nobody has reaped yet runs no more.
+        # A zombie that was not reaped yet does not run any more.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except (OSError, IndexError):
         return False

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import case
-from dragoman.conformance.client.baseline import needs
+from dragoman.conformance.case import CaseNeeds, case
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -17,13 +16,12 @@ _LOCATION = {"path": "/nonexistent/a.py", "line": 3}
 _EVIL: dict[str, Any] = {"session_id": "EVIL", "sessionId": "EVIL", "update": None, "self": 1, "example.com/x": [{}]}
 
 
-@case(
-    "client/updates/every-kind",
-    rules=(40,),
-    about="every kind of update of the protocol is accepted",
-)
+@case("client/updates/every-kind", rules=(40,))
 async def every_kind(probe: ClientProbe) -> None:
-    """Sends every kind of update the client asked for; expects the turn to go on."""
+    """Every kind of update of the protocol is accepted.
+
+    Sends every kind of update the client asked for; expects the turn to go on.
+    """
     turn = await probe.prompted()
     for kind in ("user_message_chunk", "agent_message_chunk", "agent_thought_chunk"):
         turn.update(kind, content=_TEXT, messageId="message-1")
@@ -47,13 +45,12 @@ async def every_kind(probe: ClientProbe) -> None:
     await probe.require_well(turn, "every kind of update")
 
 
-@case(
-    "client/updates/every-content",
-    rules=(228, 236),
-    about="every type of content is accepted in what the agent says, whatever its prompts may hold",
-)
+@case("client/updates/every-content", rules=(228, 236))
 async def every_content(probe: ClientProbe) -> None:
-    """Says text, an image, audio, a link and embedded resources; expects the turn to go on."""
+    """Every type of content is accepted in an agent's message, whatever its prompts may hold.
+
+    Sends text, an image, audio, a link and embedded resources; expects the turn to go on.
+    """
     turn = await probe.prompted()
     data = "aGVsbG8="
     blocks: list[dict[str, Any]] = [
@@ -69,14 +66,12 @@ async def every_content(probe: ClientProbe) -> None:
     await probe.require_well(turn, "every type of content")
 
 
-@case(
-    "client/updates/unknown-kind",
-    rules=(225,),
-    level="SHOULD",
-    about="an update of an unknown kind is dropped or shown as it is; it is no reason to fail",
-)
+@case("client/updates/unknown-kind", rules=(225,), level="SHOULD")
 async def unknown_kind(probe: ClientProbe) -> None:
-    """Sends updates of an own and of a future kind, and one without a kind; expects the turn to go on."""
+    """An update of an unknown kind is dropped or shown as it is; it does not make the turn fail.
+
+    Sends updates of an own and of a future kind, and one without a kind; expects the turn to go on.
+    """
     turn = await probe.prompted()
     turn.update("_judge.example/mood", mood={"is": "good"})
     turn.update("holiday_update", days=[1, 2, 3])
@@ -84,14 +79,12 @@ async def unknown_kind(probe: ClientProbe) -> None:
     await probe.require_well(turn, "an update of an unknown kind")
 
 
-@case(
-    "client/updates/unknown-content",
-    rules=(225,),
-    level="SHOULD",
-    about="content of an unknown type is dropped or shown as it is; it is no reason to fail",
-)
+@case("client/updates/unknown-content", rules=(225,), level="SHOULD")
 async def unknown_content(probe: ClientProbe) -> None:
-    """Says a block of the type hologram, and shows one in a tool call; expects the turn to go on."""
+    """Content of an unknown type is dropped or shown as it is; it does not make the turn fail.
+
+    Sends a block of the type hologram, and shows one in a tool call; expects the turn to go on.
+    """
     turn = await probe.prompted()
     hologram = {"type": "hologram", "layers": [1]}
     turn.update("agent_message_chunk", content=hologram)
@@ -100,13 +93,12 @@ async def unknown_content(probe: ClientProbe) -> None:
     await probe.require_well(turn, "content of an unknown type")
 
 
-@case(
-    "client/updates/odd-items",
-    rules=(226,),
-    about="an item of a list that is malformed is skipped; the rest of the list is kept",
-)
+@case("client/updates/odd-items", rules=(226,))
 async def odd_items(probe: ClientProbe) -> None:
-    """Sends content, locations, plan entries and commands with one malformed item each; expects the turn to go on."""
+    """An item of a list that is malformed is skipped; the rest of the list is kept.
+
+    Sends content, locations, plan entries and commands with one malformed item each; expects the turn to go on.
+    """
     turn = await probe.prompted()
     content: list[Any] = [7, {"type": "diff"}, {"type": "content", "content": _TEXT}]
     turn.update("tool_call", toolCallId="call-1", title="Look", content=content, locations=[{"line": 1}, _LOCATION])
@@ -115,13 +107,12 @@ async def odd_items(probe: ClientProbe) -> None:
     await probe.require_well(turn, "lists with malformed items")
 
 
-@case(
-    "client/updates/odd-members",
-    rules=(227,),
-    about="an optional member that is malformed, or a word the client does not know, counts as absent",
-)
+@case("client/updates/odd-members", rules=(227,))
 async def odd_members(probe: ClientProbe) -> None:
-    """Sends tool calls with an unknown kind and status, and with members of wrong types; expects the turn to go on."""
+    """An optional member that is malformed, or a word the client does not know, counts as absent.
+
+    Sends tool calls with an unknown kind and status, and with members of wrong types; expects the turn to go on.
+    """
     turn = await probe.prompted()
     turn.update("tool_call", toolCallId="call-1", title="Look", kind="_judge.example/dance", status="bored")
     turn.update("tool_call_update", toolCallId="call-1", kind=7, status=False, title=[], content="no list")
@@ -131,13 +122,12 @@ async def odd_members(probe: ClientProbe) -> None:
     await probe.require_well(turn, "malformed optional members")
 
 
-@case(
-    "client/updates/absent-members",
-    rules=(213, 327),
-    about="optional members may be absent or null: message ids, contents, locations, _meta",
-)
+@case("client/updates/absent-members", rules=(213, 327))
 async def absent_members(probe: ClientProbe) -> None:
-    """Sends updates without and with null in every optional member; expects the turn to go on."""
+    """Optional members may be absent or null: message ids, contents, locations, _meta.
+
+    Sends updates without and with null in every optional member; expects the turn to go on.
+    """
     turn = await probe.prompted()
     turn.update("agent_message_chunk", content=_TEXT)
     nulls = {**_TEXT, "annotations": None, "_meta": None}
@@ -150,14 +140,12 @@ async def absent_members(probe: ClientProbe) -> None:
     await probe.require_well(turn, "absent and null members")
 
 
-@case(
-    "client/updates/upsert",
-    rules=(244,),
-    level="SHOULD",
-    about="an update of a tool call that was never announced, and a second announcement, are taken as they come",
-)
+@case("client/updates/upsert", rules=(244,), level="SHOULD")
 async def upsert(probe: ClientProbe) -> None:
-    """Updates an unknown tool call, then announces it, twice; expects the turn to go on."""
+    """An update of a tool call that was never announced, and a second announcement, are taken as they come.
+
+    Updates an unknown tool call, then announces it, twice; expects the turn to go on.
+    """
     turn = await probe.prompted()
     turn.update("tool_call_update", toolCallId="call-9", status="in_progress", title="Unannounced")
     turn.update("tool_call", toolCallId="call-9", title="Announced late")
@@ -166,41 +154,36 @@ async def upsert(probe: ClientProbe) -> None:
     await probe.require_well(turn, "tool calls out of order")
 
 
-@case(
-    "client/updates/unknown-severity",
-    rules=(221,),
-    about="a notice of an unknown severity is kept and shown like any other",
-)
-@needs("session.notices")
+@case("client/updates/unknown-severity", rules=(221,), needs=CaseNeeds(offers=("session.notices",)))
 async def unknown_severity(probe: ClientProbe) -> None:
-    """Sends notices with an own and an unknown severity; expects the turn to go on."""
+    """A notice of an unknown severity is kept and shown like any other.
+
+    Sends notices with an own and an unknown severity; expects the turn to go on.
+    """
     turn = await probe.prompted()
     turn.update("notice", severity="_judge.example/joke", title="Knock knock")
     turn.update("notice", severity="catastrophe", title="Who is there?", description=None)
     await probe.require_well(turn, "a notice of an unknown severity")
 
 
-@case(
-    "client/updates/other-session",
-    rules=(103,),
-    level="SHOULD",
-    about="updates of a session the client did not open do no harm",
-)
+@case("client/updates/other-session", rules=(103,), level="SHOULD")
 async def other_session(probe: ClientProbe) -> None:
-    """Sends updates of a session nobody opened; expects the turn to go on."""
+    """Updates of a session the client did not open do no harm.
+
+    Sends updates of a session that was not opened; expects the turn to go on.
+    """
     turn = await probe.prompted()
     update = {"sessionUpdate": "agent_message_chunk", "content": _TEXT}
-    probe.notify("session/update", {"sessionId": "sess-of-somebody-else", "update": update})
+    probe.notify("session/update", {"sessionId": "sess-of-another-client", "update": update})
     await probe.require_well(turn, "an update of another session")
 
 
-@case(
-    "client/updates/meta-ignored",
-    rules=(327, 328),
-    about="_meta may be anywhere and hold anything; unknown members of it change nothing",
-)
+@case("client/updates/meta-ignored", rules=(327, 328))
 async def meta_ignored(probe: ClientProbe) -> None:
-    """Sends updates with _meta at every level, whose keys are those of the protocol; expects the turn to go on."""
+    """_meta may be anywhere and hold anything; unknown members of it change nothing.
+
+    Sends updates with _meta at every level, whose keys are those of the protocol; expects the turn to go on.
+    """
     turn = await probe.prompted()
     update = {"sessionUpdate": "agent_message_chunk", "content": {**_TEXT, "_meta": _EVIL}, "_meta": _EVIL}
     probe.notify("session/update", {"sessionId": probe.session_id, "update": update, "_meta": _EVIL})

@@ -1,13 +1,13 @@
-"""What our own programs may be warned for: `house.toml`, and the rule that it holds nothing else."""
+"""What our own programs may be warned for: `own_programs.toml`, and the rule that it holds nothing else."""
 
 from __future__ import annotations
 
 import tomllib
 from pathlib import Path
 
-from dragoman.conformance.report.model import Report
+from dragoman.conformance.report.model import ConformanceReport
 
-FILE = Path(__file__).with_name("house.toml")
+FILE = Path(__file__).with_name("own_programs.toml")
 
 
 def accepted() -> dict[str, dict[str, str]]:
@@ -15,7 +15,7 @@ def accepted() -> dict[str, dict[str, str]]:
     return tomllib.loads(FILE.read_text())
 
 
-def assert_in_order(report: Report, program: str) -> None:
+def assert_in_order(report: ConformanceReport, program: str) -> None:
     """No failure, no error of the judge, and no warning without a reason, nor a reason without its warning."""
     broken = {line.id: line.message for line in report.lines("fail", "error")}
     assert not broken

@@ -1,8 +1,8 @@
 // One message in full, and the session as it stands after it.
 
-const LONG = 2000; // characters of a string that are shown before somebody asks for all of it
+const LONG = 2000; // characters of a string that are shown until all of it is requested
 const MANY = 100; // members or items that are shown open
-const LATEST = 120; // items of a session's timeline that are shown before somebody asks for the rest
+const LATEST = 120; // items of a session's timeline that are shown until the rest is requested
 
 function tree(value, key) {
   const label = key === undefined ? "" : make("span", { class: "key" }, `${typeof key === "number" ? key : JSON.stringify(key)}: `);

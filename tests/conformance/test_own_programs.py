@@ -6,18 +6,18 @@ import sys
 
 import pytest
 
-from dragoman.conformance.agent.probe import Settings
+from dragoman.conformance.agent.probe import AgentCheckSettings
+from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.run import AgentRun
-from dragoman.conformance.agent.target import Program
 from dragoman.conformance.case import load_cases
-from tests.conformance.house import accepted, assert_in_order
+from tests.conformance.own_programs import accepted, assert_in_order
 
 PROGRAMS = {
     "scripted agent": [sys.executable, "-m", "dragoman.testing.scripted_agent"],
     "examples/echo_agent.py": [sys.executable, "examples/echo_agent.py"],
 }
 # Everything that is not needed to be quick: a busy machine must not make a warning.
-PATIENCE = Settings(timeout_seconds=20.0)
+PATIENCE = AgentCheckSettings(timeout_seconds=20.0)
 
 
 @pytest.mark.timeout(300)
@@ -25,7 +25,7 @@ PATIENCE = Settings(timeout_seconds=20.0)
 def test_agent_conforms(name: str) -> None:
     import asyncio
 
-    report = asyncio.run(AgentRun(Program(PROGRAMS[name]), PATIENCE, jobs=4).run(load_cases("agent")))
+    report = asyncio.run(AgentRun(AgentProgram(PROGRAMS[name]), PATIENCE, jobs=4).run(load_cases("agent")))
     assert_in_order(report, name)
     assert report.count("pass") > 70
 
@@ -34,4 +34,4 @@ def test_every_reason_belongs_to_a_program_and_says_something() -> None:
     for program, reasons in accepted().items():
         assert program in PROGRAMS or program.endswith("client") or "client" in program
         for case, reason in reasons.items():
-            assert len(reason.split()) > 4, f"{program}, {case}: {reason!r} is no reason"
+            assert len(reason.split()) > 4, f"{program}, {case}: {reason!r} is not a reason"

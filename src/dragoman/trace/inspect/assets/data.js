@@ -1,5 +1,5 @@
 "use strict";
-// The recording inside this page: rows as columns, frames as lines that are parsed when somebody looks at one.
+// The recording inside this page: rows as columns, frames as lines that are parsed when one is shown.
 
 const KINDS = ["request", "notification", "response", "malformed", "blank", "stderr", "end", "exit"];
 const UPDATE = "session/update";
@@ -19,7 +19,7 @@ class Recording {
   kindOf(i) { return KINDS[this.kind[i]]; }
   alias(i) { return this.session[i] < 0 ? "" : `s${this.session[i] + 1}`; }
   isError(i) { return this.error[i] !== null || this.kindOf(i) === "malformed"; }
-  // The frame as a value; a line that is no JSON is a string.
+  // The frame as a value; a line that is not JSON is a string.
   message(i) {
     const line = this.frames[i];
     if (!line) return null;
@@ -48,7 +48,7 @@ async function readRecording() {
   return new Recording(JSON.parse(index), frames.split("\n"));
 }
 
-// What would move text about, or not show at all, is shown as a sign.
+// Characters that would move text, or be invisible, are shown as a symbol.
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/gu;
 const visible = (text) => text.replace(HIDDEN, (sign) => `\\u${sign.codePointAt(0).toString(16).padStart(4, "0")}`);
 const oneLine = (text) => visible(text.replace(/\r\n|[\n\r\u2028\u2029]/g, "↵").replace(/\t/g, " "));

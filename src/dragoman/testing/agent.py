@@ -1,4 +1,4 @@
-"""An agent without a model: it plays the script, and remembers its sessions while it lives.
+"""The scripted agent: an agent without a model, which remembers its sessions until its process ends.
 
 Owns the sessions, modes, options and logins of the scripted agent; what it does in a turn is in `script.py`.
 """
@@ -12,7 +12,7 @@ from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.errors import RequestError
 from dragoman.schema import UNSET, decode, v1
 from dragoman.testing.mcp_greeting import greet
-from dragoman.testing.memory import Remembered
+from dragoman.testing.memory import RememberedSession
 from dragoman.testing.script import play
 
 if TYPE_CHECKING:
@@ -53,7 +53,12 @@ TERMINAL_LOGIN: Final = v1.AuthMethodTerminal("terminal-login", "Log in in a ter
 
 
 def scripted_agent(*, requires_login: bool = False, unstable: bool = False) -> Agent:
-    """A new scripted agent. With `requires_login`, sessions need `authenticate` first."""
+    """Make a scripted agent.
+
+    Args:
+        requires_login: Sessions need `authenticate` first.
+        unstable: Offer the methods of the unstable schema.
+    """
     agent = Agent(
         "dragoman-scripted",
         version=__version__,
@@ -62,7 +67,7 @@ def scripted_agent(*, requires_login: bool = False, unstable: bool = False) -> A
         auth_methods=(LOGIN, TERMINAL_LOGIN),
         meta={"dragoman": {"scripted": True}},
     )
-    memory: dict[str, Remembered] = {}
+    memory: dict[str, RememberedSession] = {}
     _add_sessions(agent, memory, _add_login(agent, requires_login))
     _add_history(agent, memory)
     _add_turns(agent, memory)
@@ -70,8 +75,8 @@ def scripted_agent(*, requires_login: bool = False, unstable: bool = False) -> A
     return agent
 
 
-class _Door:
-    """Open, or in need of a login."""
+class _Login:
+    """Whether sessions may be opened."""
 
     def __init__(self, requires_login: bool) -> None:
         self.is_open = not requires_login
@@ -85,25 +90,25 @@ class _Door:
             raise RequestError.auth_required("Log in first")
 
 
-def _add_login(agent: Agent, requires_login: bool) -> _Door:
-    door = _Door(requires_login)
+def _add_login(agent: Agent, requires_login: bool) -> _Login:
+    login = _Login(requires_login)
 
     @agent.authenticate
     async def authenticate(params: v1.AuthenticateRequest, context: Context) -> None:
-        door.is_open = True
+        login.is_open = True
 
     @agent.logout
     async def logout(params: v1.LogoutRequest, context: Context) -> None:
-        door.close()
+        login.close()
 
-    return door
+    return login
 
 
-def _add_sessions(agent: Agent, memory: dict[str, Remembered], door: _Door) -> None:
+def _add_sessions(agent: Agent, memory: dict[str, RememberedSession], login: _Login) -> None:
     @agent.new_session(mcp=("http", "sse"), additional_directories=True)
     async def new_session(params: v1.NewSessionRequest, session: AgentSession) -> v1.NewSessionResponse:
-        door.check()
-        memory[session.id] = remembered = Remembered(session.id, session.cwd)
+        login.check()
+        memory[session.id] = remembered = RememberedSession(session.id, session.cwd)
         remembered.additional_directories = session.additional_directories
         if session.mcp_servers:
             _ = session._spawn(greet(session.mcp_servers, session.cwd))
@@ -112,7 +117,7 @@ def _add_sessions(agent: Agent, memory: dict[str, Remembered], door: _Door) -> N
 
     @agent.load_session
     async def load_session(params: v1.LoadSessionRequest, session: AgentSession) -> v1.LoadSessionResponse:
-        door.check()
+        login.check()
         remembered = _recall(memory, session.id)
         remembered.additional_directories = session.additional_directories
         for update in remembered.history:
@@ -121,7 +126,7 @@ def _add_sessions(agent: Agent, memory: dict[str, Remembered], door: _Door) -> N
 
     @agent.resume_session
     async def resume_session(params: v1.ResumeSessionRequest, session: AgentSession) -> v1.ResumeSessionResponse:
-        door.check()
+        login.check()
         _recall(memory, session.id).additional_directories = session.additional_directories
         return v1.ResumeSessionResponse(modes=MODES, config_options=OPTIONS)
 
@@ -134,7 +139,7 @@ def _add_sessions(agent: Agent, memory: dict[str, Remembered], door: _Door) -> N
         """The library answers with the complete list (rule 163)."""
 
 
-def _add_history(agent: Agent, memory: dict[str, Remembered]) -> None:
+def _add_history(agent: Agent, memory: dict[str, RememberedSession]) -> None:
     @agent.list_sessions
     async def list_sessions(params: v1.ListSessionsRequest, context: Context) -> v1.ListSessionsResponse:
         start = 0
@@ -150,19 +155,19 @@ def _add_history(agent: Agent, memory: dict[str, Remembered]) -> None:
 
     @agent.close_session
     async def close_session(params: v1.CloseSessionRequest, session: AgentSession) -> None:
-        """Its turns were cancelled by the library; it can be loaded again."""
+        """The library has cancelled its turns; the session can be loaded again."""
 
     @agent.delete_session
     async def delete_session(params: v1.DeleteSessionRequest, context: Context) -> None:
         memory.pop(params.session_id, None)
 
 
-def _add_turns(agent: Agent, memory: dict[str, Remembered]) -> None:
+def _add_turns(agent: Agent, memory: dict[str, RememberedSession]) -> None:
     @agent.prompt(accepts=("image", "audio", "embedded_context"))
     async def prompt(turn: Turn) -> str | None:
-        remembered = memory.setdefault(turn.session.id, Remembered(turn.session.id, turn.session.cwd))
+        remembered = memory.setdefault(turn.session.id, RememberedSession(turn.session.id, turn.session.cwd))
         remembered.add(*[v1.UserMessageChunk(block) for block in turn.prompt])
-        _listen(turn, remembered)
+        _remember_updates(turn, remembered)
         return await play(turn)
 
 
@@ -176,8 +181,8 @@ def _add_extensions(agent: Agent) -> None:
         await context.client.notify("_scripted/poked", params)
 
 
-def _listen(turn: Turn, remembered: Remembered) -> None:
-    """Writes down everything the turn sends, so that it can be told again; notices are of the moment (rule 220)."""
+def _remember_updates(turn: Turn, remembered: RememberedSession) -> None:
+    """Keep all updates that the turn sends, so that they can be replayed, without notices (rule 220)."""
     post = turn._post
 
     def post_and_remember(frame: bytes) -> bool:
@@ -191,7 +196,7 @@ def _listen(turn: Turn, remembered: Remembered) -> None:
     turn._post = post_and_remember
 
 
-def _recall(memory: dict[str, Remembered], session_id: str) -> Remembered:
+def _recall(memory: dict[str, RememberedSession], session_id: str) -> RememberedSession:
     if session_id not in memory:
         raise RequestError.not_found("Session not found")
     return memory[session_id]

@@ -134,8 +134,8 @@ class Running:
                     assert not must_read, f"it ended early: {self._tail}"
 
 
-class Stage:
-    """One agent, from one run to the next."""
+class InstalledAgent:
+    """One installed agent with its settings and a work folder, for several runs of dragoman."""
 
     def __init__(self, name: str, folder: Path, server: ModelServer) -> None:
         self.name = name

@@ -73,15 +73,15 @@ class Page {
     for (const [, count] of this.list.shown) shown += count;
     this.field("count").textContent = shown === recording.length ? `${shown.toLocaleString("en")} messages` : `${shown.toLocaleString("en")} of ${recording.length.toLocaleString("en")}`;
   }
-  // The runs that hold a text, in one of their messages or across several chunks.
+  // The runs that contain a text, in one of their messages or across several chunks.
   search(text) {
     const recording = this.recording, found = new Set();
-    let said = "", run = -1;
+    let joined = "", run = -1;
     for (let i = 0; i < recording.length; i++) {
-      if (recording.run[i] !== run) { said = ""; run = recording.run[i]; }
+      if (recording.run[i] !== run) { joined = ""; run = recording.run[i]; }
       if (found.has(run)) continue;
-      said = (said + recording.summary[i]).slice(-4000);
-      if (said.toLowerCase().includes(text) || recording.method(i).toLowerCase().includes(text) || recording.text(i).toLowerCase().includes(text)) found.add(run);
+      joined = (joined + recording.summary[i]).slice(-4000);
+      if (joined.toLowerCase().includes(text) || recording.method(i).toLowerCase().includes(text) || recording.text(i).toLowerCase().includes(text)) found.add(run);
     }
     return found;
   }

@@ -65,7 +65,7 @@ class List {
     const classes = ["row", kind, recording.isError(i) && "error", isChosen && "chosen", isPair && "pair"].filter(Boolean).join(" ");
     const row = make("div", { class: classes, role: "option", "aria-selected": String(isChosen), "data-message": i });
     const direction = recording.dir[i];
-    const name = recording.method(i) || { malformed: "(no message)", blank: "(blank line)" }[kind] || kind;
+    const name = recording.method(i) || { malformed: "(not a message)", blank: "(blank line)" }[kind] || kind;
     row.append(
       make("span", { class: "number" }, String(i + 1)),
       make("span", { class: "time" }, recording.t[i].toFixed(3)),

@@ -1,6 +1,6 @@
 """What the traffic so far has established: capabilities, sessions, turns, tool calls, terminals.
 
-Owns the memory of the checks and the call by which they report. Knows no rule.
+Owns the memory of the checks and the function by which they report. Does not know any rule.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
     from dragoman.schema import v1
     from dragoman.trace.entry import Direction
-    from dragoman.trace.inspect.exchange import Exchange, Reading
+    from dragoman.trace.inspect.exchange import DecodedFrame, Exchange
     from dragoman.wire import Id
 
-    Check: TypeAlias = Callable[["Reading", "Link"], None]
+    Check: TypeAlias = Callable[["DecodedFrame", "Facts"], None]
     Checks: TypeAlias = dict[tuple[str, str], Check]
 
 
-class Turn:
-    """One prompt, from its request to its answer and a little beyond."""
+class TurnFacts:
+    """One prompt, from its request until the next prompt."""
 
     __slots__ = ("cancelled_at", "closed_at", "message_ids", "request", "saw_cancel", "tool_ids")
 
-    def __init__(self, request: Reading) -> None:
+    def __init__(self, request: DecodedFrame) -> None:
         self.request = request
         self.cancelled_at: float | None = None
         self.saw_cancel = False
@@ -36,17 +36,17 @@ class Turn:
         self.tool_ids: set[str] = set()
 
 
-class Tool:
+class ToolFacts:
     """One tool call id."""
 
     __slots__ = ("is_finished", "turn")
 
-    def __init__(self, turn: Turn | None) -> None:
+    def __init__(self, turn: TurnFacts | None) -> None:
         self.turn = turn
         self.is_finished = False
 
 
-class Session:
+class SessionFacts:
     """One session as far as this connection has seen it."""
 
     __slots__ = (
@@ -65,80 +65,82 @@ class Session:
 
     def __init__(self) -> None:
         self.closed_by: int | None = None  # number of the close that was answered
-        self.loading: Reading | None = None
-        self.resuming: Reading | None = None
+        self.loading: DecodedFrame | None = None
+        self.resuming: DecodedFrame | None = None
         self.is_after_load = False  # a load was answered and no prompt came since
         self.saw_history = False
-        self.turns: list[Turn] = []  # the open ones
-        self.last: Turn | None = None  # the one that ended last, while no newer one was asked
-        self.tools: dict[str, Tool] = {}
+        self.turns: list[TurnFacts] = []  # the open ones
+        self.last: TurnFacts | None = None  # the one that ended last, until the next prompt
+        self.tools: dict[str, ToolFacts] = {}
         self.compactions: dict[str, str] = {}
         self.modes: set[str] | None = None
         self.options: dict[str, set[Any]] | None = None
 
     @property
-    def turn(self) -> Turn | None:
+    def turn(self) -> TurnFacts | None:
         """The open turn; of several the newest."""
         return self.turns[-1] if self.turns else None
 
 
-class Shell:
+class TerminalFacts:
     """One terminal of the client."""
 
     __slots__ = ("created", "limit_bytes", "released_by")
 
-    def __init__(self, created: Reading, limit_bytes: int | None) -> None:
+    def __init__(self, created: DecodedFrame, limit_bytes: int | None) -> None:
         self.created = created
         self.limit_bytes = limit_bytes
         self.released_by: int | None = None
 
 
-class Report(Protocol):
-    """Tells that the frame of a reading breaks a rule; the level is the rule's own unless one is given."""
+class ReportViolation(Protocol):
+    """Reports that a frame breaks a rule; the level is the rule's own unless one is given."""
 
     def __call__(
-        self, rule: int, at: Reading, message: str, level: str = "", *, dir: Direction | None = None
+        self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None
     ) -> None: ...
 
 
-class Link:
-    """The memory of one connection."""
+class Facts:
+    """Everything that the checks know of one connection."""
 
-    def __init__(self, exchange: Exchange, report: Report) -> None:
+    def __init__(self, exchange: Exchange, report: ReportViolation) -> None:
         self.exchange = exchange
         self.report = report
         self.is_redacted = False
         self.sees_start = False
-        """Whether what did not show so far was really not sent: the recording begins with the connection."""
+        """The recording begins with the connection, so what has not been seen was not sent."""
         self.saw_unasked = False
         self.is_judged = True
-        """False once a version was agreed on that these checks do not know."""
-        self.initialize: Reading | None = None
+        """False once the two sides agreed on a version that these checks do not know."""
+        self.initialize: DecodedFrame | None = None
         self.is_initialized = False
         self.client: v1.ClientCapabilities | None = None
         self.agent: v1.AgentCapabilities | None = None
         self.auth_methods: dict[str, str] | None = None
-        self.sessions: dict[str, Session] = {}
-        self.early: dict[str, list[Reading]] = {}  # updates of sessions nobody has named yet
+        self.sessions: dict[str, SessionFacts] = {}
+        self.early: dict[str, list[DecodedFrame]] = {}  # updates of sessions that no response has named yet
         self.cursors: set[str] = set()
         self.deleted: set[str] = set()
-        self.shells: dict[str, Shell] = {}
+        self.terminals: dict[str, TerminalFacts] = {}
         self.embedded: set[str] = set()  # terminals that a tool call has shown
-        self.cancelled_permissions: dict[Reading, tuple[int, float]] = {}  # -> the rule, when the turn was cancelled
+        self.cancelled_permissions: dict[
+            DecodedFrame, tuple[int, float]
+        ] = {}  # -> the rule, when the turn was cancelled
         self.cancelled_requests: set[tuple[Direction, Id]] = set()
-        self.before_initialize: list[Reading] = []
-        # Requests that should not have been made, until their answer shows what the other side thought of it.
-        self.too_early: set[Reading] = set()
-        self.ungated: set[Reading] = set()
-        self.unopened: set[Reading] = set()
-        self.unoffered: set[Reading] = set()
-        self.released: set[Reading] = set()
+        self.before_initialize: list[DecodedFrame] = []
+        # Requests that should not have been made; their responses are checked, too.
+        self.too_early: set[DecodedFrame] = set()
+        self.ungated: set[DecodedFrame] = set()
+        self.unopened: set[DecodedFrame] = set()
+        self.unoffered: set[DecodedFrame] = set()
+        self.released: set[DecodedFrame] = set()
 
-    def session(self, reading: Reading) -> Session | None:
-        """The session a reading is about, if it is known."""
-        return self.sessions.get(reading.session_id) if reading.session_id is not None else None
+    def session(self, frame: DecodedFrame) -> SessionFacts | None:
+        """The session a frame is about, if it is known."""
+        return self.sessions.get(frame.session_id) if frame.session_id is not None else None
 
-    def open_requests(self, direction: Direction, session_id: str | None) -> Iterator[Reading]:
+    def open_requests(self, direction: Direction, session_id: str | None) -> Iterator[DecodedFrame]:
         """Unanswered requests of one direction about one session."""
         for request in self.exchange.open[direction].values():
             if request.session_id == session_id:
@@ -146,5 +148,5 @@ class Link:
 
 
 def given(value: Any) -> Any:
-    """A member that is there, else None."""
+    """The value of a member that is present, else None."""
     return None if value is UNSET else value

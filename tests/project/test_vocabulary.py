@@ -1,0 +1,192 @@
+"""One word per idea: words that were replaced stay out, and no two public classes share a name.
+
+`docs/glossary.md` defines the words that are ours. A word that a foreign format fixes is listed here with the reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.project.sources import PACKAGE, ROOT, is_generated, project_files
+
+# What to write instead, and how the replaced words are found. A pattern is matched against the words of one line in
+# lower case, with identifiers taken apart: `ToolAccess.write_text` is "tool access write text".
+REPLACED = {
+    "permission, permit, allow; what was decided is a decision": r"approv(e|es|ed|al|als|ing)|consents?|consented"
+    r"|grant(s|ed|ing)?|(gives?|gave|given|giving|asks?|asked|needs?|has|had|gets?|got|no|without|wants?) leave",
+    "open session, viewer, tool access": r"desks?|seats?|seated|hands|handed out|furniture",
+    "fixture, test session, fake tool, our own agent and client": r"stages?|props?|house|houses",
+    "permission check": r"watchdogs?",
+    "boundary": r"seams?",
+    "background task": r"errands?",
+    "built-in agent": r"harness(es)?",
+    "a concrete subject: the client, no client, all viewers": r"(who|whom)ever|nobody|(some|any|every)body",
+    "send, receive, report, pass, state, write": r"(tell|tells|told|telling)(?!( \w+){0,4} apart)|hear(s|d|ing)?"
+    r"|(?<!you )said",
+    "is not an X": r"(?<!there )(is|are|was|were) no (?!longer\b|more\b|less\b|other than\b)\w+",
+    "does not decide; does not depend on": r"(has|have) no say|knows? nothing of|knows? no \w+",
+    "inverse of": r"the way back",
+    "the result": r"(what|whatever) (came|comes|has come|had come) of",
+    "more leniently": r"mercy",
+    "concern": r"business",
+    "next to": r"beside",
+    "again": r"anew",
+    "forever": r"for ever",
+    "therefore": r"hence",
+    "user interface": r"faces?",
+    "user": r"persons?",
+}
+PATTERNS = {instead: re.compile(rf"\b(?:{pattern})\b") for instead, pattern in REPLACED.items()}
+
+# Names that another format or program fixed, so they are not ours to change.
+FOREIGN: dict[str, str] = {
+    "tool-approval-request": "AI SDK: a chunk's type",
+    "tool-approval-response": "AI SDK: a chunk's type",
+    "approval-requested": "AI SDK: a state of a tool part",
+    "approval-responded": "AI SDK: a state of a tool part",
+    "approval_id": "AI SDK: `approvalId` in Python",
+    "ToolApprovalRequest": "AI SDK: the chunk `tool-approval-request`",
+    "ToolApprovalResponse": "AI SDK: the chunk `tool-approval-response`",
+    '"approval"': "AI SDK: a member of a tool part",
+    '"person"': "exec: a value of its JSON output, which is a contract",
+}
+
+# Pages and modules that hold text of others, or repeat it word for word.
+QUOTES = {
+    "docs/spec": "the protocol's rules, in its own words",
+    "src/dragoman/schema/v1": "generated from the protocol's schema",
+}
+
+# Public classes that share a name and are meant to.
+SAME_NAME: dict[str, str] = {
+    "Request": "wire: a request of JSON-RPC; policy: what an agent wants to do. Each is the word of its field",
+}
+
+_FOREIGN = re.compile("|".join(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])" for name in FOREIGN))
+
+
+def words_of(text: str) -> str:
+    """The words of a text in lower case, identifiers taken apart at underscores and capitals."""
+    text = _FOREIGN.sub(" ", text)
+    return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text)).lower()
+
+
+def find_replaced(text: str) -> list[str]:
+    """`word -> what to write instead` for every replaced word of a text."""
+    words = words_of(text)
+    return [f"{match[0]!r} -> {instead}" for instead, pattern in PATTERNS.items() for match in pattern.finditer(words)]
+
+
+def written_texts() -> Iterator[tuple[str, int, str]]:
+    """(file, line, text) of everything that must keep to the vocabulary."""
+    for path in project_files():
+        name = str(path.relative_to(ROOT))
+        if any(name.startswith(f"{folder}/") for folder in QUOTES):
+            continue
+        if name.startswith(("src/", "docs/")) or name in ("README.md", "CONTRIBUTING.md"):
+            if path.suffix in (".py", ".md", ".toml", ".json"):
+                yield name, 0, name
+                yield from ((name, number, line) for number, line in enumerate(path.read_text().splitlines(), 1))
+        elif name.startswith("tests/") and path.suffix == ".py":
+            yield name, 0, name
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                    yield name, node.lineno, node.name
+
+
+def test_replaced_words_stay_out() -> None:
+    found = [f"{name}:{number}: {fault}" for name, number, text in written_texts() for fault in find_replaced(text)]
+    assert not found, "\n".join([f"{len(found)} replaced words:", *found])
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "class ServiceDesk:",
+        "def test_a_seat_comes_late() -> None:",
+        "How tools touch the world: LocalHands",
+        "the watchdog is asked",
+        "nobody listens any more",
+        "Whoever answers first",
+        "the client is told of it",
+        "hears the id",
+        "An error is no answer",
+        "this agent has no say in it",
+        "it knows nothing of roots",
+        "The way back.",
+        "what came of it",
+        "none of its business",
+        "a file beside it",
+        "made anew",
+        "waits for ever",
+        "the approvals of a turn",
+        "ToolApprovalRequests",
+        "TurnGrants",
+        "the user's consent",
+        "a rule gives leave for it",
+        "read by a person",
+        "the harness answers",
+    ],
+)
+def test_a_replaced_word_is_found(sentence: str) -> None:
+    assert find_replaced(sentence)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "a message leaves the queue; leave it there",
+        "there is no such file, and there are no others",
+        "it is no longer needed",
+        "a chunk of type tool-approval-request has an approval_id",
+        'asked_by: "person"',
+        "two variants told apart by a member",
+        "an interface, a surface and a property",
+        "nothing is granular; a handshake",
+        "besides stdio",
+    ],
+)
+def test_other_words_are_not_found(sentence: str) -> None:
+    assert find_replaced(sentence) == []
+
+
+def public_classes() -> dict[str, list[str]]:
+    """Name of a class without underscore -> the modules that define one, generated code left out."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if not is_generated(path):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(str(path.relative_to(PACKAGE)))
+    return found
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    shared = {name: places for name, places in public_classes().items() if len(places) > 1 and name not in SAME_NAME}
+    assert not shared, "\n".join(f"{name}: {', '.join(places)}" for name, places in shared.items())
+
+
+def test_every_module_of_the_glossary_exists() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", page))
+    assert len(named) > 20
+    assert {name for name in named if not (PACKAGE / name).is_file()} == set()
+
+
+def test_every_exception_is_needed() -> None:
+    """A name that does not occur any more needs no exception."""
+    texts = "\n".join(text for _, _, text in written_texts())
+    assert [name for name in FOREIGN if name not in texts] == []
+    assert [name for name in SAME_NAME if len(public_classes()[name]) < 2] == []
+    assert [folder for folder in QUOTES if not (ROOT / folder).exists()] == []
+
+
+def test_every_replaced_word_has_a_pattern_that_can_match() -> None:
+    samples = Path(__file__).read_text()
+    assert {instead for instead, pattern in PATTERNS.items() if not pattern.search(words_of(samples))} == set()
