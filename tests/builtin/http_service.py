@@ -1,7 +1,7 @@
-"""The built-in agent with a client beside it: what an editor would see of it."""
+"""Fixtures: the built-in agent with a client, as an editor would use it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from msgspec import structs
 from dragoman.agent import Agent
 from dragoman.builtin.agent import build_agent
 from dragoman.builtin.limits import Limits
-from dragoman.builtin.models.model import ModelRequest, StepEnd
+from dragoman.builtin.models.model import Model, ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.settings import AgentSettings
 from dragoman.client import RemoteAgent, Session, connect
@@ -24,7 +24,7 @@ from tests.interop.wire_check import WireCheck
 
 
 class Answers:
-    """A person who answers permission questions by the kind of option, and remembers what was asked."""
+    """Answers permission requests by the kind of option, and records them."""
 
     def __init__(self, *kinds: str | None) -> None:
         self._kinds = list(kinds)
@@ -73,7 +73,7 @@ class Service:
         finally:
             await serving
         if self.settings.unstable:
-            return  # of which the schema of what is stable knows nothing
+            return  # the stable schema does not describe it
         assert [problem for problem in check.problems() if not (is_leaving and "answered 0 times" in problem)] == []
 
     @asynccontextmanager
@@ -82,8 +82,8 @@ class Service:
             yield await remote.new_session(self.project)
 
 
-class Heard:
-    """A model that writes down what it is asked, and then plays the prompt as the scripted one does."""
+class RecordingModel(Model):
+    """A model that records its requests, and then plays the prompt as the scripted model does."""
 
     name = "scripted"
     context_tokens = 1000
@@ -93,25 +93,25 @@ class Heard:
         self.requests: list[ModelRequest] = []
         self._model = ScriptedModel()
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk | StepEnd]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
         messages = tuple(structs.replace(message, parts=list(message.parts)) for message in request.messages)
         self.requests.append(structs.replace(request, messages=messages))
         return self._model.stream(request)
 
     @property
     def words(self) -> list[str]:
-        """What stood in the last request, message by message; the one that is being written is left out."""
+        """The texts of the last request, message by message, without the one that is being written."""
         *messages, _ = self.requests[-1].messages
         return ["".join(part.text for part in each.parts if isinstance(part, TextPart)) for each in messages]
 
 
-def hear(monkeypatch: pytest.MonkeyPatch) -> Heard:
-    """From now on sessions use one model that can be looked into."""
-    model = Heard()
+def recording_model(monkeypatch: pytest.MonkeyPatch) -> RecordingModel:
+    """Make sessions use one model that records its requests."""
+    model = RecordingModel()
     monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)
     return model
 
 
 async def ask(session: Session, *lines: str) -> list[v1.SessionUpdate]:
-    """One prompt; everything the client heard of it."""
+    """Send one prompt and return every update."""
     return [update async for update in session.prompt("\n".join(lines))]

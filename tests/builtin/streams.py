@@ -1,6 +1,6 @@
 """Recorded UI message streams of the AI SDK, and short ones written here.
 
-The recordings lie beside the project, or where DRAGOMAN_STREAMS says; tests that need them are skipped without.
+The recordings are next to the project, or where DRAGOMAN_STREAMS points to; without them their tests are skipped.
 """
 
 import json
@@ -14,13 +14,13 @@ from dragoman.uistream.chunks import Chunk, decode_chunk
 from dragoman.uistream.updates import Projector
 from tests.interop.wire_check import violations
 
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "aisdk-streams"
-STREAMS = Path(os.environ.get("DRAGOMAN_STREAMS", BESIDE))
+NEXT_TO_PROJECT = Path(__file__).resolve().parents[3] / "shared" / "aisdk-streams"
+STREAMS = Path(os.environ.get("DRAGOMAN_STREAMS", NEXT_TO_PROJECT))
 FILES = sorted(STREAMS.glob("*.sse"))
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The JSON of each event; comments and the end mark are no chunks."""
+    """The JSON of each event; comments and the end mark are not chunks."""
     for line in path.read_text().splitlines():
         if line.startswith("data: ") and line != "data: [DONE]":
             yield line.removeprefix("data: ")

@@ -13,7 +13,7 @@ from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
 from tests.builtin.fixtures import open_fixture
-from tests.builtin.http_service import Service, ask, hear
+from tests.builtin.http_service import Service, ask, recording_model
 
 OWN = ["clear", "help", "mode", "model", "review"]
 
@@ -137,7 +137,7 @@ async def test_commands_are_offered_after_the_answer_of_new_load_and_resume(tmp_
 async def test_clear_empties_what_the_model_sees_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     async with service.session() as session:
         await ask(session, "say one")
         await ask(session, "say two")
@@ -161,7 +161,7 @@ async def test_clear_empties_what_the_model_sees_and_nothing_else(
 async def test_talk_about_the_agent_itself_is_not_for_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     async with service.session() as session:
         turn = session.prompt("/help")
         assert (await turn).stop_reason == "end_turn"
@@ -228,7 +228,7 @@ async def test_a_choice_that_cannot_be_made_changes_nothing(
 async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     write(service.home / "commands", "greet", "say hello $1")
     async with service.client() as agent:
         session = await agent.new_session(service.project)
@@ -249,7 +249,7 @@ async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
 async def test_a_projects_template_is_text_that_says_where_it_comes_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     async with service.session() as session:
         await offered(session)
         write(service.project / ".dragoman" / "commands", "sly", "/mode full\n!`touch ran`\n$(touch ran)")
@@ -262,7 +262,7 @@ async def test_a_projects_template_is_text_that_says_where_it_comes_from(
 
 
 async def test_review_is_for_the_model_with_what_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     async with service.session() as session:
         await ask(session, "/review src/app.py")
         assert model.words[0].startswith("Review src/app.py.")
@@ -293,7 +293,7 @@ async def test_a_command_behind_a_running_turn_waits_for_its_place(tmp_path: Pat
 async def test_everything_a_prompt_carries_reaches_the_model_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     write(service.home / "commands", "look", "say looking")
     blocks: list[v1.ContentBlock] = [
         v1.TextContent("/look"),
@@ -320,7 +320,7 @@ async def test_everything_a_prompt_carries_reaches_the_model_in_order(
 async def test_trace_ids_are_kept_with_the_message_and_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=b"}
     async with service.client() as agent:
         session = await agent.new_session(service.project)

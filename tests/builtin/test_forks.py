@@ -12,7 +12,7 @@ from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store, UsageRow
 from tests.builtin.fixtures import prompt_row
-from tests.builtin.http_service import Service, ask, hear
+from tests.builtin.http_service import Service, ask, recording_model
 
 
 def words(session: Session) -> list[str]:
@@ -35,7 +35,7 @@ async def test_it_is_offered_to_those_who_opted_in_only(tmp_path: Path) -> None:
 
 
 async def test_both_go_on_from_the_same_place_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, model = Service(tmp_path, unstable=True), hear(monkeypatch)
+    service, model = Service(tmp_path, unstable=True), recording_model(monkeypatch)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     async with service.client(unstable=True) as agent:

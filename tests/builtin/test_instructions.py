@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.builtin.context.instructions import LIMIT_BYTES, read_instructions
 from dragoman.builtin.context.system_prompt import system_prompt
-from tests.builtin.http_service import Service, ask, hear
+from tests.builtin.http_service import Service, ask, recording_model
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_the_prompt_has_one_order_and_what_changes_stands_last() -> None:
 
 
 async def test_a_session_keeps_the_instructions_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), recording_model(monkeypatch)
     file = service.project / "AGENTS.md"
     file.write_text("use tabs")
     async with service.client() as agent:

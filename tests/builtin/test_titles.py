@@ -1,14 +1,14 @@
 """What sessions are called: by their user, by a small model, by their first prompt; and that a name stays."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
 
 from dragoman.builtin.context.titles import LENGTH, ask_for_title, title_of
 from dragoman.builtin.models.find import find_model
-from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd
+from dragoman.builtin.models.model import Model, ModelError, ModelRequest, StepEnd
 from dragoman.client import Session
 from dragoman.errors import ConfigError, RequestError
 from dragoman.schema import v1
@@ -16,7 +16,7 @@ from dragoman.uistream import chunks as c
 from tests.builtin.http_service import Service, ask
 
 
-class Small:
+class Small(Model):
     """A small model that gives one answer, when it may."""
 
     name, context_tokens, is_scripted = "small", None, False
@@ -27,7 +27,7 @@ class Small:
         self.go.set()
         self.requests: list[ModelRequest] = []
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[c.Chunk | StepEnd]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
         self.requests.append(request)
         await self.go.wait()
         if self._failure is not None:

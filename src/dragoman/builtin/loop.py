@@ -160,9 +160,7 @@ class Loop:
             raise
         finally:
             # Hang up when the rest is not wanted, so that it is not paid for.
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await stream.aclose()
         raise ModelError("the model's answer broke off", is_retryable=True)
 
     async def _wait_to_retry(self, error: ModelError, tries: int) -> None:

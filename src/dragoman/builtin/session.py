@@ -160,9 +160,7 @@ class OpenSession:
         if self.servers is not None:
             await self.servers.close()
         for model in self._models:
-            close = getattr(model, "close", None)
-            if close is not None:
-                await close()
+            await model.close()
         self._models.clear()
         self._model = None
 
@@ -248,9 +246,7 @@ class OpenSession:
     def warm_up(self) -> None:
         """Begin to load the model in the background, if that takes long."""
         with suppress(ConfigError):  # reported when the model is used
-            begin = getattr(self.model, "warm_up", None)
-            if begin is not None:
-                begin()
+            self.model.warm_up()
 
     async def set(self, **choices: Any) -> None:
         """Store a choice of the user: mode, model, effort or title. Raises: StoreError."""

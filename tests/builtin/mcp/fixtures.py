@@ -1,4 +1,4 @@
-"""The MCP servers of one session, its table of tools, and what was said about them."""
+"""Fixtures: the MCP servers of one session, its table of tools, and the notices about them."""
 
 import asyncio
 import sys
@@ -31,7 +31,7 @@ TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 class Context:
-    """What a call of such a tool needs to know."""
+    """The context of a call, as far as MCP tools use it."""
 
     tool_call_id = "call_1"
 
@@ -47,16 +47,16 @@ class Session:
         self.tools: dict[str, Any] = {}
         self.notices: list[tuple[str, str]] = []
         self.servers: McpServers
-        self._told = asyncio.Condition()
+        self._noticed = asyncio.Condition()
 
     async def notice(self, title: str, description: str) -> None:
-        async with self._told:
+        async with self._noticed:
             self.notices.append((title, description))
-            self._told.notify_all()
+            self._noticed.notify_all()
 
-    async def until_told(self, count: int) -> None:
-        async with self._told:
-            await self._told.wait_for(lambda: len(self.notices) >= count)
+    async def until_noticed(self, count: int) -> None:
+        async with self._noticed:
+            await self._noticed.wait_for(lambda: len(self.notices) >= count)
 
     async def call(self, name: str, **arguments: Any) -> ToolOutput:
         output: ToolOutput = await self.tools[name].run(arguments, Context(self.folder))

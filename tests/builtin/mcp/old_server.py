@@ -1,8 +1,8 @@
 """An MCP server of the time before the 2026 revision, in plain Python because that starts fast: `old_server.py WAY`.
 
-The ways: `fine`; `chatter` prints lines that are no messages; `mute` never answers; `stubborn` is mute, heeds no signal
-and has a child that does not either; `broken` ends at once; `crash FILE` dies in its first call, and the next time it
-is started is fine; `crash-for-good FILE` does not start a second time.
+The ways: `fine`; `chatter` prints lines that are not messages; `mute` never answers; `stubborn` is mute, ignores
+signals and has a child that ignores them too; `broken` ends at once; `crash FILE` dies in its first call, and is fine
+when it is started again; `crash-for-good FILE` does not start a second time.
 """
 
 import json

@@ -24,7 +24,7 @@ waiting, cancelled = anyio.Event(), anyio.Event()
 
 @server.tool(annotations=ToolAnnotations(title="Say it again", read_only_hint=True))
 def echo(text: str) -> CallToolResult:
-    """Says what it was told."""
+    """Return the text."""
     return CallToolResult(content=[{"type": "text", "text": text}])  # type: ignore[list-item]
 
 
@@ -90,7 +90,7 @@ async def wait() -> str:
     except anyio.get_cancelled_exc_class():
         cancelled.set()
         raise
-    return "nobody woke it"
+    return "it was not cancelled"
 
 
 @server.tool()

@@ -1,4 +1,4 @@
-"""Tools of other programs: connected beside the session, under the same leave, and never a reason to fail."""
+"""MCP servers of a session: their tools need the same permission as ours, and their failures do not end a session."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ async def test_a_server_of_the_client_gives_its_tools(tmp_path: Path) -> None:
         assert session.notices == []
         echo = session.tools["play_echo"]
         assert echo.preview({}, "/").title == "play: Say it again"
-        assert (echo.description, echo.kind) == ("Says what it was told.", "read")
+        assert (echo.description, echo.kind) == ("Return the text.", "read")
         assert echo.schema["required"] == ["text"]
         assert len(session.tools["play_search"].description) <= 1000
         kinds = [session.tools[f"play_{name}"].kind for name in ("search", "wipe", "place")]
@@ -68,7 +68,7 @@ async def test_changed_tools_are_there_at_the_next_turn(tmp_path: Path) -> None:
     async with connected(tmp_path, play(), old("fine")) as session:
         before = set(session.tools)
         await session.call("play_grow")
-        await session.call("play_echo", text="the change was told before this was answered")
+        await session.call("play_echo", text="the change was announced before this answer")
         await session.call("old_act", grow=True)
         await session.call("old_act")
         assert set(session.tools) == before
@@ -89,7 +89,7 @@ async def test_cancelling_a_call_cancels_it_at_the_server(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("kind", "path"), [("http", "mcp"), ("sse", "sse")])
-async def test_servers_at_an_address_are_used_and_missed(tmp_path: Path, kind: str, path: str) -> None:
+async def test_servers_at_an_address_are_used_and_their_loss_is_reported(tmp_path: Path, kind: str, path: str) -> None:
     async with serving(kind) as (port, process):
         url = f"http://127.0.0.1:{port}/{path}?secret=1"
         entry = {"type": kind, "url": url, "headers": {PASSWORD.name: PASSWORD.value}}
@@ -105,14 +105,14 @@ async def test_servers_at_an_address_are_used_and_missed(tmp_path: Path, kind: s
             assert "Authorization" in why
             process.kill()
             await process.wait()
-            with pytest.raises(ToolError, match="MCP server far is not there"):
+            with pytest.raises(ToolError, match="MCP server far is not available"):
                 await session.call("far_echo", text="hello")
             await session.servers.ready()
             assert not [name for name in session.tools if name.startswith("far_")]
-            told = [why for title, why in session.notices if title == "MCP server far is not available"]
-            assert len(told) == 1
-            assert f"http://127.0.0.1:{port}/{path} " in told[0]
-            assert "secret" not in told[0]
+            notices = [why for title, why in session.notices if title == "MCP server far is not available"]
+            assert len(notices) == 1
+            assert f"http://127.0.0.1:{port}/{path} " in notices[0]
+            assert "secret" not in notices[0]
 
 
 async def test_a_server_that_fails_is_a_notice_and_the_others_work(tmp_path: Path) -> None:
@@ -120,20 +120,20 @@ async def test_a_server_that_fails_is_a_notice_and_the_others_work(tmp_path: Pat
     async with connected(tmp_path, *servers) as session:
         assert list(session.tools) == ["old_act"]
         assert (await session.call("old_act")).text.startswith("acted")
-        told = dict(session.notices)
-        assert set(told) == {"MCP server broken is not available", "MCP server none is not available"}
+        notices = dict(session.notices)
+        assert set(notices) == {"MCP server broken is not available", "MCP server none is not available"}
         assert (
             "exited with code 1; its last words on stderr: no key was given"
-            in told["MCP server broken is not available"]
+            in notices["MCP server broken is not available"]
         )
-        assert "no-such-program" in told["MCP server none is not available"]
-        assert "install it" in told["MCP server none is not available"]
+        assert "no-such-program" in notices["MCP server none is not available"]
+        assert "install it" in notices["MCP server none is not available"]
 
 
-async def test_a_server_that_hangs_holds_a_turn_up_only_for_so_long(tmp_path: Path) -> None:
+async def test_a_turn_waits_for_a_hanging_server_only_for_a_limited_time(tmp_path: Path) -> None:
     waits = Waits(turn_seconds=0.2)
     async with connected(tmp_path, old("mute", name="mute"), old("fine"), waits=waits) as session:
-        # The second turn does not wait, nor is the same said again.
+        # The second turn does not wait, and the notice is not repeated.
         await session.servers.ready()
         assert [title for title, _ in session.notices if "mute" in title] == ["MCP server mute is still starting"]
 
@@ -145,25 +145,25 @@ async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
         assert "did not answer within 0.2 s" in why
 
 
-async def test_a_server_that_heeds_nothing_is_killed_with_its_children(tmp_path: Path) -> None:
+async def test_a_server_that_ignores_signals_is_killed_with_its_children(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     waits = Waits(connect_seconds=2.0)
     async with connected(tmp_path, old("stubborn", pids), waits=waits) as session:
         assert [title for title, _ in session.notices] == ["MCP server old is not available"]
-        # Given up means gone: nobody had to close the session for that.
+        # A server that is given up has ended, before the session is closed.
         assert Deaths(*map(int, pids.read_text().split())).wait() == []
 
 
 async def test_a_server_that_dies_is_started_again_once(tmp_path: Path) -> None:
     async with connected(tmp_path, old("crash", tmp_path / "crashed"), waits=SOON) as session:
-        with pytest.raises(ToolError, match=r"the MCP server old is not there: it exited with code 1.*crashed"):
+        with pytest.raises(ToolError, match=r"the MCP server old is not available: it exited with code 1.*crashed"):
             await session.call("old_act")
         await session.servers.ready()
         assert (await session.call("old_act")).text.startswith("acted")
         assert session.notices == []
 
 
-async def test_a_server_that_does_not_come_back_is_told(tmp_path: Path) -> None:
+async def test_a_server_that_does_not_come_back_is_reported(tmp_path: Path) -> None:
     async with connected(tmp_path, old("crash-for-good", tmp_path / "crashed"), waits=SOON) as session:
         act = session.tools["old_act"]
         with pytest.raises(ToolError, match="crashed"):
@@ -182,7 +182,9 @@ async def test_a_server_that_is_coming_back_is_not_called(tmp_path: Path) -> Non
     waits = Waits(again_seconds=(3600.0,))
     async with connected(tmp_path, old("crash", tmp_path / "crashed"), waits=waits) as session:
         for _ in range(2):
-            with pytest.raises(ToolError, match="not there: it exited with code 1; its last words on stderr: crashed"):
+            with pytest.raises(
+                ToolError, match="not available: it exited with code 1; its last words on stderr: crashed"
+            ):
                 await session.call("old_act")
 
 
@@ -203,7 +205,7 @@ async def test_names_that_are_taken_are_numbered(tmp_path: Path) -> None:
     assert session.tools == {"old_act": built_in}
 
 
-async def test_without_the_package_one_notice_says_what_to_install(
+async def test_without_the_package_one_notice_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
@@ -222,7 +224,7 @@ async def test_what_cannot_be_read_is_a_notice_and_needs_no_package(
     configured = {"odd": {"command": 7}, "off": {"command": "x", "disabled": True}}
     async with connected(tmp_path, v1.McpServerAcp("inner", "1"), configured=configured) as session:
         await session.servers.ready()
-        await session.until_told(2)
+        await session.until_noticed(2)
         assert [title for title, _ in session.notices] == [
             "MCP server inner is not available",
             "MCP server odd is not available",
@@ -256,9 +258,7 @@ async def test_nothing_is_started_before_the_environment_is_known(tmp_path: Path
         ("plan", [Rule("allow", "mcp:old", "project")], "output-error"),
     ],
 )
-async def test_policy_stands_before_tools_of_servers(
-    tmp_path: Path, mode: str, rules: list[Rule], outcome: str
-) -> None:
+async def test_tools_of_servers_need_permission(tmp_path: Path, mode: str, rules: list[Rule], outcome: str) -> None:
     async with open_fixture(tmp_path) as fixture, connected(tmp_path, old("fine")) as session:
         fixture.tools, fixture.rules, fixture.mode = session.tools, rules, MODES[mode]
         fixture.answers = lambda options: "reject-once"

@@ -1,4 +1,4 @@
-"""What is made of a server's configuration, of its tools' names and hints, and of its results."""
+"""How a server's configuration, the names and hints of its tools, and its results are read."""
 
 import re
 import subprocess
@@ -20,9 +20,9 @@ from dragoman.uistream.chunks import ToolInputAvailable, ToolOutputAvailable
 from dragoman.uistream.tool_calls import ToolCalls
 
 
-class Nobody:
+class NoCaller:
     async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
-        raise AssertionError("nobody should call")
+        raise AssertionError("this must not be called")
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_names_have_plain_characters(server: str, tool: str, name: str) -> None:
 
 
 @given(st.text(), st.text(), st.integers(0, 12))
-def test_any_name_is_one_a_provider_takes_and_no_other_has(server: str, tool: str, others: int) -> None:
+def test_any_name_becomes_a_unique_one_that_providers_accept(server: str, tool: str, others: int) -> None:
     taken: set[str] = set()
     for _ in range(others + 1):
         name = name_of(server, tool, taken)
@@ -59,14 +59,14 @@ def test_hints_choose_a_kind_and_what_may_change_something_is_other(
 
 
 def test_every_call_asks_for_its_server_and_tool() -> None:
-    tool = McpTool("git_hub_look", "git hub", Offer("look", is_read_only=True), Nobody())
+    tool = McpTool("git_hub_look", "git hub", Offer("look", is_read_only=True), NoCaller())
     [request] = tool.requests({}, SimpleNamespace(cwd="/w"))
     assert (request.agent, request.kind, request.mcp, request.root) == ("dragoman", "read", ("git hub", "look"), "/w")
     assert request.home
 
 
-def test_what_a_stranger_writes_about_a_tool_is_cut() -> None:
-    tool = McpTool("s_x", "s", Offer("x", title="T\n" * 200, description="d" * 5000), Nobody())
+def test_the_description_of_a_tool_is_cut() -> None:
+    tool = McpTool("s_x", "s", Offer("x", title="T\n" * 200, description="d" * 5000), NoCaller())
     assert len(tool.description) == 1000
     title = tool.preview({}, "/").title
     assert title.startswith("s: T T")
@@ -75,8 +75,8 @@ def test_what_a_stranger_writes_about_a_tool_is_cut() -> None:
 
 def test_a_schema_is_passed_on_and_always_one_of_an_object() -> None:
     given_schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    assert McpTool("n", "s", Offer("x", schema=given_schema), Nobody()).schema == given_schema
-    assert McpTool("n", "s", Offer("x"), Nobody()).schema == {"type": "object", "properties": {}}
+    assert McpTool("n", "s", Offer("x", schema=given_schema), NoCaller()).schema == given_schema
+    assert McpTool("n", "s", Offer("x"), NoCaller()).schema == {"type": "object", "properties": {}}
 
 
 def block(type: str, **members: Any) -> SimpleNamespace:
@@ -109,7 +109,7 @@ def test_images_links_and_resources_reach_the_client() -> None:
         block("resource_link", name="n", title=None, uri="https://example.org", mime_type=None),
         block("resource", resource=SimpleNamespace(uri="file:///b", blob="YQ==", mime_type="a/b")),
     ]
-    tool = McpTool("s_x", "s", Offer("x", is_read_only=True), Nobody())
+    tool = McpTool("s_x", "s", Offer("x", is_read_only=True), NoCaller())
     assert (tool.preview({}, "/").title, tool.kind) == ("s: x", "read")
     calls = ToolCalls(starts_on_input=True)
     calls.input_available(ToolInputAvailable("1", "s_x", {}))
@@ -150,13 +150,13 @@ def test_configured_servers_are_read(entry: Any, spec: ServerSpec) -> None:
 @pytest.mark.parametrize(
     "entry", [{}, 7, {"command": 7}, {"type": "sse"}, {"type": "stdio", "url": "http://h"}, {"type": "acp", "url": "x"}]
 )
-def test_what_names_no_server_is_a_problem(entry: Any) -> None:
+def test_an_entry_without_a_server_is_a_problem(entry: Any) -> None:
     specs, problems = read_servers((), {"s": entry})
     assert specs == ()
     assert [problem.name for problem in problems] == ["s"]
 
 
-def test_switched_off_is_no_problem() -> None:
+def test_a_server_that_is_switched_off_is_not_a_problem() -> None:
     off = {"a": {"command": "x", "disabled": True}, "b": {"command": "x", "enabled": False}}
     assert read_servers((), off) == ((), ())
 

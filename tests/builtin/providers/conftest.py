@@ -1,4 +1,4 @@
-"""No key of whoever runs the tests is used by them."""
+"""The tests do not use the keys of the developer who runs them."""
 
 import pytest
 

@@ -52,7 +52,7 @@ VARIABLES: Final = (
 
 class Answer(NamedTuple):
     """What the provider does with one request. `cut_after`: so many events, then the line breaks; `is_held`: then it
-    says nothing more and waits for the client to hang up."""
+    sends nothing more and waits for the client to close the connection."""
 
     parts: tuple[Part, ...] = ()
     status: int = 200
@@ -66,7 +66,7 @@ class Answer(NamedTuple):
     """Changes the events, where a wire form has to say something special."""
 
 
-def said(*pieces: str) -> Answer:
+def text_answer(*pieces: str) -> Answer:
     return Answer((Speech(pieces),))
 
 
@@ -100,7 +100,7 @@ class Asked(NamedTuple):
 
 
 class ProviderServer:
-    """Answers with what `play` says to each request, or with the next of a list."""
+    """Answers each request with the result of `play`, or with the next of a list."""
 
     def __init__(self, *answers: Answer, play: Callable[[Asked], Answer] | None = None) -> None:
         self._answers = list(answers)

@@ -1,7 +1,7 @@
 """A whole piece of work, seen from the editor alone: a small project whose tests fail, until they pass.
 
-The provider reads what the tools gave before it says what to do next, and stops at the first result that is not right.
-So a turn that comes to its end has read, run and edited the real files.
+The provider reads the results of the tools before it decides what to do next, and stops at the first wrong result. So
+a turn that reaches its end has read, run and edited the real files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dragoman.client import Session, spawn
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
 from tests.builtin.http_service import Answers
-from tests.builtin.providers.server import VARIABLES, WIRES, Answer, Asked, ProviderServer, Wire, said, use
+from tests.builtin.providers.server import VARIABLES, WIRES, Answer, Asked, ProviderServer, Wire, text_answer, use
 from tests.interop.model_server.question import Speech, Thought
 
 PROJECT: Final = {
@@ -48,12 +48,12 @@ TESTS: Final = f"{sys.executable} -B -m unittest -q"
 class Expected(NamedTuple):
     """What a result has to say before the next thing is done, and what it must not."""
 
-    says: tuple[str, ...]
+    contains: tuple[str, ...]
     not_says: tuple[str, ...] = ()
 
 
 class Programmer:
-    """A model that knows what it is doing, as long as it is told the truth."""
+    """A model that makes the right calls as long as the results are right."""
 
     def __init__(self) -> None:
         self.mistakes: list[str] = []
@@ -63,7 +63,10 @@ class Programmer:
             (Expected((r"stats\.py",), (r"rror", r"efused")), lambda results: self._test()),
             (Expected((r"FAIL: test_median", r"1 != 3"), (r"FAIL: test_mean",)), self._fix_median),
             (Expected((r"stats\.py",), (r"rror", r"efused")), lambda results: self._test()),
-            (Expected((r"Ran 2 tests", r"OK"), (r"FAIL", r"rror")), lambda results: said("All tests ", "pass now.")),
+            (
+                Expected((r"Ran 2 tests", r"OK"), (r"FAIL", r"rror")),
+                lambda results: text_answer("All tests ", "pass now."),
+            ),
         ]
 
     def play(self, asked: Asked) -> Answer:
@@ -72,17 +75,17 @@ class Programmer:
             return Answer((Thought("First see what fails."), Speech(("I run ", "the tests.")), *self._test().parts))
         expected, go_on = self._steps[len(results) - 1]
         last = results[-1]
-        for pattern in expected.says:
+        for pattern in expected.contains:
             if not re.search(pattern, last):
                 return self._stop(f"result {len(results)} does not say {pattern!r}: {last}")
         for pattern in expected.not_says:
             if re.search(pattern, last):
-                return self._stop(f"result {len(results)} says {pattern!r}: {last}")
+                return self._stop(f"result {len(results)} contains {pattern!r}: {last}")
         return go_on(results)
 
     def _stop(self, mistake: str) -> Answer:
         self.mistakes.append(mistake)
-        return said("Something is wrong.")
+        return text_answer("Something is wrong.")
 
     def _test(self) -> Answer:
         return Answer((use("bash", command=TESTS),))
@@ -99,7 +102,7 @@ class Programmer:
         return Answer((use("edit", path="stats.py", old=found, new="return sorted(values)[len(values) // 2]"),))
 
     def _line(self, text: str, pattern: str) -> str:
-        """What the file says there, as the tool showed it: the edit finds its place by that or not at all."""
+        """The text of the file as the tool showed it, which the edit has to match."""
         found = re.search(pattern, text)
         if found is None:
             self.mistakes.append(f"no {pattern} in {text}")
@@ -120,7 +123,7 @@ def made(folder: Path) -> Path:
 
 
 async def turn_of(
-    wire: Wire, project: Path, programmer: Programmer, person: Answers, **services: Any
+    wire: Wire, project: Path, programmer: Programmer, answers: Answers, **services: Any
 ) -> tuple[Session, str, ProviderServer]:
     with ProviderServer(play=programmer.play) as server:
         env = {
@@ -129,7 +132,7 @@ async def turn_of(
             "DRAGOMAN_HOME": str(project.parent / "home"),
         }
         command = [sys.executable, "-m", "dragoman", "agent", "--model", wire.model]
-        async with spawn(*command, cwd=project.parent, env=env, permission=person, **services) as agent:
+        async with spawn(*command, cwd=project.parent, env=env, permission=answers, **services) as agent:
             session = await agent.new_session(project)
             result = await session.prompt("The tests of this project fail. Make them pass.")
         assert server.failures == []
@@ -138,10 +141,10 @@ async def turn_of(
 
 @pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 async def test_the_agent_works_on_a_project_until_its_tests_pass(wire: Wire, tmp_path: Path) -> None:
-    project, programmer, person = made(tmp_path), Programmer(), Answers("allow_once")
+    project, programmer, answers = made(tmp_path), Programmer(), Answers("allow_once")
     assert not await asyncio.to_thread(passes, project)
 
-    session, stop_reason, server = await turn_of(wire, project, programmer, person)
+    session, stop_reason, server = await turn_of(wire, project, programmer, answers)
 
     assert programmer.mistakes == []
     assert stop_reason == "end_turn"
@@ -155,7 +158,7 @@ async def test_the_agent_works_on_a_project_until_its_tests_pass(wire: Wire, tmp
     assert [diff.path for diff in diffs] == [str(project / "stats.py")] * 2
     assert session.state.text.endswith("All tests pass now.")
     # Reading in the project is free; each command and each edit was asked for once.
-    assert [request.tool_call.kind for request in person.asked] == ["execute", "edit", "execute", "edit", "execute"]
+    assert [request.tool_call.kind for request in answers.asked] == ["execute", "edit", "execute", "edit", "execute"]
 
 
 async def test_in_the_terminals_of_the_editor_it_comes_to_the_same_end(tmp_path: Path) -> None:
@@ -169,10 +172,10 @@ async def test_in_the_terminals_of_the_editor_it_comes_to_the_same_end(tmp_path:
 
 
 @pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
-async def test_a_refused_edit_leaves_the_file_and_the_model_hears_of_it(wire: Wire, tmp_path: Path) -> None:
+async def test_a_refused_edit_changes_nothing_and_the_model_is_informed(wire: Wire, tmp_path: Path) -> None:
     project, programmer = made(tmp_path), Programmer()
-    person = Answers("allow_once", "reject_once")
-    session, stop_reason, server = await turn_of(wire, project, programmer, person)
+    answers = Answers("allow_once", "reject_once")
+    session, stop_reason, server = await turn_of(wire, project, programmer, answers)
     assert (project / "stats.py").read_text() == PROJECT["stats.py"]
     assert stop_reason == "end_turn"
     (mistake,) = programmer.mistakes

@@ -1,4 +1,4 @@
-"""Our messages as providers' requests: who said what, in which order, and nothing that was only for people."""
+"""Our messages as providers' requests: roles and order, and nothing that was only for the user."""
 
 import base64
 from typing import Any

@@ -15,7 +15,7 @@ from dragoman.uistream.chunks import encode_chunk
 from dragoman.uistream.messages import Usage
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture, prompt_row
 from tests.builtin.http_service import Service, ask
-from tests.builtin.providers.server import WIRES, ProviderServer, Wire, said, thought, use
+from tests.builtin.providers.server import WIRES, ProviderServer, Wire, text_answer, thought, use
 
 EACH_WIRE = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 CALL = Usage(input=100, output=20, reasoning=5, cache_read=40, cache_write=10)
@@ -33,14 +33,18 @@ def costs(updates: list[v1.UsageUpdate]) -> list[float]:
 async def test_every_call_is_shown_with_its_context_and_what_the_session_has_cost(
     wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers = (thought("hm", use("todo", items=[{"content": "a", "status": "pending"}])), said("one"), said("two"))
+    answers = (
+        thought("hm", use("todo", items=[{"content": "a", "status": "pending"}])),
+        text_answer("one"),
+        text_answer("two"),
+    )
     with ProviderServer(*answers) as server:
         for name, value in wire.variables(server.url).items():
             monkeypatch.setenv(name, value)
         async with Service(tmp_path, model=wire.model).session() as session:
             updates = shown([*await ask(session, "go"), *await ask(session, "more")])
     if wire.model.startswith("openai-compatible"):
-        assert updates == []  # nobody knows how large the window is
+        assert updates == []  # the size of the context window is not known
         return
     assert len(updates) == 3
     assert [update.used for update in updates] == [120, 120, 120], "what the last call had in it, not the sum"

@@ -1,4 +1,4 @@
-"""Which model a session gets, and what is said when its key is not there."""
+"""Which model a session gets, and the error when its key is missing."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ from dragoman.builtin.models.providers import CHOSEN, COMPATIBLE, PROVIDERS, def
 from dragoman.errors import AuthRequired, ConfigError, RequestError
 from dragoman.schema import v1
 from tests.builtin.http_service import Service, ask
-from tests.builtin.providers.server import VARIABLES, WIRES, ProviderServer, refused, said
+from tests.builtin.providers.server import VARIABLES, WIRES, ProviderServer, refused, text_answer
 
 # Started from a shell, so that no login shell is asked for more.
 FROM_A_SHELL = {"SHLVL": "1"}
@@ -37,7 +37,7 @@ def test_the_models_offered_are_models_there_are() -> None:
 
 @pytest.mark.parametrize("id", [id for id in PROVIDERS if id != COMPATIBLE])
 def test_every_provider_in_the_table_is_known_to_the_package(id: str) -> None:
-    with suppress(ImportError):  # known, but with a package of its own; ValueError would be for a name nobody knows
+    with suppress(ImportError):  # known, but with a package of its own; ValueError would be for an unknown name
         infer_provider_class(id)
 
 
@@ -56,7 +56,7 @@ def test_a_name_that_is_none_is_refused_with_the_forms_there_are(name: str) -> N
         find_model(name)
 
 
-def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai", None)
     with pytest.raises(ConfigError, match=r"pip install 'dragoman\[agent\]'"):
         find_model("anthropic:claude-sonnet-5-5")
@@ -115,7 +115,7 @@ async def test_models_of_every_provider_with_a_key_can_be_chosen(
 async def test_a_model_chosen_in_the_session_answers_from_then_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ProviderServer(said("I am another")) as server:
+    with ProviderServer(text_answer("I am another")) as server:
         for name, value in WIRES["anthropic"].variables(server.url).items():
             monkeypatch.setenv(name, value)
         async with Service(tmp_path).session() as session:
@@ -155,7 +155,7 @@ def command(*arguments: str, home: Path, **variables: str) -> "subprocess.Comple
     )
 
 
-def test_exec_without_a_key_exits_with_7_and_says_what_to_set(tmp_path: Path) -> None:
+def test_exec_without_a_key_exits_with_7_and_names_what_to_set(tmp_path: Path) -> None:
     agent = ("--", sys.executable, "-m", "dragoman", "agent", "--model", "anthropic:claude-sonnet-5-5")
     ended = command("-m", "dragoman", "exec", "hello", *agent, home=tmp_path)
     assert ended.returncode == 7, ended.stderr

@@ -21,7 +21,7 @@ from tests.builtin.providers.server import (
     ProviderServer,
     Wire,
     refused,
-    said,
+    text_answer,
     thought,
     use,
 )
@@ -42,7 +42,7 @@ async def model_at(server: ProviderServer, wire: Wire, monkeypatch: pytest.Monke
         await model.close()
 
 
-async def heard(model: ProviderModel, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
+async def items_of(model: ProviderModel, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
     asked = Message("m1", "user", [TextPart(prompt)])
     reply = Message("m2", "assistant", [StepStartPart()])
     request = ModelRequest((asked, reply), "You are a test.", (LOOK,), "low")
@@ -58,7 +58,7 @@ async def test_text_thoughts_and_calls_stream_in(wire: Wire, monkeypatch: pytest
     answer = thought("it may be there", Speech(("I will ", "look.")), use("look", value="here"))
     with ProviderServer(answer) as server:
         async with model_at(server, wire, monkeypatch) as model:
-            items = await heard(model)
+            items = await items_of(model)
     assert joined(items, c.ReasoningDelta).endswith("it may be there")
     assert sum(isinstance(item, c.TextDelta) for item in items) >= 2
     assert joined(items, c.TextDelta) == "I will look."
@@ -76,9 +76,9 @@ async def test_text_thoughts_and_calls_stream_in(wire: Wire, monkeypatch: pytest
 
 @EACH_WIRE
 async def test_system_prompt_tools_and_key_reach_the_provider(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ProviderServer(said("hi")) as server:
+    with ProviderServer(text_answer("hi")) as server:
         async with model_at(server, wire, monkeypatch) as model:
-            await heard(model, "what is there?")
+            await items_of(model, "what is there?")
     (asked,) = server.asked
     assert b"You are a test." in asked.data
     assert [tool.name for tool in asked.question.tools] == ["look"]
@@ -144,13 +144,13 @@ def with_usage(usage: dict[str, Any]) -> Any:
 @pytest.mark.parametrize("form", WIRES)
 async def test_tokens_come_in_five_parts_that_do_not_overlap(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent, expected = USAGES[form]
-    with ProviderServer(said("hi")._replace(rewrite=with_usage(sent))) as server:
+    with ProviderServer(text_answer("hi")._replace(rewrite=with_usage(sent))) as server:
         async with model_at(server, WIRES[form], monkeypatch) as model:
-            end = (await heard(model))[-1]
+            end = (await items_of(model))[-1]
     assert isinstance(end, StepEnd)
     assert end.usage == expected
     if form == "openai-chat":
-        assert end.cost_usd is None  # nobody knows what a model on one's own server costs
+        assert end.cost_usd is None  # the price of a model on one's own server is not known
         assert model.context_tokens is None
     else:
         assert end.cost_usd is not None
@@ -166,14 +166,14 @@ async def failure(answer: Answer, wire: Wire, monkeypatch: pytest.MonkeyPatch) -
     with ProviderServer(answer) as server:
         async with model_at(server, wire, monkeypatch) as model:
             with pytest.raises(ModelError) as raised:
-                await heard(model)
+                await items_of(model)
         assert len(server.asked) == 1, "trying again is not the model's business"
     return raised.value
 
 
 @EACH_WIRE
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_refused_key_says_which_variable_to_check(
+async def test_a_refused_key_names_the_variable_to_check(
     wire: Wire, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = await failure(refused(status, "bad key"), wire, monkeypatch)
@@ -188,7 +188,9 @@ async def test_a_refused_key_says_which_variable_to_check(
 
 
 @EACH_WIRE
-async def test_a_busy_provider_is_tried_again_when_it_says(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_provider_is_tried_again_after_the_time_it_names(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     error = await failure(refused(429, "slow down", retry_after="7"), wire, monkeypatch)
     assert error.is_retryable
     assert error.retry_after_seconds == 7.0
@@ -205,7 +207,7 @@ async def test_a_broken_provider_is_tried_again(wire: Wire, status: int, monkeyp
 
 @EACH_WIRE
 @pytest.mark.parametrize("status", [400, 404])
-async def test_a_request_the_provider_cannot_take_is_told_in_its_words(
+async def test_a_request_that_the_provider_refuses_is_reported_with_its_message(
     wire: Wire, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = await failure(refused(status, "prompt is too long: 300000 tokens"), wire, monkeypatch)
@@ -217,20 +219,22 @@ async def test_a_request_the_provider_cannot_take_is_told_in_its_words(
 @EACH_WIRE
 @pytest.mark.parametrize("events", [0, 3])
 async def test_a_line_that_breaks_is_tried_again(wire: Wire, events: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = said("one ", "two ", "three ", "four")._replace(cut_after=events)
+    answer = text_answer("one ", "two ", "three ", "four")._replace(cut_after=events)
     assert (await failure(answer, wire, monkeypatch)).is_retryable
 
 
 @pytest.mark.parametrize("form", sorted(WIRES.keys() - {"openai-chat"}))
-async def test_an_answer_without_an_end_is_no_answer(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The connection ends as it should, but the provider has not said that it is done. In the form that many servers
-    imitate that proves nothing: some of them never say it."""
-    answer = said("one ", "two ", "three ", "four")._replace(is_short=True)
+async def test_an_answer_without_an_end_is_an_error(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends without an error, but the provider has not sent the end of the answer.
+
+    OpenAI's chat format is not tested: some of the servers that imitate it never send the end.
+    """
+    answer = text_answer("one ", "two ", "three ", "four")._replace(is_short=True)
     assert (await failure(answer, WIRES[form], monkeypatch)).is_retryable
 
 
 @EACH_WIRE
-async def test_nobody_at_the_address_is_tried_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_that_refuses_connections_is_tried_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # bound and not listening: refused for sure
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
@@ -238,21 +242,21 @@ async def test_nobody_at_the_address_is_tried_again(wire: Wire, monkeypatch: pyt
             monkeypatch.setenv(name, value)
         model = ProviderModel(wire.model)
         with pytest.raises(ModelError) as raised:
-            await heard(model)
+            await items_of(model)
         await model.close()
     assert raised.value.is_retryable
 
 
 async def test_a_key_that_is_missing_is_named_before_anything_is_sent() -> None:
     with pytest.raises(ModelAuthError, match="DEEPSEEK_API_KEY") as raised:
-        await heard(ProviderModel("deepseek:deepseek-chat"))
+        await items_of(ProviderModel("deepseek:deepseek-chat"))
     assert raised.value.variables == ("DEEPSEEK_API_KEY",)
 
 
-async def test_a_provider_whose_package_is_absent_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_provider_without_its_package_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CO_API_KEY", "x")
     with pytest.raises(ModelError, match=r"pip install .*pydantic-ai-slim\[cohere\]"):
-        await heard(ProviderModel("cohere:command-r"))
+        await items_of(ProviderModel("cohere:command-r"))
 
 
 # In a turn
@@ -272,7 +276,7 @@ async def turn_at(
 async def test_the_turn_waits_as_long_as_the_provider_asks_and_then_goes_on(
     wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ProviderServer(refused(429, "slow", retry_after="3"), refused(500, "oh"), said("done")) as server:
+    with ProviderServer(refused(429, "slow", retry_after="3"), refused(500, "oh"), text_answer("done")) as server:
         async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
             end = await fixture.prompt("go")
             assert end.error is None
@@ -284,8 +288,8 @@ async def test_the_turn_waits_as_long_as_the_provider_asks_and_then_goes_on(
 async def test_a_half_answer_is_void_and_asked_for_again(
     wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    half = said("one ", "two ", "three ", "four")._replace(cut_after=5)
-    with ProviderServer(half, said("one two three four")) as server:
+    half = text_answer("one ", "two ", "three ", "four")._replace(cut_after=5)
+    with ProviderServer(half, text_answer("one two three four")) as server:
         async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
             await fixture.prompt("count")
             assert any(isinstance(chunk, c.ResetStep) for chunk in fixture.seen)
@@ -294,7 +298,7 @@ async def test_a_half_answer_is_void_and_asked_for_again(
 
 @EACH_WIRE
 async def test_cancelling_a_turn_hangs_up(wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = said("one ", "two ", "three")._replace(cut_after=5, is_held=True)
+    slow = text_answer("one ", "two ", "three")._replace(cut_after=5, is_held=True)
     with ProviderServer(slow) as server:
         async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
             running = fixture.start("count")
@@ -313,7 +317,7 @@ async def test_an_id_the_provider_uses_twice_stands_for_two_calls(
 
     first = Answer((use("look", value="a"),))
     again = Answer((use("look", value="b"),), rewrite=same_ids)
-    with ProviderServer(first, again, said("done")) as server:
+    with ProviderServer(first, again, text_answer("done")) as server:
         async with turn_at(server, wire, tmp_path, monkeypatch) as fixture:
             await fixture.prompt("go")
             assert fixture.tools["look"].called == ["a", "b"]
@@ -340,9 +344,9 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
     answers = (
         thought("where?", Speech(("I look.",)), use("look", value="a"), use("look", value="b")),
         thought("and there?", use("look", value="c")),
-        said("first turn done"),
+        text_answer("first turn done"),
         thought("again", use("look", value="d")),
-        said("second turn done"),
+        text_answer("second turn done"),
     )
     with ProviderServer(*answers) as server:
         async with turn_at(server, WIRES[form], tmp_path, monkeypatch) as fixture:
@@ -357,10 +361,10 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
         assert (was[0], was[2]) == (now[0], now[2])
 
 
-async def test_anthropic_is_told_where_its_cache_may_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ProviderServer(said("hi")) as server:
+async def test_anthropic_requests_mark_where_the_cache_may_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProviderServer(text_answer("hi")) as server:
         async with model_at(server, WIRES["anthropic"], monkeypatch) as model:
-            await heard(model)
+            await items_of(model)
     body = server.asked[0].body
     assert body["system"][-1]["cache_control"]["type"] == "ephemeral"
     assert body["cache_control"]["type"] == "ephemeral", "at the top: behind the last message, however many there are"
@@ -369,7 +373,7 @@ async def test_anthropic_is_told_where_its_cache_may_end(tmp_path: Path, monkeyp
 async def test_a_thought_goes_back_to_anthropic_with_its_signature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ProviderServer(thought("where?", use("look", value="a")), said("done")) as server:
+    with ProviderServer(thought("where?", use("look", value="a")), text_answer("done")) as server:
         async with turn_at(server, WIRES["anthropic"], tmp_path, monkeypatch) as fixture:
             await fixture.prompt("go")
     thinking = server.asked[1].body["messages"][1]["content"][0]

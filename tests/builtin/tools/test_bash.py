@@ -1,4 +1,4 @@
-"""`bash` runs a line, here or in the editor's terminal, and tells how it ended."""
+"""`bash` runs a command, here or in the editor's terminal, and reports how it ended."""
 
 import asyncio
 import os
@@ -8,40 +8,40 @@ import pytest
 
 from dragoman.builtin.tools.bash import plain
 from dragoman.testing import ScriptedClient
-from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
 
-async def test_what_a_command_writes_is_told(tmp_path: Path) -> None:
-    output = await Workshop(tmp_path).call("bash", command="echo out; echo err >&2; pwd")
+async def test_the_output_of_a_command_is_returned(tmp_path: Path) -> None:
+    output = await FakeContext(tmp_path).call("bash", command="echo out; echo err >&2; pwd")
     assert output.text == f"out\nerr\n{tmp_path}"
     assert (output.exit_code, output.is_error, output.terminal) == (0, False, None)
 
 
-async def test_silence_is_told_as_such(tmp_path: Path) -> None:
-    assert await Workshop(tmp_path).text("bash", command="true") == "[no output, exit code 0]"
+async def test_a_command_without_output_is_reported_as_such(tmp_path: Path) -> None:
+    assert await FakeContext(tmp_path).text("bash", command="true") == "[no output, exit code 0]"
 
 
 async def test_an_exit_code_other_than_0_is_an_error(tmp_path: Path) -> None:
-    output = await Workshop(tmp_path).call("bash", command="echo no; exit 3")
+    output = await FakeContext(tmp_path).call("bash", command="echo no; exit 3")
     assert (output.text, output.exit_code, output.is_error) == ("no\n[exit code 3]", 3, True)
 
 
 async def test_a_signal_is_named(tmp_path: Path) -> None:
-    output = await Workshop(tmp_path).call("bash", command="kill -9 $$")
+    output = await FakeContext(tmp_path).call("bash", command="kill -9 $$")
     assert (output.text, output.exit_code, output.is_error) == ("[ended by SIGKILL]", None, True)
 
 
-async def test_what_takes_too_long_is_ended_and_said_to_be(tmp_path: Path) -> None:
-    output = await Workshop(tmp_path).call("bash", command="echo begun; sleep 60", timeout="0.3")
+async def test_a_command_that_takes_too_long_is_ended_and_reported_as_such(tmp_path: Path) -> None:
+    output = await FakeContext(tmp_path).call("bash", command="echo begun; sleep 60", timeout="0.3")
     assert output.text.startswith("begun\n[timed out: it was ended after 0.3 s; give a longer timeout, at most 600 s")
     assert output.is_error
 
 
 async def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    running = asyncio.ensure_future(shop.call("bash", command="echo $$; exec sleep 60"))
-    await shop.saw.wait()
-    pid = int(shop.shown[0].text)
+    context = FakeContext(tmp_path)
+    running = asyncio.ensure_future(context.call("bash", command="echo $$; exec sleep 60"))
+    await context.has_shown.wait()
+    pid = int(context.shown[0].text)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -50,98 +50,98 @@ async def test_a_cancelled_call_ends_its_command(tmp_path: Path) -> None:
 
 
 async def test_output_is_shown_while_the_command_runs(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
+    context = FakeContext(tmp_path)
     os.mkfifo(tmp_path / "go")
-    running = asyncio.ensure_future(shop.call("bash", command="seq 5000; read x < go; echo $x"))
-    await shop.saw.wait()
-    while "5000" not in shop.shown[-1].text:
-        shop.saw.clear()
-        await shop.saw.wait()
-    assert len(shop.shown[-1].text) <= 4096
+    running = asyncio.ensure_future(context.call("bash", command="seq 5000; read x < go; echo $x"))
+    await context.has_shown.wait()
+    while "5000" not in context.shown[-1].text:
+        context.has_shown.clear()
+        await context.has_shown.wait()
+    assert len(context.shown[-1].text) <= 4096
     await asyncio.to_thread((tmp_path / "go").write_text, "went\n")
     assert (await running).text.endswith("5000\nwent")
 
 
-async def test_it_runs_in_the_folder_it_is_told(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
+async def test_it_runs_in_the_given_folder(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
     (tmp_path / "sub").mkdir()
-    assert await shop.text("bash", command="pwd", cwd="sub") == str(tmp_path / "sub")
-    assert "there is no folder none" in await shop.refusal("bash", command="pwd", cwd="none")
+    assert await context.text("bash", command="pwd", cwd="sub") == str(tmp_path / "sub")
+    assert "there is no folder none" in await context.refusal("bash", command="pwd", cwd="none")
 
 
 @pytest.mark.parametrize("command", ["", " \n", "echo \0"])
-async def test_what_is_no_command_is_refused(tmp_path: Path, command: str) -> None:
-    assert "the command is empty" in await Workshop(tmp_path).refusal("bash", command=command)
+async def test_an_empty_command_is_refused(tmp_path: Path, command: str) -> None:
+    assert "the command is empty" in await FakeContext(tmp_path).refusal("bash", command=command)
 
 
 async def test_of_long_output_both_ends_and_a_file_with_all_of_it_are_given(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root", tool_call_id="../call/1")
-    shop.folder.mkdir()
-    output = await shop.call("bash", command="seq 60000")
+    context = FakeContext(tmp_path / "root", tool_call_id="../call/1")
+    context.folder.mkdir()
+    output = await context.call("bash", command="seq 60000")
     assert output.text.startswith("1\n2\n")
     assert output.text.endswith("\n59999\n60000")
     assert len(output.text) < 80_000
     assert output.is_truncated
-    assert output.output_path == f"{shop.overflow_dir}/_call_1.txt"
+    assert output.output_path == f"{context.overflow_dir}/_call_1.txt"
     assert f"all of it is in {output.output_path}" in output.text
     assert (tmp_path / "root-output" / "_call_1.txt").read_text() == "".join(
         f"{number}\n" for number in range(1, 60_001)
     )
     assert os.stat(output.output_path).st_mode & 0o077 == 0
-    assert os.stat(shop.overflow_dir).st_mode & 0o077 == 0
-    assert (await shop.text("read", path=output.output_path, line=30_000, limit=1)).startswith("30000\t30000")
-    assert "30000: 30000" in await shop.text("grep", path=output.output_path, pattern="^30000$")
+    assert os.stat(context.overflow_dir).st_mode & 0o077 == 0
+    assert (await context.text("read", path=output.output_path, line=30_000, limit=1)).startswith("30000\t30000")
+    assert "30000: 30000" in await context.text("grep", path=output.output_path, pattern="^30000$")
 
 
 async def test_output_just_as_long_as_allowed_is_given_whole(tmp_path: Path) -> None:
-    output = await Workshop(tmp_path).call("bash", command="head -c 204800 /dev/zero | tr '\\0' x")
+    output = await FakeContext(tmp_path).call("bash", command="head -c 204800 /dev/zero | tr '\\0' x")
     assert output.text == "x" * 204_800
     assert not output.is_truncated
 
 
-async def test_output_that_cannot_be_kept_is_still_told(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.overflow_dir = shop.write("file") + "/x"
-    output = await shop.call("bash", command="seq 60000")
+async def test_output_that_cannot_be_kept_is_still_shown(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.overflow_dir = context.write("file") + "/x"
+    output = await context.call("bash", command="seq 60000")
     assert "could not be kept" in output.text
     assert output.output_path is None
 
 
 async def test_of_endless_output_the_end_is_kept(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root")
-    shop.folder.mkdir()
-    output = await shop.call("bash", command="seq 1000000")
-    assert output.text.startswith("[the beginning is lost: only the last 4 MB were kept]\n")
+    context = FakeContext(tmp_path / "root")
+    context.folder.mkdir()
+    output = await context.call("bash", command="seq 1000000")
+    assert output.text.startswith("[the beginning is missing: only the last 4 MB were kept]\n")
     assert output.text.endswith("\n1000000")
     assert output.output_path is not None
     assert os.stat(output.output_path).st_size < (4 << 20) + 100
 
 
 async def test_the_terminal_of_the_editor_is_used_and_shown(tmp_path: Path) -> None:
-    async with beside_editor(tmp_path, ScriptedClient()) as shop:
-        output = await shop.call("bash", command="printf '\\033[31mred\\033[0m\\n'; exit 2")
+    async with with_editor(tmp_path, ScriptedClient()) as context:
+        output = await context.call("bash", command="printf '\\033[31mred\\033[0m\\n'; exit 2")
         assert output.terminal is not None
         assert (output.text, output.exit_code, output.is_error) == ("red\n[exit code 2]", 2, True)
-        assert [shown.terminal for shown in shop.shown] == [output.terminal]
-        late = await shop.call("bash", command="sleep 60", timeout=0.2)
+        assert [shown.terminal for shown in context.shown] == [output.terminal]
+        late = await context.call("bash", command="sleep 60", timeout=0.2)
         assert "timed out" in late.text
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "shown"),
     [
         ("\x1b[1;31mred\x1b[0m\x1b]0;title\x07 \x1b(Bx", "red x"),
         ("10%\r50%\r100%\r\ndone\r\n", "100%\ndone\n"),
         ("\x1b]8;;http://x\x1b\\link", "link"),
     ],
 )
-def test_colours_and_lines_written_over_are_left_out(written: str, told: str) -> None:
-    assert plain(written) == told
+def test_colours_and_lines_written_over_are_left_out(written: str, shown: str) -> None:
+    assert plain(written) == shown
 
 
-def test_leave_is_asked_for_the_line_and_its_folder(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    [request] = shop.requests("bash", command="npm test", cwd="sub")
+def test_permission_is_requested_for_the_command_and_its_folder(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    [request] = context.requests("bash", command="npm test", cwd="sub")
     assert (request.agent, request.kind, request.shell) == ("dragoman", "execute", "npm test")
     assert (request.cwd, request.root, request.title) == (str(tmp_path / "sub"), str(tmp_path), "`npm test`")
     assert request.command is None

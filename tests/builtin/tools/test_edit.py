@@ -1,4 +1,4 @@
-"""`edit` replaces exactly what it is told to, or nothing."""
+"""`edit` replaces exactly the given text, or nothing."""
 
 from pathlib import Path
 
@@ -9,72 +9,74 @@ from hypothesis import strategies as st
 from dragoman.builtin.tools.edit import find, replace
 from dragoman.builtin.tools.tool import FileDiff, Location
 from dragoman.testing import ScriptedClient
-from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
 
 async def test_the_only_occurrence_is_replaced(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    path = shop.write("a.py", "one\ntwo\nthree\n")
-    output = await shop.call("edit", path="a.py", old="two", new="2")
-    assert shop.read("a.py") == "one\n2\nthree\n"
+    context = FakeContext(tmp_path)
+    path = context.write("a.py", "one\ntwo\nthree\n")
+    output = await context.call("edit", path="a.py", old="two", new="2")
+    assert context.read("a.py") == "one\n2\nthree\n"
     assert output.text == "Edited a.py (line 2)."
     assert output.diffs == (FileDiff(path, "one\ntwo\nthree\n", "one\n2\nthree\n"),)
     assert output.locations == (Location(path, 2),)
 
 
 async def test_an_ambiguous_text_is_refused_with_its_lines(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "x\ny\nx\n" * 6)
-    why = await shop.refusal("edit", path="a", old="x", new="z")
+    context = FakeContext(tmp_path)
+    context.write("a", "x\ny\nx\n" * 6)
+    why = await context.refusal("edit", path="a", old="x", new="z")
     assert "occurs 12 times in a (lines 1, 3, 4, 6, 7, 9, 10, 12, 13, 15 and 2 more)" in why
-    assert shop.read("a") == "x\ny\nx\n" * 6
+    assert context.read("a") == "x\ny\nx\n" * 6
 
 
 async def test_overlapping_occurrences_are_ambiguous(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "aaa")
-    assert "occurs 2 times" in await shop.refusal("edit", path="a", old="aa", new="b")
-    assert "(line 1)" in await shop.text("edit", path="a", old="aa", new="b", all=True)
-    assert shop.read("a") == "ba"
+    context = FakeContext(tmp_path)
+    context.write("a", "aaa")
+    assert "occurs 2 times" in await context.refusal("edit", path="a", old="aa", new="b")
+    assert "(line 1)" in await context.text("edit", path="a", old="aa", new="b", all=True)
+    assert context.read("a") == "ba"
 
 
-async def test_all_of_them_are_replaced_if_that_is_said(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "x\ny\nx\n")
-    assert await shop.text("edit", path="a", old="x", new="zx", all="true") == "Edited a (2 replacements, lines 1, 3)."
-    assert shop.read("a") == "zx\ny\nzx\n"
+async def test_every_occurrence_is_replaced_if_all_is_set(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a", "x\ny\nx\n")
+    assert (
+        await context.text("edit", path="a", old="x", new="zx", all="true") == "Edited a (2 replacements, lines 1, 3)."
+    )
+    assert context.read("a") == "zx\ny\nzx\n"
 
 
 @pytest.mark.parametrize(
     ("old", "hint"),
     [
-        ("def f():\n  return 1", "But for white space it is there:\n2\tdef f():\n3\t    return 1"),
+        ("def f():\n  return 1", "It is there with other white space:\n2\tdef f():\n3\t    return 1"),
         ("1\timport os\n2\tdef f():", "begins with line numbers"),
-        ("    return 1 + value", "The nearest is:\n3\t    return 1\n"),
+        ("    return 1 + value", "The most similar lines are:\n3\t    return 1\n"),
         ("something else altogether", "Read the file again"),
-        ("import sys", "The nearest is:\n1\timport os"),
+        ("import sys", "The most similar lines are:\n1\timport os"),
     ],
 )
 async def test_a_missing_text_is_refused_with_what_may_be_meant(tmp_path: Path, old: str, hint: str) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a.py", "import os\ndef f():\n    return 1\n")
-    why = await shop.refusal("edit", path="a.py", old=old, new="done!")
+    context = FakeContext(tmp_path)
+    context.write("a.py", "import os\ndef f():\n    return 1\n")
+    why = await context.refusal("edit", path="a.py", old=old, new="done!")
     assert why.startswith("old does not occur in a.py, so nothing was changed.")
     assert hint in why
 
 
-async def test_an_edit_that_was_made_already_is_said_to_be(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a.py", "a\nnew_name = 1\n")
-    assert "there already (line 2)" in await shop.refusal("edit", path="a.py", old="%%%%", new="new_name = 1")
+async def test_an_edit_that_was_made_already_is_reported_as_such(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a.py", "a\nnew_name = 1\n")
+    assert "already there (line 2)" in await context.refusal("edit", path="a.py", old="%%%%", new="new_name = 1")
 
 
-async def test_a_file_that_changed_since_it_was_read_is_said_to_have(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "one\n")
-    await shop.call("read", path="a")
-    shop.write("a", "other\n")
-    assert "has changed since you last read it" in await shop.refusal("edit", path="a", old="one", new="1")
+async def test_a_failed_edit_reports_that_the_file_changed_since_it_was_read(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a", "one\n")
+    await context.call("read", path="a")
+    context.write("a", "other\n")
+    assert "has changed since you last read it" in await context.refusal("edit", path="a", old="one", new="1")
 
 
 @pytest.mark.parametrize(
@@ -83,14 +85,14 @@ async def test_a_file_that_changed_since_it_was_read_is_said_to_have(tmp_path: P
         ({"path": "a", "old": "x", "new": "x"}, "the same"),
         ({"path": "a", "old": "", "new": "x"}, "old is empty"),
         ({"path": "b", "old": "x", "new": "y"}, "create it with write"),
-        ({"path": "a", "old": "x\n", "new": "x\r\n"}, "line ends only"),
+        ({"path": "a", "old": "x\n", "new": "x\r\n"}, "differ only in their line ends"),
     ],
 )
 async def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "x\n")
-    assert why in await shop.refusal("edit", **arguments)
-    assert shop.read("a") == "x\n"
+    context = FakeContext(tmp_path)
+    context.write("a", "x\n")
+    assert why in await context.refusal("edit", **arguments)
+    assert context.read("a") == "x\n"
 
 
 @pytest.mark.parametrize(
@@ -105,33 +107,33 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: dict[st
 async def test_line_ends_make_no_difference_and_stay_those_of_the_file(
     tmp_path: Path, text: str, old: str, new: str, result: str
 ) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", text)
-    await shop.call("edit", path="a", old=old, new=new)
-    assert shop.read("a") == result
+    context = FakeContext(tmp_path)
+    context.write("a", text)
+    await context.call("edit", path="a", old=old, new=new)
+    assert context.read("a") == result
 
 
 async def test_an_edit_keeps_a_file_known_and_makes_no_other_known(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("read", "one\n")
-    shop.write("unread", "one\n")
-    await shop.call("read", path="read")
+    context = FakeContext(tmp_path)
+    context.write("read", "one\n")
+    context.write("unread", "one\n")
+    await context.call("read", path="read")
     for name in ("read", "unread"):
-        await shop.call("edit", path=name, old="one", new="two")
-    await shop.call("write", path="read", text="three\n")
-    assert "you have not read it" in await shop.refusal("write", path="unread", text="three\n")
+        await context.call("edit", path=name, old="one", new="two")
+    await context.call("write", path="read", text="three\n")
+    assert "you have not read it" in await context.refusal("write", path="unread", text="three\n")
 
 
 async def test_unsaved_text_is_what_is_edited(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     (tmp_path / "a.py").write_text("on the disk")
     client = ScriptedClient(files={path: "typed\nhere\n"})
-    async with beside_editor(tmp_path, client) as shop:
-        await shop.call("edit", path="a.py", old="typed", new="edited")
-        assert "does not occur" in await shop.refusal("edit", path="a.py", old="disk", new="x")
-        assert "there is no file" in await shop.refusal("edit", path="b.py", old="disk", new="x")
+    async with with_editor(tmp_path, client) as context:
+        await context.call("edit", path="a.py", old="typed", new="edited")
+        assert "does not occur" in await context.refusal("edit", path="a.py", old="disk", new="x")
+        assert "there is no file" in await context.refusal("edit", path="b.py", old="disk", new="x")
     assert client.files.files == {path: "edited\nhere\n"}
-    assert shop.read("a.py") == "on the disk"
+    assert context.read("a.py") == "on the disk"
 
 
 @pytest.mark.parametrize(

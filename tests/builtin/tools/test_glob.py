@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from dragoman.builtin.tools.tool import Location
+from tests.builtin.tools.fixtures import TOOLS, FakeContext
 from tests.builtin.tools.searching import both, lay_out
-from tests.builtin.tools.workshop import TOOLS, Workshop
 
 
 @both
 async def test_the_last_changed_file_comes_first(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"src/b.py": "", "a.py": "", "src/deep/c.py": "", "d.txt": ""})
-    output = await Workshop(tmp_path).call("glob", pattern="**/*.py")
+    output = await FakeContext(tmp_path).call("glob", pattern="**/*.py")
     assert output.text == "src/deep/c.py\na.py\nsrc/b.py"
     assert output.locations[0] == Location(str(tmp_path / "src/deep/c.py"))
 
@@ -55,17 +55,17 @@ async def test_what_a_pattern_finds(tmp_path: Path, engine: str, arguments: dict
             ".github/ci.yml": "",
         },
     )
-    text = await Workshop(tmp_path).text("glob", **arguments)
+    text = await FakeContext(tmp_path).text("glob", **arguments)
     assert ({*text.splitlines()} if not text.startswith("No file") else set()) == found
 
 
 @both
-async def test_an_absolute_pattern_starts_where_it_says(tmp_path: Path, engine: str) -> None:
+async def test_an_absolute_pattern_starts_at_its_own_folder(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"work/a.py": "", "other/b.py": ""})
-    shop = Workshop(tmp_path / "work")
+    context = FakeContext(tmp_path / "work")
     pattern = f"{tmp_path}/other/*.py"
-    assert await shop.text("glob", pattern=pattern) == str(tmp_path / "other/b.py")
-    assert shop.requests("glob", pattern=pattern)[0].paths == (str(tmp_path / "other"),)
+    assert await context.text("glob", pattern=pattern) == str(tmp_path / "other/b.py")
+    assert context.requests("glob", pattern=pattern)[0].paths == (str(tmp_path / "other"),)
 
 
 @both
@@ -75,7 +75,7 @@ async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path,
         for number in range(110):
             os.close(os.open(tmp_path / f"{folder:02}" / f"{number}.txt", os.O_CREAT))
     os.utime(tmp_path / "50" / "7.txt", (2e9, 2e9))
-    output = await Workshop(tmp_path).call("glob", pattern="*.txt")
+    output = await FakeContext(tmp_path).call("glob", pattern="*.txt")
     lines = output.text.splitlines()
     assert lines[0] == "50/7.txt"
     assert len(lines) == 1001
@@ -84,16 +84,16 @@ async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path,
 
 
 @both
-async def test_nothing_found_says_what_was_left_out(tmp_path: Path, engine: str) -> None:
-    shop = Workshop(tmp_path)
-    assert await shop.text("glob", pattern="*.x") == "No file matches *.x; hidden and ignored files were left out."
-    assert await shop.text("glob", pattern="*.x", hidden=True, ignored=True) == "No file matches *.x."
+async def test_an_empty_result_names_what_was_left_out(tmp_path: Path, engine: str) -> None:
+    context = FakeContext(tmp_path)
+    assert await context.text("glob", pattern="*.x") == "No file matches *.x; hidden and ignored files were left out."
+    assert await context.text("glob", pattern="*.x", hidden=True, ignored=True) == "No file matches *.x."
 
 
 @both
-async def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path, engine: str) -> None:
+async def test_a_file_name_that_is_not_utf_8_is_shown_with_replacements(tmp_path: Path, engine: str) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("")
-    assert await Workshop(tmp_path).text("glob", pattern="*.txt") == "caf?.txt"
+    assert await FakeContext(tmp_path).text("glob", pattern="*.txt") == "caf?.txt"
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ async def test_a_name_that_is_no_text_can_still_be_told(tmp_path: Path, engine: 
     [
         ({"pattern": " "}, "the pattern is empty"),
         ({"pattern": "a\0"}, "NUL"),
-        ({"pattern": "[a"}, "is no glob"),
+        ({"pattern": "[a"}, "is not a glob"),
         ({"pattern": "*", "path": "none"}, "there is no folder none"),
         ({"pattern": "none/*"}, "there is no folder none"),
     ],
 )
 async def test_what_cannot_be_searched_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
-    assert why in await Workshop(tmp_path).refusal("glob", **arguments)
+    assert why in await FakeContext(tmp_path).refusal("glob", **arguments)
 
 
 @pytest.mark.parametrize(
@@ -120,5 +120,5 @@ async def test_what_cannot_be_searched_is_refused(tmp_path: Path, arguments: dic
         ({"pattern": "*.py", "path": "src"}, "Find `*.py` in src"),
     ],
 )
-def test_a_title_says_what_is_looked_for(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_glob(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["glob"].preview(arguments, "/w").title == title

@@ -9,14 +9,14 @@ import pytest
 
 from dragoman.builtin.tools import search as search_module
 from dragoman.builtin.tools import walk
-from dragoman.builtin.tools.files import Scope
+from dragoman.builtin.tools.files import SearchScope
 from dragoman.builtin.tools.search import Query, search
 from dragoman.builtin.tools.tool import Location
-from dragoman.builtin.tools.wildcards import Glob
+from dragoman.builtin.tools.wildcards import GlobPattern
 from dragoman.policy import Rule
 from dragoman.testing import ScriptedClient
+from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 from tests.builtin.tools.searching import both, lay_out, needs_ripgrep
-from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
 
 TREE: dict[str, str | bytes] = {
     ".gitignore": "*.log\nbuild/\n",
@@ -35,7 +35,7 @@ TREE: dict[str, str | bytes] = {
 @both
 async def test_matches_are_shown_by_file_with_their_lines(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, TREE)
-    output = await Workshop(tmp_path).call("grep", pattern="needle")
+    output = await FakeContext(tmp_path).call("grep", pattern="needle")
     assert output.text == (
         "a.py\n  3: def needle():\n  5: # needle again\nb/c.txt\n  3: needle$\nlatin.txt\n  1: caf\ufffd needle"
     )
@@ -79,25 +79,25 @@ async def test_matches_are_shown_by_file_with_their_lines(tmp_path: Path, engine
 )
 async def test_what_a_search_finds(tmp_path: Path, engine: str, arguments: dict[str, object], lines: str) -> None:
     lay_out(tmp_path, TREE)
-    assert (await Workshop(tmp_path).text("grep", **arguments)).split("\n") == lines.split("|")
+    assert (await FakeContext(tmp_path).text("grep", **arguments)).split("\n") == lines.split("|")
 
 
 @both
 async def test_no_more_than_two_hundred_matches_are_shown(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {f"{name}.txt": "match\nother\n" * 60 for name in "abcd"})
-    output = await Workshop(tmp_path).call("grep", pattern="match")
+    output = await FakeContext(tmp_path).call("grep", pattern="match")
     lines = output.text.splitlines()
     assert sum(": match" in line for line in lines) == 200
     assert lines[-2:] == ["  39: match", "[there are more matches; use a narrower pattern, path or include]"]
     assert output.is_truncated
     lay_out(tmp_path, {"d.txt": "match\n" * 20})
-    assert not (await Workshop(tmp_path).call("grep", pattern="match")).is_truncated
+    assert not (await FakeContext(tmp_path).call("grep", pattern="match")).is_truncated
 
 
 @both
 async def test_no_more_than_two_hundred_files_are_named(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {f"{number:03}": "match" for number in range(201)})
-    lines = (await Workshop(tmp_path).text("grep", pattern="match", files=True)).splitlines()
+    lines = (await FakeContext(tmp_path).text("grep", pattern="match", files=True)).splitlines()
     assert (lines[0], lines[199]) == ("000", "199")
     assert lines[200:] == ["[there are more files; use a narrower pattern, path or include]"]
 
@@ -105,7 +105,7 @@ async def test_no_more_than_two_hundred_files_are_named(tmp_path: Path, engine: 
 @both
 async def test_of_long_lines_the_part_around_the_match_is_shown(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"a.js": "é" * 50_000 + "needle" + "x" * 50_000})
-    text = await Workshop(tmp_path).text("grep", pattern="needle")
+    text = await FakeContext(tmp_path).text("grep", pattern="needle")
     assert len(text) < 600
     assert "éneedlex" in text
 
@@ -114,7 +114,7 @@ async def test_of_long_lines_the_part_around_the_match_is_shown(tmp_path: Path, 
 async def test_many_long_lines_stay_below_200_kb(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {f"{number:03}": ("é" * 400 + "\n") * 21 for number in range(200)})
     lay_out(tmp_path, {f"{number:03}": ("é" * 400 + "\n") * 20 + "x\n" for number in range(200)})
-    output = await Workshop(tmp_path).call("grep", pattern="x", context=20)
+    output = await FakeContext(tmp_path).call("grep", pattern="x", context=20)
     assert len(output.text.encode()) < 205 * 1024
     assert output.is_truncated
 
@@ -122,15 +122,15 @@ async def test_many_long_lines_stay_below_200_kb(tmp_path: Path, engine: str) ->
 @both
 async def test_a_pattern_that_is_none_is_refused(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"a": "x"})
-    shop = Workshop(tmp_path)
-    assert "is no regular expression" in await shop.refusal("grep", pattern="(")
-    assert "is no regular expression" in await shop.refusal("grep", pattern="(", path="a")
-    assert "is no regular expression" in await shop.refusal("grep", pattern="x{99999999999999999999}")
-    assert "the pattern is empty" in await shop.refusal("grep", pattern="")
-    assert "is no glob" in await shop.refusal("grep", pattern="x", include="[")
-    assert "there is no file none" in await shop.refusal("grep", pattern="x", path="none")
-    assert "line by line" in await shop.text("grep", pattern=r"x\ny")
-    assert "No match" in await shop.text("grep", pattern="x\0y")
+    context = FakeContext(tmp_path)
+    assert "is not a regular expression" in await context.refusal("grep", pattern="(")
+    assert "is not a regular expression" in await context.refusal("grep", pattern="(", path="a")
+    assert "is not a regular expression" in await context.refusal("grep", pattern="x{99999999999999999999}")
+    assert "the pattern is empty" in await context.refusal("grep", pattern="")
+    assert "is not a glob" in await context.refusal("grep", pattern="x", include="[")
+    assert "there is no file none" in await context.refusal("grep", pattern="x", path="none")
+    assert "line by line" in await context.text("grep", pattern=r"x\ny")
+    assert "No match" in await context.text("grep", pattern="x\0y")
 
 
 @both
@@ -139,34 +139,34 @@ async def test_a_thousand_folders_are_searched_by_a_name(tmp_path: Path, engine:
         (tmp_path / f"f{folder:02}").mkdir()
         for number in range(100):
             (tmp_path / f"f{folder:02}" / f"{'long' * 20}{number:02}.txt").write_text("" if number else "needle\n")
-    text = await Workshop(tmp_path).text("grep", pattern="needle", include="*.txt")
+    text = await FakeContext(tmp_path).text("grep", pattern="needle", include="*.txt")
     assert text.count("1: needle") == 100
 
 
 @both
 async def test_what_may_not_be_read_is_not_found_by_searching_around_it(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"a": "password = 1\n", "secrets/b": "password = 2\n"})
-    shop = Workshop(tmp_path)
-    shop.rules.append(Rule("deny", "read:secrets/**", "project"))
+    context = FakeContext(tmp_path)
+    context.rules.append(Rule("deny", "read:secrets/**", "project"))
     left_out = "[1 files with matches left out: a rule denies reading them]"
-    assert await shop.text("grep", pattern="password") == f"a\n  1: password = 1\n{left_out}"
-    assert await shop.text("grep", pattern="password", path="secrets", files=True) == left_out
+    assert await context.text("grep", pattern="password") == f"a\n  1: password = 1\n{left_out}"
+    assert await context.text("grep", pattern="password", path="secrets", files=True) == left_out
 
 
 async def test_unsaved_text_of_one_file_is_searched(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     (tmp_path / "a.py").write_text("on the disk\n")
-    async with beside_editor(tmp_path, ScriptedClient(files={path: "typed\n"})) as shop:
-        assert await shop.text("grep", pattern="typed", path="a.py") == "a.py\n  1: typed"
-        assert await shop.text("grep", pattern="typed", path="a.py", files=True) == "a.py"
+    async with with_editor(tmp_path, ScriptedClient(files={path: "typed\n"})) as context:
+        assert await context.text("grep", pattern="typed", path="a.py") == "a.py\n  1: typed"
+        assert await context.text("grep", pattern="typed", path="a.py", files=True) == "a.py"
 
 
 def test_who_searches_one_file_asks_to_read_it(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a")
-    [request] = shop.requests("grep", pattern="x", path="a")
+    context = FakeContext(tmp_path)
+    context.write("a")
+    [request] = context.requests("grep", pattern="x", path="a")
     assert (request.kind, request.paths) == ("read", (str(tmp_path / "a"),))
-    [request] = shop.requests("grep", pattern="x")
+    [request] = context.requests("grep", pattern="x")
     assert (request.kind, request.paths) == ("search", (str(tmp_path),))
 
 
@@ -193,7 +193,7 @@ async def test_a_cancelled_search_leaves_no_thread_at_work(tmp_path: Path, monke
 
     monkeypatch.setattr(search_module, "read_plain", read)
     monkeypatch.setattr(search_module, "_by_ourselves", watched)
-    searching = asyncio.ensure_future(Workshop(tmp_path).call("grep", pattern="y"))
+    searching = asyncio.ensure_future(FakeContext(tmp_path).call("grep", pattern="y"))
     await reading.wait()
     searching.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -214,7 +214,7 @@ async def test_a_cancelled_search_leaves_no_process(tmp_path: Path, monkeypatch:
         feed(reader, record)  # and nothing found, so that it goes on
 
     monkeypatch.setattr(search_module._Reader, "feed", watched)
-    searching = asyncio.ensure_future(Workshop(tmp_path).call("grep", pattern="needle"))
+    searching = asyncio.ensure_future(FakeContext(tmp_path).call("grep", pattern="needle"))
     await running.wait()
     searching.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -229,7 +229,7 @@ async def test_a_search_that_takes_too_long_shows_what_it_found(
     monkeypatch.setattr(walk.Stop.__init__, "__defaults__", (-1.0,))
     monkeypatch.setattr("dragoman.builtin.tools.search_ripgrep.SEARCH_SECONDS", -1.0)
     for name in ("grep", "glob"):
-        output = await Workshop(tmp_path).call(name, pattern="x")
+        output = await FakeContext(tmp_path).call(name, pattern="x")
         assert "ended after 30 s" in output.text
         assert output.is_truncated
 
@@ -256,7 +256,7 @@ async def test_both_searches_find_the_same_in_the_same_order(
         (True, True, None),
         (False, False, "*.py"),
     ):
-        scope = Scope(str(tmp_path), None if glob is None else Glob(glob), hidden, ignored)
+        scope = SearchScope(str(tmp_path), None if glob is None else GlobPattern(glob), hidden, ignored)
         for query in (Query("x+y?", context=1), Query("X$", ignores_case=True, most=7), Query("é", only_files=True)):
             theirs = await search(query, scope)
             with monkeypatch.context() as without:
@@ -276,5 +276,5 @@ async def test_both_searches_find_the_same_in_the_same_order(
         ({"pattern": "x", "include": "*.py"}, "Search `x` in *.py"),
     ],
 )
-def test_a_title_says_what_is_searched(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_pattern_and_the_folder(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["grep"].preview(arguments, "/w").title == title

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.ignore import Rules, parse_line
+from dragoman.builtin.tools.ignore import IgnoreFile, parse_line
 from dragoman.builtin.tools.walk import Stop, walk
-from dragoman.builtin.tools.wildcards import Glob, expand
+from dragoman.builtin.tools.wildcards import GlobPattern, expand
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH: nobody to compare with")
+needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH: nothing to compare with")
 
-NAMES = ("a", "b", "foo", "foo.o", "bar.txt", "build", "a b", "x!y", "#n", "[z]", ".hid", "A", "foo.o.txt", "\\q")
+NAMES = ("a", "b", "foo", "foo.o", "bar.txt", "build", "a b", "x!y", "#n", "[z]", ".hid", "A", "foo.o.txt", "\\q", "z")
 LINES = (
     "*.o", "!foo.o", "/foo", "foo/", "build/", "!build/", "a/b", "/a/", "a/*", "!a/b", "**/foo", "a/**", "a/**/b",
     "**/a/**", "*", "!*/", "!*.txt", "/*", "!/a", "foo*", "?", "[ab]", "[!a]", "[^a]", "[a-c]*", "*.[ot]*", "\\#n",
     "#n", "\\!x", "x!y", "a b", "a\\ ", "b   ", "foo.o\\", "[z]", "\\[z\\]", "[", "a[", "**", "***", "a**", "**b",
-    "foo**/", "/", "//", "!", "", "  ", "[[:lower:]]", "[[:alpha:]-]*", "[[:nope:]]", "[]a]", "[a-]", "[z-a]",
+    "foo**/", "/", "//", "!", "", "  ", "[[:lower:]]", "[[:alpha:]-]*", "[[:nope:]]", "[]a]", "[a-]", "[z-a]", "[[:]z]",
     "foo.?", "*/foo", "*/*", "!*/*/", "a/b/", "/a/b/c", ".*", "!.hid", "\\\\q", "foo\r", "\tfoo", "b/../a", "a//b",
     "**/", "/**", "/**/b", "foo/**/", "[!]a]", "[\\]a]", "*\\*", "{a,b}", "a/b/**", "!a/b/c", "!a/b/**", "A",
 )  # fmt: skip
@@ -74,7 +74,7 @@ def test_a_walk_of_a_folder_inside_knows_the_rules_above_it(tmp_path: Path) -> N
     assert list(walk(str(tmp_path / "src" / "gen"), Stop())) == ["a.py", "keep.log"]
 
 
-def test_rules_end_at_the_door_of_a_repository(tmp_path: Path) -> None:
+def test_rules_from_outside_do_not_apply_inside_a_repository(tmp_path: Path) -> None:
     (tmp_path / "inner" / ".git" / "info").mkdir(parents=True)
     (tmp_path / ".gitignore").write_text("*.log\n")
     (tmp_path / "inner" / "a.log").write_text("")
@@ -106,7 +106,7 @@ def test_links_are_not_followed_and_git_is_never_shown(tmp_path: Path) -> None:
     assert list(walk(str(root), Stop(), hidden=True, ignored=True)) == ["a"]
 
 
-def test_a_walk_ends_when_it_is_told_to(tmp_path: Path) -> None:
+def test_a_walk_ends_when_it_is_stopped(tmp_path: Path) -> None:
     for number in range(10):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "a").write_text("")
@@ -120,7 +120,7 @@ def test_a_walk_ends_when_it_is_told_to(tmp_path: Path) -> None:
     assert late.was_late
 
 
-def test_rules_files_that_cannot_be_read_are_no_rules(tmp_path: Path) -> None:
+def test_rules_files_that_cannot_be_read_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("")
     (tmp_path / "rules").write_text("*.log")
     (tmp_path / "link").mkdir()
@@ -130,8 +130,8 @@ def test_rules_files_that_cannot_be_read_are_no_rules(tmp_path: Path) -> None:
     assert list(walk(str(tmp_path), Stop())) == ["a.log", "link/b.log", "rules"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_rule() -> None:
-    assert Rules("\ufefffoo\n").decide("foo", "foo", False) is True
+def test_a_byte_order_mark_is_not_part_of_the_first_rule() -> None:
+    assert IgnoreFile("\ufefffoo\n").decide("foo", "foo", False) is True
     assert parse_line("# foo") is None
 
 
@@ -150,15 +150,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_rule() -> None:
         (r"\*", ("*", "x/*"), ("a",)),
     ],
 )
-def test_globs_mean_what_people_mean_by_them(glob: str, yes: tuple[str, ...], no: tuple[str, ...]) -> None:
-    compiled = Glob(glob)
+def test_globs_match_as_users_expect(glob: str, yes: tuple[str, ...], no: tuple[str, ...]) -> None:
+    compiled = GlobPattern(glob)
     assert [path for path in (*yes, *no) if compiled.matches(path)] == list(yes)
 
 
 @pytest.mark.parametrize("glob", ["", "[a", "a\\", "{a,b}" * 9])
-def test_what_is_no_glob_is_refused(glob: str) -> None:
+def test_an_invalid_glob_is_refused(glob: str) -> None:
     with pytest.raises(ValueError, match="glob"):
-        Glob(glob)
+        GlobPattern(glob)
 
 
 def test_braces_are_expanded_in_order() -> None:

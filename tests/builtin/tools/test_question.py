@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.schema import v1
 from dragoman.testing import ScriptedClient
-from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
 CHOICES = [{"label": "Red", "description": "warm"}, "Blue", {"label": " Red "}, ""]
 
@@ -21,35 +21,37 @@ CHOICES = [{"label": "Red", "description": "warm"}, "Blue", {"label": " Red "}, 
         ({"answer": "green"}, {}, "The user answered: green"),
     ],
 )
-async def test_an_answer_is_told(tmp_path: Path, form: dict[str, Any], arguments: dict[str, Any], answer: str) -> None:
+async def test_the_answer_of_the_user_is_returned(
+    tmp_path: Path, form: dict[str, Any], arguments: dict[str, Any], answer: str
+) -> None:
     client = ScriptedClient(form=form)
-    async with beside_editor(tmp_path, client) as shop:
-        assert await shop.text("question", question=" Which? ", **arguments) == answer
+    async with with_editor(tmp_path, client) as context:
+        assert await context.text("question", question=" Which? ", **arguments) == answer
     [asked] = client.answers.asked
     assert isinstance(asked, v1.ElicitationFormMode)
     assert asked.message == "Which?"
 
 
-async def test_who_declines_is_said_to(tmp_path: Path) -> None:
-    async with beside_editor(tmp_path, ScriptedClient(form=None)) as shop:
-        output = await shop.call("question", question="Which?", choices=CHOICES)
+async def test_a_user_who_declines_is_reported_as_such(tmp_path: Path) -> None:
+    async with with_editor(tmp_path, ScriptedClient(form=None)) as context:
+        output = await context.call("question", question="Which?", choices=CHOICES)
     assert output.text.startswith("The user declined to answer.")
     assert not output.is_error
 
 
-async def test_without_anybody_to_ask_it_says_so(tmp_path: Path) -> None:
-    assert "no user can be asked" in await Workshop(tmp_path).refusal("question", question="Which?")
+async def test_without_a_client_to_ask_it_is_an_error(tmp_path: Path) -> None:
+    assert "no user can be asked" in await FakeContext(tmp_path).refusal("question", question="Which?")
 
 
 async def test_an_empty_question_is_not_asked(tmp_path: Path) -> None:
     client = ScriptedClient(form={"answer": "x"})
-    async with beside_editor(tmp_path, client) as shop:
-        assert "the question is empty" in await shop.refusal("question", question=" ")
+    async with with_editor(tmp_path, client) as context:
+        assert "the question is empty" in await context.refusal("question", question=" ")
     assert client.answers.asked == []
 
 
 def test_it_needs_no_leave(tmp_path: Path) -> None:
-    assert Workshop(tmp_path).requests("question", question="Which?") == ()
+    assert FakeContext(tmp_path).requests("question", question="Which?") == ()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`read` shows a window of a text file, or says why it cannot."""
+"""`read` shows a part of a text file, or explains why it cannot."""
 
 from pathlib import Path
 
@@ -6,72 +6,72 @@ import pytest
 
 from dragoman.builtin.tools.tool import Location
 from dragoman.testing import ScriptedClient
-from tests.builtin.tools.workshop import TOOLS, Workshop, beside_editor
+from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
 
 async def test_lines_are_shown_after_their_numbers(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    path = shop.write("src/a.py", "import os\r\n\r\nprint(os.name)\r\n")
-    output = await shop.call("read", path="src/a.py")
+    context = FakeContext(tmp_path)
+    path = context.write("src/a.py", "import os\r\n\r\nprint(os.name)\r\n")
+    output = await context.call("read", path="src/a.py")
     assert output.text == "1\timport os\n2\t\n3\tprint(os.name)"
     assert output.locations == (Location(path),)
     assert not output.is_truncated
 
 
-async def test_a_window_tells_where_to_go_on(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    path = shop.write("a", "".join(f"{number}\n" for number in range(1, 11)))
-    output = await shop.call("read", path=path, line="3", limit="2")
-    assert output.text == "3\t3\n4\t4\n[lines 3 to 4 of 10; go on with line=5]"
+async def test_a_window_names_the_line_to_continue_with(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    path = context.write("a", "".join(f"{number}\n" for number in range(1, 11)))
+    output = await context.call("read", path=path, line="3", limit="2")
+    assert output.text == "3\t3\n4\t4\n[lines 3 to 4 of 10; continue with line=5]"
     assert output.is_truncated
     assert output.locations == (Location(path, 3),)
-    assert (await shop.text("read", path=path, line=0, limit=1)).startswith("1\t1\n")
-    assert await shop.text("read", path=path, line=9) == "9\t9\n10\t10"
-    assert await shop.text("read", path=path, line=-1) == "10\t10"
-    assert (await shop.text("read", path=path, line=-99, limit=None)).startswith("1\t1\n")
+    assert (await context.text("read", path=path, line=0, limit=1)).startswith("1\t1\n")
+    assert await context.text("read", path=path, line=9) == "9\t9\n10\t10"
+    assert await context.text("read", path=path, line=-1) == "10\t10"
+    assert (await context.text("read", path=path, line=-99, limit=None)).startswith("1\t1\n")
 
 
 async def test_a_line_past_the_end_is_refused_with_the_number_of_lines(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", "1\n2\n")
-    assert "has 2 lines" in await shop.refusal("read", path="a", line=3)
+    context = FakeContext(tmp_path)
+    context.write("a", "1\n2\n")
+    assert "has 2 lines" in await context.refusal("read", path="a", line=3)
 
 
 async def test_what_is_read_stays_below_200_kb(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a", ("x" * 999 + "\n") * 1500)
-    output = await shop.call("read", path="a")
+    context = FakeContext(tmp_path)
+    context.write("a", ("x" * 999 + "\n") * 1500)
+    output = await context.call("read", path="a")
     assert 190_000 < len(output.text) < 210_000
-    assert output.text.endswith("of 1500; go on with line=205]")
-    rest = await shop.text("read", path="a", line=205, limit=1)
+    assert output.text.endswith("of 1500; continue with line=205]")
+    rest = await context.text("read", path="a", line=205, limit=1)
     assert rest.startswith("205\txxx")
 
 
-async def test_a_very_long_line_is_cut_and_said_to_be(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("a.json", "x" * 100_000)
-    output = await shop.call("read", path="a.json")
+async def test_a_very_long_line_is_cut_and_reported_as_cut(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a.json", "x" * 100_000)
+    output = await context.call("read", path="a.json")
     assert len(output.text) < 5000
-    assert "96000 more letters" in output.text
+    assert "96000 more characters" in output.text
     assert output.is_truncated
 
 
-async def test_an_empty_file_is_told_from_one_with_an_empty_line(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("empty")
-    shop.write("line", "\n")
-    assert await shop.text("read", path="empty") == "[the file is empty]"
-    assert await shop.text("read", path="line") == "1\t"
+async def test_an_empty_file_differs_from_one_with_an_empty_line(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("empty")
+    context.write("line", "\n")
+    assert await context.text("read", path="empty") == "[the file is empty]"
+    assert await context.text("read", path="line") == "1\t"
 
 
 async def test_a_folder_gives_the_names_in_it(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("src/b.py")
-    shop.write("src/a/c.py")
-    shop.write("src/.env")
-    assert await shop.text("read", path="src") == ".env\na/\nb.py"
+    context = FakeContext(tmp_path)
+    context.write("src/b.py")
+    context.write("src/a/c.py")
+    context.write("src/.env")
+    assert await context.text("read", path="src") == ".env\na/\nb.py"
     (tmp_path / "none").mkdir()
-    assert "is empty" in await shop.text("read", path="none")
+    assert "is empty" in await context.text("read", path="none")
 
 
 @pytest.mark.parametrize(
@@ -83,42 +83,42 @@ async def test_a_folder_gives_the_names_in_it(tmp_path: Path) -> None:
         ("latin", b"caf\xe9", "not UTF-8"),
     ],
 )
-async def test_what_is_no_text_is_refused(tmp_path: Path, name: str, content: bytes, why: str) -> None:
-    shop = Workshop(tmp_path)
-    shop.write(name, content)
-    assert why in await shop.refusal("read", path=name)
+async def test_a_body_that_is_not_text_is_refused(tmp_path: Path, name: str, content: bytes, why: str) -> None:
+    context = FakeContext(tmp_path)
+    context.write(name, content)
+    assert why in await context.refusal("read", path=name)
 
 
 async def test_a_missing_file_is_answered_with_names_like_it(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    shop.write("src/parser.py")
-    why = await shop.refusal("read", path="src/parsr.py")
-    assert why == "there is no file src/parsr.py; look with glob for its right name. Did you mean src/parser.py?"
-    assert "Did you mean" not in await shop.refusal("read", path="/nonexistent/parsr.py")
+    context = FakeContext(tmp_path)
+    context.write("src/parser.py")
+    why = await context.refusal("read", path="src/parsr.py")
+    assert why == "there is no file src/parsr.py; find its right name with glob. Did you mean src/parser.py?"
+    assert "Did you mean" not in await context.refusal("read", path="/nonexistent/parsr.py")
 
 
 @pytest.mark.parametrize("path", ["", "  ", "a\0b"])
 async def test_what_names_no_file_is_refused(tmp_path: Path, path: str) -> None:
-    assert "the path is empty" in await Workshop(tmp_path).refusal("read", path=path)
+    assert "the path is empty" in await FakeContext(tmp_path).refusal("read", path=path)
 
 
 async def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root")
-    shop.folder.mkdir()
+    context = FakeContext(tmp_path / "root")
+    context.folder.mkdir()
     (tmp_path / "secret").write_text("hush")
-    (shop.folder / "link").symlink_to(tmp_path / "secret")
-    assert "hush" not in await shop.refusal("read", path="link")
+    (context.folder / "link").symlink_to(tmp_path / "secret")
+    assert "hush" not in await context.refusal("read", path="link")
 
 
 async def test_unsaved_text_is_what_is_read(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     (tmp_path / "a.py").write_text("on the disk\n")
     client = ScriptedClient(files={path: "in the editor\n"})
-    async with beside_editor(tmp_path, client) as shop:
-        assert await shop.text("read", path="a.py") == "1\tin the editor"
-        assert "there is no file b.py" in await shop.refusal("read", path="b.py")
+    async with with_editor(tmp_path, client) as context:
+        assert await context.text("read", path="a.py") == "1\tin the editor"
+        assert "there is no file b.py" in await context.refusal("read", path="b.py")
         client.files.files[path] = "a\0b"
-        assert "is binary" in await shop.refusal("read", path="a.py")
+        assert "is binary" in await context.refusal("read", path="a.py")
 
 
 @pytest.mark.parametrize(
@@ -138,30 +138,30 @@ async def test_unsaved_text_is_what_is_read(tmp_path: Path) -> None:
         ({"path": "."}, "Read ."),
     ],
 )
-def test_a_title_says_what_is_read(arguments: dict[str, object], title: str) -> None:
+def test_a_title_names_the_file_and_the_lines(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["read"].preview(arguments, "/w").title == title
 
 
-def test_leave_is_asked_for_the_file_and_where_it_leads(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path)
-    [request] = shop.requests("read", path="src/../a")
+def test_permission_is_requested_for_the_file_and_its_link_target(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    [request] = context.requests("read", path="src/../a")
     assert (request.agent, request.kind, request.paths) == ("dragoman", "read", (str(tmp_path / "a"),))
     assert (request.root, request.caution) == (str(tmp_path), "")
     (tmp_path / "link").symlink_to("/etc/hosts")
-    [request] = shop.requests("read", path="link")
+    [request] = context.requests("read", path="link")
     assert request.paths == (str(tmp_path / "link"), "/etc/hosts")
 
 
 def test_a_root_behind_a_link_is_still_the_root(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "root").symlink_to(tmp_path / "real")
-    [request] = Workshop(tmp_path / "root").requests("read", path="a")
+    [request] = FakeContext(tmp_path / "root").requests("read", path="a")
     assert request.paths == (str(tmp_path / "root" / "a"),)
 
 
 def test_what_was_laid_aside_needs_no_leave(tmp_path: Path) -> None:
-    shop = Workshop(tmp_path / "root")
-    assert shop.requests("read", path=f"{shop.overflow_dir}/call_1.txt") == ()
-    assert len(shop.requests("read", path=f"{shop.overflow_dir}/../x")) == 1
-    shop.overflow_dir = str(tmp_path)
-    assert len(shop.requests("read", path="a")) == 1
+    context = FakeContext(tmp_path / "root")
+    assert context.requests("read", path=f"{context.overflow_dir}/call_1.txt") == ()
+    assert len(context.requests("read", path=f"{context.overflow_dir}/../x")) == 1
+    context.overflow_dir = str(tmp_path)
+    assert len(context.requests("read", path="a")) == 1

@@ -30,15 +30,15 @@ def test_the_tools_come_in_one_order() -> None:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_the_model_is_told_every_argument(name: str) -> None:
+def test_every_argument_has_a_description(name: str) -> None:
     tool = TOOLS[name]
     assert (tool.name, tool.kind) == (name, KINDS[name])
     spec = tool_spec(tool)
     schema = dict(spec.parameters)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
-    for argument, said in schema["properties"].items():
-        assert said.get("description"), f"{name} does not say what {argument} is"
+    for argument, described in schema["properties"].items():
+        assert described.get("description"), f"{name} does not describe {argument}"
     assert set(schema["required"]) <= set(schema["properties"])
     assert 40 < len(spec.description) < 600
 

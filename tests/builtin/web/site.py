@@ -1,4 +1,4 @@
-"""A web of one machine: a server on loopback that answers what its test says, and a web that leads every name to it."""
+"""Fixtures for the web tools: a server on loopback with scripted answers, and a web that leads every name to it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.builtin.web.fetch import Web
 from dragoman.policy import parse_rule
-from tests.builtin.tools.workshop import Workshop
+from tests.builtin.tools.fixtures import FakeContext
 
 PUBLIC = "93.184.216.34"
 Writing = Callable[[asyncio.StreamWriter], Awaitable[None]]
-Answer = bytes | Writing
+HttpResponse = bytes | Writing
 
 
 def reply(
@@ -34,10 +34,10 @@ def redirect(location: str, status: str = "302 Found") -> bytes:
 
 
 class Site:
-    """Answers by host and path, or by path alone; keeps what it was asked."""
+    """Answers by host and path, or by path alone; records its requests."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, HttpResponse] = {}
         self.asked: list[str] = []
         self.heads: list[dict[str, str]] = []
         self.bodies: list[bytes] = []
@@ -82,7 +82,7 @@ async def serving(ssl: Any = None) -> AsyncIterator[Site]:
 
 
 class Names:
-    """Who leads where: one answer for each lookup, the last one for all that follow."""
+    """Addresses by name: one answer for each lookup, the last one for all later lookups."""
 
     def __init__(self, **answers: Sequence[Sequence[str]]) -> None:
         self._answers = {name.replace("_", "."): list(found) for name, found in answers.items()}
@@ -95,7 +95,7 @@ class Names:
 
 
 class Wires:
-    """Connects to the site whatever the address, and keeps the addresses."""
+    """Connects every address to the site, and records the addresses."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -109,8 +109,8 @@ class Wires:
         return await asyncio.open_connection("127.0.0.1", self._site.port, **options)
 
 
-class Surfer(Workshop):
-    """A call's surroundings in which the rules are these. `kind` of a rule is `fetch` with or without a host."""
+class WebContext(FakeContext):
+    """The context of a call with these permission rules."""
 
     def __init__(self, folder: Path, *allowed: str, deny: Sequence[str] = (), ask: Sequence[str] = ()) -> None:
         super().__init__(folder)
@@ -118,7 +118,7 @@ class Surfer(Workshop):
             self.rules += [parse_rule(text, action, "project") for text in texts]
 
     async def use(self, tool: Any, **arguments: Any) -> ToolOutput:
-        """Runs a tool that has leave."""
+        """Run a tool that has permission."""
         output = await tool.run(tool.arguments(**arguments), self)
         assert isinstance(output, ToolOutput)
         return output
@@ -132,7 +132,7 @@ class Surfer(Workshop):
 
 
 def pretended(site: Site, names: Names | None = None, **options: Any) -> tuple[Web, Names, Wires]:
-    """A web in which every name is a public host that this site plays."""
+    """Return a web in which every name is a public host served by this site."""
     names, wires = names or Names(), Wires(site)
     return Web(resolve=names, connect=wires, **options), names, wires
 

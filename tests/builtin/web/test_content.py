@@ -1,4 +1,4 @@
-"""Bytes of an answer become text, whatever they are said to be."""
+"""The bytes of a response become text, whatever their declared type is."""
 
 import pytest
 from hypothesis import given

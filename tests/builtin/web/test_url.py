@@ -31,29 +31,29 @@ def test_a_url_is_read_into_one_spelling(written: str, read: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "no URL"),
-        ("example.org", "only http and https"),
-        ("//example.org/", "only http and https"),
-        ("file:///etc/passwd", "only http and https"),
-        ("ftp://example.org/", "only http and https"),
-        ("javascript:alert(1)", "only http and https"),
-        ("data:text/plain,x", "only http and https"),
+        ("", "not a URL"),
+        ("example.org", "give an http or https URL"),
+        ("//example.org/", "give an http or https URL"),
+        ("file:///etc/passwd", "give an http or https URL"),
+        ("ftp://example.org/", "give an http or https URL"),
+        ("javascript:alert(1)", "give an http or https URL"),
+        ("data:text/plain,x", "give an http or https URL"),
         ("http://", "is not the name"),
         ("http:///path", "is not the name"),
         ("http://user:pw@example.org/", "user name or password"),
         ("http://example.org@127.0.0.1/", "user name or password"),
-        ("http://example.org/a b", "no URL"),
-        ("http://example.org/\r\nHost: evil", "no URL"),
-        ("http://example.org\\@evil.org/", "no URL"),
-        ("http://example.org:99999/", "no URL"),
-        ("http://example.org:x/", "no URL"),
-        ("http://[::1/", "no URL"),
-        ("http://exa mple.org/", "no URL"),
+        ("http://example.org/a b", "not a URL"),
+        ("http://example.org/\r\nHost: evil", "not a URL"),
+        ("http://example.org\\@evil.org/", "not a URL"),
+        ("http://example.org:99999/", "not a URL"),
+        ("http://example.org:x/", "not a URL"),
+        ("http://[::1/", "not a URL"),
+        ("http://exa mple.org/", "not a URL"),
         ("http://1.2.3.400/", "not an IPv4 address"),
-        ("http://example.org/" + "x" * 9000, "no URL"),
+        ("http://example.org/" + "x" * 9000, "not a URL"),
     ],
 )
-def test_what_is_no_url_to_fetch_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_a_url_that_cannot_be_fetched_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         read_url(text)
 

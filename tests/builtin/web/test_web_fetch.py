@@ -1,4 +1,4 @@
-"""The tool `web_fetch`: what the model and the person see of it, with and without leave."""
+"""The tool `web_fetch`: what the model and the user see of it, with and without permission."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -11,13 +11,13 @@ from dragoman.builtin.loop import tool_spec
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
-from dragoman.builtin.tools.web_fetch import LARGEST_BYTES, WebFetch
+from dragoman.builtin.tools.web_fetch import LARGEST_BYTES, WebFetchTool
 from dragoman.policy import parse_rule
 from dragoman.policy.decide import Option
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import SessionFixture, open_fixture
-from tests.builtin.web.site import Names, Surfer, pretended, redirect, reply, serving
+from tests.builtin.web.site import Names, WebContext, pretended, redirect, reply, serving
 
 PAGE = "<!doctype html><title>A page</title><nav>menu</nav><main><h1>Hello</h1><p>Some words.</p></main>"
 
@@ -31,7 +31,7 @@ def kept(output: ToolOutput) -> str:
 async def test_a_page_is_read_as_text_with_its_title(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/x"] = reply(PAGE)
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x#part"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x#part"))
         assert output.text == f"{site.url('/x')}\nTitle: A page\n\n# Hello\n\nSome words."
         assert not output.is_error
 
@@ -39,7 +39,7 @@ async def test_a_page_is_read_as_text_with_its_title(tmp_path: Path) -> None:
 async def test_the_source_of_a_page_can_be_asked_for(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/x"] = reply(PAGE)
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"), format="raw")
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"), format="raw")
         assert output.text.endswith(f"\n\n{PAGE}")
 
 
@@ -57,55 +57,55 @@ async def test_the_source_of_a_page_can_be_asked_for(tmp_path: Path) -> None:
 async def test_other_texts_pass_as_they_are(tmp_path: Path, type: str | None, body: str) -> None:
     async with serving() as site:
         site.answers["/x"] = reply(body, type=type)
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))
         assert output.text == f"{site.url('/x')}\n\n{body}"
 
 
 @pytest.mark.parametrize("type", ["image/png", "application/pdf", "application/octet-stream", "video/mp4"])
-async def test_what_is_no_text_is_refused(tmp_path: Path, type: str) -> None:
+async def test_a_body_that_is_not_text_is_refused(tmp_path: Path, type: str) -> None:
     async with serving() as site:
         site.answers["/x"] = reply(b"\x00\x01\x02", type=type)
-        why = await Surfer(tmp_path, "fetch:127.0.0.1").why_not(WebFetch(), url=site.url("/x"))
-        assert f"is {type}, 3 bytes: only text can be read" in why
+        why = await WebContext(tmp_path, "fetch:127.0.0.1").why_not(WebFetchTool(), url=site.url("/x"))
+        assert f"is {type}, 3 bytes: this tool reads only text" in why
 
 
 async def test_a_charset_other_than_the_declared_one_is_recognised(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/x"] = reply("<p>Grüße</p>".encode("latin-1") * 9, type="text/html; charset=utf-8")
-        assert "Grüße" in (await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))).text
+        assert "Grüße" in (await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))).text
 
 
 async def test_an_error_of_the_server_is_an_error_with_its_words(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/x"] = reply("<h1>Gone</h1>" + "<p>word</p>" * 5000, "410 Gone Away")
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))
         assert output.is_error
         assert output.text.startswith(f"{site.url('/x')}\nHTTP 410 Gone Away\n\n# Gone")
         assert len(output.text) < 2200
         site.answers["/y"] = reply(b"\x89PNG", "500 Oops", type="image/png")
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/y"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/y"))
         assert (output.is_error, "HTTP 500 Oops" in output.text) == (True, True)
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (reply(""), "has no text to read"),
-        (reply("<script>x</script>"), "made by scripts"),
+        (reply(""), "has no text"),
+        (reply("<script>x</script>"), "scripts may create it"),
         (reply("", type="text/plain"), "is empty"),
     ],
 )
-async def test_nothing_to_read_is_said(tmp_path: Path, raw: bytes, words: str) -> None:
+async def test_a_page_without_text_is_reported_as_such(tmp_path: Path, raw: bytes, words: str) -> None:
     async with serving() as site:
         site.answers["/x"] = raw
-        assert words in (await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))).text
+        assert words in (await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))).text
 
 
 async def test_a_long_text_is_shown_in_part_and_kept_in_full(tmp_path: Path) -> None:
     async with serving() as site:
         body = "".join(f"line {number}\n" for number in range(40_000))
         site.answers["/x"] = reply(body, type="text/plain")
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))
         assert output.is_truncated
         assert kept(output) == body.rstrip("\n")
         assert len(output.text) < 100_000
@@ -123,7 +123,7 @@ async def test_of_a_huge_body_only_the_beginning_is_downloaded(tmp_path: Path) -
                 await writer.drain()
 
         site.answers["/x"] = flood
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(WebFetch(), url=site.url("/x"))
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(WebFetchTool(), url=site.url("/x"))
         assert output.is_truncated
         assert "[only the beginning: the page is longer than 5 MB" in output.text
         assert len(kept(output)) <= LARGEST_BYTES
@@ -131,16 +131,16 @@ async def test_of_a_huge_body_only_the_beginning_is_downloaded(tmp_path: Path) -
             await site.hung_up.wait()
 
 
-async def test_where_a_redirect_led_is_told(tmp_path: Path) -> None:
+async def test_the_target_of_a_redirect_is_shown(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers |= {"/old": redirect("/new"), "/new": reply(PAGE)}
         web, _, _ = pretended(site)
-        output = await Surfer(tmp_path).use(WebFetch(web), url="http://a.example/old")
+        output = await WebContext(tmp_path).use(WebFetchTool(web), url="http://a.example/old")
         assert output.text.startswith("http://a.example/new (redirected from http://a.example/old)\nTitle: A page\n")
 
 
-def test_a_person_sees_the_url_as_it_is_fetched() -> None:
-    tool = WebFetch()
+def test_the_user_sees_the_url_as_it_is_fetched() -> None:
+    tool = WebFetchTool()
     assert tool.preview({}, "/").title == "Fetch a web page"
     assert tool.preview({"url": "htt"}, "/").title == "Fetch htt"
     assert tool.preview({"url": 7}, "/").title == "Fetch a web page"
@@ -156,9 +156,9 @@ def test_both_tools_are_in_the_table_and_say_what_they_take() -> None:
     assert tool_spec(tools["web_search"]).parameters["required"] == ["query"]
 
 
-def test_what_is_no_url_never_gets_as_far_as_leave(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="only http and https"):
-        WebFetch().requests(WebFetch.arguments("file:///etc/passwd"), Surfer(tmp_path))
+def test_an_invalid_url_is_refused_before_permission_is_requested(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="give an http or https URL"):
+        WebFetchTool().requests(WebFetchTool.arguments("file:///etc/passwd"), WebContext(tmp_path))
 
 
 # Through the loop
@@ -180,11 +180,11 @@ def outcome(fixture: SessionFixture) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_loopback_is_denied_in_every_mode_and_nobody_is_asked(tmp_path: Path, mode: str) -> None:
+async def test_loopback_is_denied_in_every_mode_without_asking(tmp_path: Path, mode: str) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         fixture.mode, fixture.answers = MODES[mode], answering("allow-once", asked)
-        fixture.tools["web_fetch"] = WebFetch()
+        fixture.tools["web_fetch"] = WebFetchTool()
         fixture.rules.append(parse_rule("fetch", "allow", "pinned"))
         for url in (site.url(), f"http://localhost:{site.port}/", f"http://[::ffff:7f00:1]:{site.port}/"):
             await fixture.prompt(f'call web_fetch {{"url": "{url}"}}')
@@ -197,18 +197,18 @@ async def test_loopback_is_denied_in_every_mode_and_nobody_is_asked(tmp_path: Pa
 async def test_a_rule_that_names_loopback_lets_it_through(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         site.answers["/"] = reply(PAGE)
-        fixture.tools["web_fetch"] = WebFetch()
+        fixture.tools["web_fetch"] = WebFetchTool()
         fixture.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
         await fixture.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
         assert outcome(fixture)[0] == "output-available"
         assert "Some words." in outcome(fixture)[1]
 
 
-async def test_an_ask_rule_that_names_loopback_has_a_person_decide_each_time(tmp_path: Path) -> None:
+async def test_an_ask_rule_that_names_loopback_asks_the_user_each_time(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers["/"] = reply(PAGE)
-        fixture.tools["web_fetch"] = WebFetch()
+        fixture.tools["web_fetch"] = WebFetchTool()
         fixture.rules.append(parse_rule("fetch:127.0.0.1", "ask", "project"))
         fixture.answers = answering("reject-once", asked)
         await fixture.prompt(f'call web_fetch {{"url": "{site.url()}"}}')
@@ -223,7 +223,7 @@ async def test_a_public_host_is_asked_about_before_it_is_looked_up(tmp_path: Pat
         asked: list[Any] = []
         site.answers["/"] = reply(PAGE)
         web, names, _ = pretended(site)
-        fixture.tools["web_fetch"] = WebFetch(web)
+        fixture.tools["web_fetch"] = WebFetchTool(web)
         fixture.answers = answering("reject-once", asked)
         await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert (outcome(fixture)[0], names.looked_up) == ("output-denied", [])
@@ -236,10 +236,10 @@ async def test_a_public_host_is_asked_about_before_it_is_looked_up(tmp_path: Pat
         assert len(asked) == 2
 
 
-async def test_leave_for_a_host_once_is_none_for_its_address_inside(tmp_path: Path) -> None:
+async def test_permission_for_a_host_does_not_cover_its_private_address(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
         web, _, wires = pretended(site, Names(a_example=[["10.0.0.5"]]))
-        fixture.tools["web_fetch"] = WebFetch(web)
+        fixture.tools["web_fetch"] = WebFetchTool(web)
         fixture.answers = answering("allow-once", [])
         await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert outcome(fixture)[0] == "output-error"
@@ -251,7 +251,7 @@ async def test_the_model_follows_a_redirect_to_another_host_by_asking_itself(tmp
     async with serving() as site, open_fixture(tmp_path) as fixture:
         asked: list[Any] = []
         site.answers |= {"a.example/": redirect("http://b.example/"), "b.example/": reply(PAGE)}
-        fixture.tools["web_fetch"] = WebFetch(pretended(site)[0])
+        fixture.tools["web_fetch"] = WebFetchTool(pretended(site)[0])
         fixture.answers = answering("allow-once", asked)
         await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert "fetch that URL by itself" in outcome(fixture)[1]
@@ -261,7 +261,7 @@ async def test_the_model_follows_a_redirect_to_another_host_by_asking_itself(tmp
         assert len(asked) == 2
 
 
-async def test_a_cancelled_turn_hangs_up(tmp_path: Path) -> None:
+async def test_a_cancelled_turn_closes_the_connection(tmp_path: Path) -> None:
     async with serving() as site, open_fixture(tmp_path) as fixture:
 
         async def endless(writer: asyncio.StreamWriter) -> None:
@@ -274,7 +274,7 @@ async def test_a_cancelled_turn_hangs_up(tmp_path: Path) -> None:
 
         begun = asyncio.Event()
         site.answers["/"] = endless
-        fixture.tools["web_fetch"] = WebFetch()
+        fixture.tools["web_fetch"] = WebFetchTool()
         fixture.rules.append(parse_rule("fetch:127.0.0.1", "allow", "project"))
         turn = fixture.start(f'call web_fetch {{"url": "{site.url()}"}}')
         async with asyncio.timeout(10):

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.tools.web_search import MOST_CALLS, SECONDS, WebSearch
+from dragoman.builtin.tools.web_search import MOST_CALLS, SECONDS, WebSearchTool
 from dragoman.builtin.web.search import find_service
 from dragoman.policy import parse_rule
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import open_fixture
-from tests.builtin.web.site import Site, Surfer, env, pretended, redirect, reply, serving
+from tests.builtin.web.site import Site, WebContext, env, pretended, redirect, reply, serving
 
 BRAVE = {
     "type": "search",
@@ -53,17 +53,17 @@ def json(value: Any, status: str = "200 OK") -> bytes:
     return reply(msgspec.json.encode(value), status, "application/json")
 
 
-def local(site: Site, name: str = "searxng") -> WebSearch:
-    """A search by a service of this form on the site, for which leave is needed like for any host inside."""
-    return WebSearch(env={**SERVICES[name][0], "DRAGOMAN_SEARCH_URL": site.url("/search")})
+def local(site: Site, name: str = "searxng") -> WebSearchTool:
+    """A search with a service of this form on the site, which needs permission like any private host."""
+    return WebSearchTool(env={**SERVICES[name][0], "DRAGOMAN_SEARCH_URL": site.url("/search")})
 
 
 @pytest.mark.parametrize("name", SERVICES)
 async def test_each_service_is_asked_in_its_form_and_read_in_its_form(tmp_path: Path, name: str) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SERVICES[name][1])
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
-        output = await surfer.use(local(site, name), query="what & why?", count=2)
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
+        output = await context.use(local(site, name), query="what & why?", count=2)
         assert output.text == TEXT
         (asked,), (head,), (body,) = site.asked, site.heads, site.bodies
         path = asked.partition("/")[2]
@@ -103,29 +103,29 @@ def test_the_environment_names_the_service(variables: dict[str, str], provider: 
 @pytest.mark.parametrize(
     ("variables", "why"),
     [
-        (env(DRAGOMAN_SEARCH_PROVIDER="altavista"), "there are brave, tavily, searxng"),
+        (env(DRAGOMAN_SEARCH_PROVIDER="altavista"), "set it to one of brave, tavily, searxng"),
         (env(DRAGOMAN_SEARCH_PROVIDER="brave"), "brave needs a key; set DRAGOMAN_SEARCH_KEY or BRAVE_API_KEY"),
         (env(DRAGOMAN_SEARCH_PROVIDER="searxng"), "searxng needs DRAGOMAN_SEARCH_URL"),
         (env(DRAGOMAN_SEARCH_URL="searx.example"), "DRAGOMAN_SEARCH_URL is wrong"),
     ],
 )
-def test_half_a_service_says_what_is_missing(variables: dict[str, str], why: str) -> None:
+def test_an_incomplete_service_is_an_error_that_names_what_is_missing(variables: dict[str, str], why: str) -> None:
     with pytest.raises(ToolError, match=why):
         find_service(variables)
 
 
-async def test_without_a_service_the_tool_says_how_to_set_one_up(tmp_path: Path) -> None:
-    tool, surfer = WebSearch(env=env(PATH="/bin")), Surfer(tmp_path)
-    assert tool.requests(tool.arguments("x"), surfer) == ()
-    why = await surfer.why_not(tool, query="x")
-    assert "no search service is set up" in why
+async def test_without_a_service_the_tool_explains_how_to_configure_one(tmp_path: Path) -> None:
+    tool, context = WebSearchTool(env=env(PATH="/bin")), WebContext(tmp_path)
+    assert tool.requests(tool.arguments("x"), context) == ()
+    why = await context.why_not(tool, query="x")
+    assert "no search service is configured" in why
     for variable in ("BRAVE_API_KEY", "TAVILY_API_KEY", "DRAGOMAN_SEARCH_URL"):
         assert variable in why
 
 
-async def test_leave_is_asked_for_the_host_of_the_service(tmp_path: Path) -> None:
-    tool = WebSearch(env=env(BRAVE_API_KEY="k"))
-    (request,) = tool.requests(tool.arguments("cats and  dogs"), Surfer(tmp_path))
+async def test_permission_is_requested_for_the_host_of_the_service(tmp_path: Path) -> None:
+    tool = WebSearchTool(env=env(BRAVE_API_KEY="k"))
+    (request,) = tool.requests(tool.arguments("cats and  dogs"), WebContext(tmp_path))
     assert (request.kind, request.host) == ("fetch", "api.search.brave.com")
     assert request.title == "Search the web for cats and dogs"
 
@@ -144,15 +144,15 @@ async def test_a_service_inside_needs_a_rule_like_any_host(tmp_path: Path) -> No
         assert part.output["text"] == TEXT
 
 
-async def test_a_session_searches_so_often_and_no_more(tmp_path: Path) -> None:
+async def test_the_number_of_searches_in_a_session_is_limited(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SEARXNG)
-        surfer, tool = Surfer(tmp_path, "fetch:127.0.0.1"), local(site)
+        context, tool = WebContext(tmp_path, "fetch:127.0.0.1"), local(site)
         for _ in range(MOST_CALLS):
-            await surfer.use(tool, query="x")
-        assert f"searched {MOST_CALLS} times" in await surfer.why_not(tool, query="x")
+            await context.use(tool, query="x")
+        assert f"its limit of {MOST_CALLS} searches" in await context.why_not(tool, query="x")
         assert len(site.asked) == MOST_CALLS
-        await Surfer(tmp_path, "fetch:127.0.0.1").use(tool, query="x")
+        await WebContext(tmp_path, "fetch:127.0.0.1").use(tool, query="x")
 
 
 @pytest.mark.parametrize(("count", "given"), [(1, 1), (None, 8), (0, 8), (-4, 1), (99, 20)])
@@ -162,15 +162,15 @@ async def test_there_are_as_many_results_as_asked_for_up_to_a_bound(
     async with serving() as site:
         entries = [{"title": f"t{n}", "url": f"https://e.example/{n}", "content": ""} for n in range(50)]
         site.answers["/search"] = json({"results": entries})
-        output = await Surfer(tmp_path, "fetch:127.0.0.1").use(local(site), query="x", count=count)
+        output = await WebContext(tmp_path, "fetch:127.0.0.1").use(local(site), query="x", count=count)
         assert output.text.count("https://") == given
 
 
 @pytest.mark.parametrize("query", ["", "  ", "x" * 1001])
 async def test_a_query_is_a_few_words(tmp_path: Path, query: str) -> None:
     async with serving() as site:
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
-        assert "the query is empty or longer" in await surfer.why_not(local(site), query=query)
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
+        assert "the query is empty or longer" in await context.why_not(local(site), query=query)
         assert site.asked == []
 
 
@@ -182,28 +182,28 @@ async def test_a_query_is_a_few_words(tmp_path: Path, query: str) -> None:
         ("tavily", json({}, "429 Too Many"), "too many searches"),
         ("tavily", json({}, "500 Oops"), "HTTP 500 Oops; try it again later"),
         ("searxng", reply("<html>", type="text/html"), "did not answer in JSON"),
-        ("searxng", json([1]), "answered in a form that searxng does not have"),
-        ("tavily", json({"results": 7}), "answered in a form"),
+        ("searxng", json([1]), "has no results as searxng sends them"),
+        ("tavily", json({"results": 7}), "has no results"),
         ("brave", redirect("/elsewhere"), "redirects more than 0 times"),
     ],
 )
-async def test_a_service_that_does_not_answer_well_is_told_of(tmp_path: Path, name: str, raw: bytes, why: str) -> None:
+async def test_an_invalid_answer_of_a_service_is_reported(tmp_path: Path, name: str, raw: bytes, why: str) -> None:
     async with serving() as site:
         site.answers["/search"] = raw
-        assert why in await Surfer(tmp_path, "fetch:127.0.0.1").why_not(local(site, name), query="x")
+        assert why in await WebContext(tmp_path, "fetch:127.0.0.1").why_not(local(site, name), query="x")
         assert len(site.asked) == 1
 
 
-async def test_nothing_found_and_odd_entries_are_no_errors(tmp_path: Path) -> None:
+async def test_an_empty_result_and_odd_entries_are_not_errors(tmp_path: Path) -> None:
     async with serving() as site:
-        surfer = Surfer(tmp_path, "fetch:127.0.0.1")
+        context = WebContext(tmp_path, "fetch:127.0.0.1")
         site.answers["/search"] = json({"type": "search"})
-        assert "Nothing was found for 'x'" in (await surfer.use(local(site, "brave"), query="x")).text
+        assert "Nothing was found for 'x'" in (await context.use(local(site, "brave"), query="x")).text
         site.answers["/search"] = json({"results": [None, {"url": ""}, {"url": "https://a.example/", "title": None}]})
-        assert (await surfer.use(local(site), query="x")).text == "1. https://a.example/\n   https://a.example/"
+        assert (await context.use(local(site), query="x")).text == "1. https://a.example/\n   https://a.example/"
 
 
-async def test_a_search_has_its_time(tmp_path: Path) -> None:
+async def test_a_search_is_ended_when_it_takes_too_long(tmp_path: Path) -> None:
     import asyncio
 
     asked: list[float] = []
@@ -215,12 +215,12 @@ async def test_a_search_has_its_time(tmp_path: Path) -> None:
     async with serving() as site:
         site.answers["/search"] = json(SEARXNG)
         web, _, _ = pretended(site, timeout=timeout)
-        tool = WebSearch(web, env(DRAGOMAN_SEARCH_URL="http://searx.example/"))
-        assert (await Surfer(tmp_path).use(tool, query="x")).text == TEXT
+        tool = WebSearchTool(web, env(DRAGOMAN_SEARCH_URL="http://searx.example/"))
+        assert (await WebContext(tmp_path).use(tool, query="x")).text == TEXT
         assert asked == [SECONDS] == [15.0]
 
 
-def test_a_person_sees_the_whole_query() -> None:
-    tool = WebSearch(env=env())
+def test_the_user_sees_the_whole_query() -> None:
+    tool = WebSearchTool(env=env())
     assert tool.preview({}, "/").title == "Search the web"
     assert tool.preview({"query": "a  b"}, "/").title == "Search the web for a b"

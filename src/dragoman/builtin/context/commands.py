@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import UNSET, Struct
 
 from dragoman.builtin.context.history import CLEAR, COMMAND
-from dragoman.builtin.models.model import StepEnd
+from dragoman.builtin.models.model import Model, StepEnd
 from dragoman.builtin.modes import MODES
 from dragoman.errors import ConfigError
 from dragoman.schema import v1
@@ -26,7 +26,7 @@ from dragoman.uistream import chunks as c
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Iterator, Mapping
 
     from dragoman.builtin.models.model import ModelRequest
     from dragoman.builtin.session import OpenSession
@@ -195,7 +195,7 @@ async def _set_model(wanted: str, session: OpenSession) -> str:
     return f"The model is {wanted} now."
 
 
-class AnswerModel:
+class AnswerModel(Model):
     """A model that gives one fixed text: the agent's own answer to a command."""
 
     name = "dragoman"
@@ -205,7 +205,7 @@ class AnswerModel:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[c.Chunk | StepEnd]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
         yield c.TextStart("words")
         yield c.TextDelta("words", self._text)
         yield c.TextEnd("words")

@@ -61,8 +61,7 @@ def begin_title(session: OpenSession, parts: Sequence[Part]) -> None:
             try:
                 await _give(session, await ask_for_title(model, prompt))
             finally:
-                if (close := getattr(model, "close", None)) is not None:  # it has connections for this one call
-                    await close()
+                await model.close()  # it has connections for this one call
         except (ConfigError, StoreError) as error:
             _log.warning("the session gets no title from %s: %s", name, error)
 

@@ -1,6 +1,6 @@
-"""Which MCP servers a session has: what the client sent and what the user configured, read into one shape.
+"""Reads the MCP servers of a session, sent by the client or configured by the user, into one form.
 
-Owns the reading and what is said about an entry that cannot be used. Starts nothing and checks no address.
+Owns the reading and the message about an entry that cannot be used. Starts no server and checks no address.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ServerSpec(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """For people: the command, or the address without what may be a secret."""
+        """The command, or the address without user name, password and query, for messages."""
         if self.command:
             return self.command[0]
         parts = urlsplit(self.url)
@@ -45,7 +45,7 @@ class Problem(Struct, frozen=True):
 
 
 class _Entry(Struct):
-    """A server as most programs write it in their configuration, under its name."""
+    """A server as most programs write it in their configuration, with its name as the key."""
 
     command: str | list[str] = ""
     args: list[str] = []
@@ -62,13 +62,10 @@ class _Entry(Struct):
 def read_servers(
     sent: Sequence[v1.McpServer], configured: Mapping[str, Any]
 ) -> tuple[tuple[ServerSpec, ...], tuple[Problem, ...]]:
-    """The servers of a session. One the client sent replaces a configured one of the same name."""
-    found = [_sent(server) for server in sent]
-    names = {each.name for each in found}
-    for name, entry in configured.items():
-        if name not in names:
-            one = _configured(name, entry)
-            found += [] if one is None else [one]
+    """Return the servers of a session. One that the client sent replaces a configured one of the same name."""
+    found: list[ServerSpec | Problem | None] = [_sent(server) for server in sent]
+    names = {each.name for each in found if each is not None}
+    found += [_configured(name, entry) for name, entry in configured.items() if name not in names]
     specs = tuple(each for each in found if isinstance(each, ServerSpec))
     return specs, tuple(each for each in found if isinstance(each, Problem))
 
@@ -81,11 +78,11 @@ def _sent(server: v1.McpServer) -> ServerSpec | Problem:
         headers = {header.name: header.value for header in server.headers}
         return ServerSpec(server.name, url=server.url, headers=headers, is_sse=isinstance(server, v1.McpServerSse))
     name = server.name if isinstance(server, v1.McpServerAcp) else "of an unknown kind"
-    return Problem(name, "the client sent it as a kind that this agent cannot reach; send it as stdio, http or sse")
+    return Problem(name, "the client sent a kind of server that this agent cannot reach; send it as stdio, http or sse")
 
 
 def _configured(name: str, entry: Any) -> ServerSpec | Problem | None:
-    """None: it is switched off."""
+    """Return None for a server that is switched off."""
     try:
         read = msgspec.convert(entry, _Entry)
     except msgspec.ValidationError as error:

@@ -1,8 +1,8 @@
-"""One connection to an MCP server, by the official `mcp` package.
+"""One connection to an MCP server, through the official `mcp` package.
 
-Owns the three transports and what their failures mean in words. A server on stdio is a child of `dragoman.process`, so
-that its whole tree ends with it. The package takes most of a second to import and is no part of a base install, so
-`load` imports it, in a thread, when a session has a server; elsewhere it is named inside functions only.
+Owns the three transports and the messages about their failures. A server on stdio is a child of `dragoman.process`, so
+that its whole process tree ends with it. The package takes most of a second to import and is not part of a base
+install, so `load` imports it, in a thread, when a session has a server; all other imports of it are inside functions.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman._version import __version__
-from dragoman.builtin.mcp.server import LinkLost
+from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import Offer, output_of
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.errors import AgentExited
 from dragoman.process.child import Patience
 from dragoman.transports.process import ProcessTransport
 
@@ -31,31 +30,29 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.mcp.config import ServerSpec
     from dragoman.builtin.tools.tool import ToolOutput
-    from dragoman.errors import ConnectionClosed
 
 _log = logging.getLogger("dragoman.builtin")
 
 CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that forgot the call never answers
 _REACH_SECONDS: Final = 30.0
-_PATIENCE: Final = Patience(1.0, 2.0)  # servers that mind the end of stdin do so at once
-_LISTEN_SECONDS: Final = 2.0  # what changes before the subscription stands would go unnoticed
+_PATIENCE: Final = Patience(1.0, 2.0)  # servers that exit at the end of stdin do so at once
+_LISTEN_SECONDS: Final = 2.0  # a change before the subscription is active would be missed
 _MOST_TOOLS: Final = 512
 _MOST_PAGES: Final = 64
 _SIGN_IN: Final = (401, 403)
 
 
-def load() -> type[Connection]:
-    """Imports the package. Raises: ImportError."""
-    import mcp  # the top first: what is below it may have been imported by somebody else
+def load() -> type[PackageConnection]:
+    """Import the package. Raises: ImportError."""
+    import mcp  # the top first: its submodules may have been imported already by another package
     import mcp.client.sse
-    import mcp.client.streamable_http  # noqa: F401 - so that no later import of it makes the event loop wait
+    import mcp.client.streamable_http  # noqa: F401 - so that no later import of it blocks the event loop
 
-    return Connection
+    return PackageConnection
 
 
-class Connection:
-    """A connection. `lost` says why it is over, `has_changed` that the server has other tools now; `news` is called
-    when either becomes true."""
+class PackageConnection:
+    """An `McpConnection` through the `mcp` package. `news` is called when `lost` or `has_changed` is set."""
 
     def __init__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> None:
         import mcp_types
@@ -70,18 +67,18 @@ class Connection:
         self._listening: asyncio.Task[None] | None = None
         self._client = Client(
             self._transport(),
-            message_handler=self._hear,
+            message_handler=self._receive,
             client_info=mcp_types.Implementation(name="dragoman", version=__version__),
             read_timeout_seconds=CALL_SECONDS,
-            cache=None,  # what a server said of its tools is asked again only when it says that it changed
+            cache=None,  # the list of tools is requested again only after the server announced a change
         )
 
-    async def __aenter__(self) -> Connection:
-        """Raises: LinkLost, saying why the server cannot be had."""
+    async def __aenter__(self) -> PackageConnection:
+        """Raises: McpConnectionLost with the reason why the server is not available."""
         try:
             await self._client.__aenter__()
         except Exception as error:
-            raise LinkLost(self._why(error)) from error
+            raise McpConnectionLost(self._why(error)) from error
         capability = self._client.server_capabilities.tools
         if self._client.session.discover_result is not None and capability is not None and capability.list_changed:
             await self._begin_listening()
@@ -90,7 +87,7 @@ class Connection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """A connection that breaks cancels the task it was entered in; here that becomes `lost`."""
+        """The package cancels the task that entered a connection when it breaks; this turns that into `lost`."""
         if self._listening is not None:
             self._listening.cancel()
         has_broken = False
@@ -105,7 +102,7 @@ class Connection:
         return has_broken and isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
     async def offers(self) -> tuple[Offer, ...]:
-        """The server's tools. Raises: LinkLost."""
+        """Return the server's tools. Raises: McpConnectionLost."""
         found: list[Offer] = []
         cursor: str | None = None
         try:
@@ -118,13 +115,13 @@ class Connection:
                 if cursor is None or len(found) >= _MOST_TOOLS:
                     break
         except Exception as error:
-            raise LinkLost(self._why(error)) from error
+            raise McpConnectionLost(self._why(error)) from error
         return tuple(found[:_MOST_TOOLS])
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
-        """What the tool gave. Cancelling this cancels the call at the server.
+        """Call a tool and return its result. Cancelling this cancels the call at the server.
 
-        Raises: ToolError when the server does not do it, LinkLost when it is gone.
+        Raises: ToolError when the server refuses or fails, McpConnectionLost when it is gone.
         """
         try:
             result = await self._client.call_tool(tool, arguments, meta=cast("Any", {**meta} or None))
@@ -132,12 +129,12 @@ class Connection:
             raise self._failure(tool, error) from error
         return output_of(result.content, result.structured_content, is_error=result.is_error)
 
-    async def _hear(self, message: Any) -> None:
+    async def _receive(self, message: Any) -> None:
         if getattr(message, "method", None) == "notifications/tools/list_changed":
             self._change()
 
     async def _begin_listening(self) -> None:
-        """Since 2026-07-28 changes are only told to who asks. A server that does not take that up keeps its tools."""
+        """Subscribe to changes, which protocol 2026-07-28 requires. Without it the server's tools stay as they are."""
         listens = asyncio.Event()
 
         async def listen() -> None:
@@ -147,7 +144,7 @@ class Connection:
                     async for _ in changes:
                         self._change()
             except Exception as error:
-                _log.debug("MCP server %s tells no changes: %s", self._spec.name, error)
+                _log.debug("MCP server %s reports no changes: %s", self._spec.name, error)
             finally:
                 listens.set()
 
@@ -175,11 +172,11 @@ class Connection:
     @asynccontextmanager
     async def _stdio(self) -> AsyncIterator[Any]:
         spec = self._spec
-        # The user or their editor chose this program, so it has what any program they start has.
+        # The user or their editor chose this program, so it gets the environment of any program that they start.
         transport = await ProcessTransport.spawn(
             spec.command, cwd=spec.cwd or self._cwd, env=spec.env, patience=_PATIENCE
         )
-        streams = Incoming(transport, self._on_end)
+        streams = Incoming(transport, lambda reason: self._lose(str(reason).replace("the agent", "it", 1)))
         transport.start(streams)
         try:
             yield streams, Outgoing(streams)
@@ -212,13 +209,10 @@ class Connection:
     async def _note_status(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.is_error else None
 
-    def _on_end(self, reason: ConnectionClosed) -> None:
-        self._lose(_ending(reason))
-
     # Failures
 
-    def _failure(self, tool: str, error: Exception) -> ToolError | LinkLost:
-        """What the failure of a call is: the connection's, or the call's."""
+    def _failure(self, tool: str, error: Exception) -> ToolError | McpConnectionLost:
+        """Return the error of a call: that of the connection, or that of the call."""
         from httpx2 import HTTPError
         from mcp import MCPError
         from mcp_types import REQUEST_TIMEOUT
@@ -226,7 +220,7 @@ class Connection:
         first = _first(error)
         if self.lost is not None or isinstance(first, (HTTPError, OSError)) or _is_end(first):
             self._lose(self._why(first))
-            return LinkLost(self.lost or "")
+            return McpConnectionLost(self.lost or "")
         name = self._spec.name
         if not isinstance(first, MCPError):
             return ToolError(f"the answer of {name} to {tool} cannot be used: {first}")
@@ -235,7 +229,7 @@ class Connection:
         return ToolError(f"{name} refused {tool}: {first.message}")
 
     def _why(self, error: BaseException) -> str:
-        """Why there is no connection, and what to do."""
+        """Return why there is no connection, and what to do."""
         from httpx2 import HTTPStatusError, TransportError
 
         if self.lost is not None:
@@ -244,7 +238,7 @@ class Connection:
         if isinstance(first, HTTPStatusError):
             self._status = first.response.status_code
         if self._status in _SIGN_IN:
-            return f"it wants to know who asks (HTTP {self._status}); give it an Authorization header"
+            return f"it requires authentication (HTTP {self._status}); configure an Authorization header for it"
         if self._status is not None:
             return f"{self._spec.where} answered with HTTP {self._status}; check the address"
         if isinstance(first, TransportError):
@@ -255,7 +249,7 @@ class Connection:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Whether nothing more can come of the connection. A session that a server forgot is one that ended."""
+    """Whether the connection is over. A session that the server no longer has is one that ended."""
     from anyio import BrokenResourceError, ClosedResourceError
     from mcp import MCPError
     from mcp_types import CONNECTION_CLOSED
@@ -265,14 +259,8 @@ def _is_end(error: BaseException) -> bool:
     return isinstance(error, (BrokenResourceError, ClosedResourceError))
 
 
-def _ending(reason: ConnectionClosed) -> str:
-    if not isinstance(reason, AgentExited):
-        return str(reason)
-    return str(reason).replace("the agent", "it", 1)
-
-
 def _first(error: BaseException) -> BaseException:
-    """The first failure of those that came together."""
+    """Return the first error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

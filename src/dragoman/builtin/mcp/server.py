@@ -1,7 +1,12 @@
 """One MCP server of a session, from its first connection until the session ends.
 
-Owns its life: connecting within a bound, hearing that its tools changed, one new attempt after each loss, and saying
-so when it cannot be had. What a connection is, is not known here; nor is the `mcp` package.
+Owns the life cycle: connects within a time limit, lists the tools again when they change, connects again once after
+each loss, and reports a server that is not available. Depends on the `McpConnection` protocol, not on the `mcp`
+package.
+
+Theory of operation: one task per server runs connection after connection. A connection calls `news` when it is lost or
+when the tools change; the task then decides what to do. `_settled` is set while the list of tools is current, and
+cleared at once when news arrives, so that a turn that begins then waits, for at most `turn_seconds`.
 """
 
 from __future__ import annotations
@@ -27,50 +32,59 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.builtin")
 
-# A child has three seconds to end and is then killed; an address has this long to take leave.
+# A child process has three seconds to end and is then killed; a connection to an address has this long to close.
 _CLOSE_SECONDS: Final = 8.0
 
 
 class Waits(Struct, frozen=True):
-    """How long is waited for servers."""
+    """Time limits for servers."""
 
     turn_seconds: float = 15.0
-    """A turn waits this long for a server that is starting, and then goes on without its tools."""
+    """A turn waits this long for a server that is starting, and then continues without its tools."""
     connect_seconds: float = 60.0
     """A server is given up after this: `npx` downloads its package first, which takes longer than a turn should."""
     again_seconds: tuple[float, ...] = (1.0, 2.0, 5.0, 15.0, 60.0)
-    """Before the new attempt after the first loss, the second...; a server lost more often is given up."""
+    """The pause before connecting again after the first loss, the second...; after the last the server is given up."""
 
 
-class LinkLost(DragomanError):
-    """There is no connection, or no more; the message says why."""
+class McpConnectionLost(DragomanError):
+    """There is no connection to the server; the message states why."""
 
 
-class Link(AbstractAsyncContextManager["Link"], Protocol):
-    """A connection to a server, while it is entered. Entering raises LinkLost when the server cannot be had."""
+class McpConnection(AbstractAsyncContextManager["McpConnection"], Protocol):
+    """A connection to a server, open while it is entered. Entering raises McpConnectionLost if that fails."""
 
     lost: str | None
-    """Why it is over."""
+    """Why the connection is over, None while it is open."""
     has_changed: bool
-    """The server has other tools now."""
+    """Whether the server announced that its tools changed."""
 
     async def offers(self) -> tuple[Offer, ...]:
-        """Raises: LinkLost."""
+        """Return the server's tools. Raises: McpConnectionLost."""
         ...
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
-        """Raises: ToolError when the server does not do it, LinkLost when it is gone."""
+        """Raises: ToolError when the server refuses or fails, McpConnectionLost when it is gone."""
         ...
 
 
 class Opener(Protocol):
-    """Makes connections."""
+    """Creates connections."""
 
-    def __call__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> Link: ...
+    def __call__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> McpConnection: ...
 
 
-class Server:
-    """One server. `offers` are the tools it has, as far as is known."""
+async def report(notice: Notice, title: str, description: str) -> None:
+    """Log a problem and show it to the user. An error of `notice` is logged and must not end a server."""
+    _log.warning("%s: %s", title, description)
+    try:
+        await notice(title, description)
+    except Exception:
+        _log.exception("the notice %r could not be shown", title)
+
+
+class SessionServer:
+    """One server of a session. `offers` are the tools that it last listed."""
 
     def __init__(self, spec: ServerSpec, cwd: str, notice: Notice, waits: Waits) -> None:
         self.spec = spec
@@ -78,7 +92,7 @@ class Server:
         self._cwd = cwd
         self._notice = notice
         self._waits = waits
-        self._link: Link | None = None
+        self._connection: McpConnection | None = None
         self._problem = "it is still starting"
         self._stopping = asyncio.Event()
         self._news = asyncio.Event()
@@ -87,12 +101,12 @@ class Server:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, opener: asyncio.Future[Opener | None]) -> None:
-        """Connects in the background, once `opener` is there; None means that nothing can be connected."""
+        """Connect in the background when `opener` is done; None as its result means that no server can be reached."""
         self._unsettle()
         self._task = asyncio.create_task(self._run(opener), name=f"dragoman-mcp-{self.spec.name}")
 
     async def settle(self) -> None:
-        """Returns when it is known what tools there are, or a turn has waited long enough for that."""
+        """Return when the list of tools is current, or when a turn has waited long enough for it."""
         if self._settled.is_set():
             return
         loop = asyncio.get_running_loop()
@@ -102,16 +116,18 @@ class Server:
                 await self._settled.wait()
         except TimeoutError:
             if is_first:
-                await self._tell("is still starting", "The turn goes on without its tools; the next one may have them")
+                await self._report(
+                    "is still starting", "The turn continues without its tools; the next one may have them"
+                )
 
     async def close(self) -> None:
-        """Ends the connection, and the server's process if it has one."""
+        """End the connection, and the server's process if it has one."""
         self._stopping.set()
         self._news.set()
         task = self._task
         if task is None:
             return
-        if self._link is None:
+        if self._connection is None:
             task.cancel()
         _, pending = await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
         if pending:
@@ -120,19 +136,15 @@ class Server:
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
         """Raises: ToolError."""
-        link = self._link
-        if link is None:
-            raise self._absence(self._problem)
         try:
-            return await link.call(tool, arguments, meta)
-        except LinkLost as error:
-            raise self._absence(str(error)) from error
+            if self._connection is None:
+                raise McpConnectionLost(self._problem)
+            return await self._connection.call(tool, arguments, meta)
+        except McpConnectionLost as error:
+            why = f"the MCP server {self.spec.name} is not available: {error}. Try again later or continue without it"
+            raise ToolError(why) from error
 
-    def _absence(self, why: str) -> ToolError:
-        return ToolError(f"the MCP server {self.spec.name} is not there: {why}. Try again later or do without it")
-
-    def _hear(self) -> None:
-        """At once, so that a turn that begins now waits for what follows."""
+    def _on_news(self) -> None:
         if self._settled.is_set():
             self._unsettle()
         self._news.set()
@@ -143,20 +155,20 @@ class Server:
 
     async def _run(self, opener: asyncio.Future[Opener | None]) -> None:
         try:
-            open_link = await asyncio.shield(opener)  # the others wait for it too
-            if open_link is not None:
-                await self._live(open_link)
+            connect = await asyncio.shield(opener)  # the other servers wait for it too
+            if connect is not None:
+                await self._keep_connected(connect)
         except Exception:
             _log.exception("MCP server %s", self.spec.name)
         finally:
             self._settled.set()
 
-    async def _live(self, open_link: Opener) -> None:
-        """Connection after connection, until there is none to be had."""
+    async def _keep_connected(self, opener: Opener) -> None:
+        """Run one connection after another, until a connection fails or too many were lost."""
         for seconds in (*self._waits.again_seconds, None):
             try:
-                why = await self._connection(open_link)
-            except LinkLost as error:
+                why = await self._run_connection(opener(self.spec, self._cwd, self._on_news))
+            except McpConnectionLost as error:
                 await self._give_up(str(error))
                 return
             if self._stopping.is_set():
@@ -167,71 +179,60 @@ class Server:
                 return
             self._problem = f"{why}; it is being started again"
             self._unsettle()
-            await self._rest(seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stopping.wait()
             if self._stopping.is_set():
                 return
 
-    async def _connection(self, open_link: Opener) -> str:
-        """One connection from its beginning to its end, and why it ended. Raises: LinkLost when it never began."""
-        link = open_link(self.spec, self._cwd, self._hear)
+    async def _run_connection(self, connection: McpConnection) -> str:
+        """Run a connection until it ends, and return why it ended. Raises: McpConnectionLost if it never began."""
+        seconds = self._waits.connect_seconds
         has_begun = False
         async with AsyncExitStack() as stack:
-            await self._connect(link, stack)
-            self._link, has_begun = link, True
-            if link.lost is None:
+            try:
+                async with asyncio.timeout(seconds):
+                    await stack.enter_async_context(connection)
+                    self.offers = await connection.offers()
+            except TimeoutError:
+                why = f"{self.spec.where} did not answer within {seconds:g} s; check that it is an MCP server"
+                raise McpConnectionLost(why) from None
+            self._connection, has_begun = connection, True
+            if connection.lost is None:
                 self._settled.set()
             try:
-                await self._stay(link)
+                await self._watch(connection)
             finally:
-                self._link = None
-                self._problem = link.lost or "it was closed"
-        # A connection that breaks leaves the block above anywhere, without an exception: it then says why.
-        why = link.lost or ""
+                self._connection = None
+                self._problem = connection.lost or "it was closed"
+        # A connection that breaks leaves the block above at any line, without an exception, and sets `lost`.
+        why = connection.lost or ""
         if not has_begun:
-            raise LinkLost(why)
+            raise McpConnectionLost(why)
         return why
 
-    async def _connect(self, link: Link, stack: AsyncExitStack) -> None:
-        seconds = self._waits.connect_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                await stack.enter_async_context(link)
-                self.offers = await link.offers()
-        except TimeoutError:
-            where = self.spec.where
-            raise LinkLost(f"{where} did not answer within {seconds:g} s; check that it is an MCP server") from None
-
-    async def _stay(self, link: Link) -> None:
-        """Returns when the connection is over, or should be."""
+    async def _watch(self, connection: McpConnection) -> None:
+        """List the tools again whenever they change. Return when the connection is over, or is to be closed."""
         while True:
             await self._news.wait()
             self._news.clear()
-            if self._stopping.is_set() or link.lost is not None:
+            if self._stopping.is_set() or connection.lost is not None:
                 return
-            if link.has_changed:
-                link.has_changed = False
+            if connection.has_changed:
+                connection.has_changed = False
                 try:
                     async with asyncio.timeout(self._waits.connect_seconds):
-                        self.offers = await link.offers()
-                except (LinkLost, TimeoutError) as error:
+                        self.offers = await connection.offers()
+                except (McpConnectionLost, TimeoutError) as error:
                     _log.warning("the tools of MCP server %s cannot be listed: %s", self.spec.name, error)
-            if not link.has_changed and link.lost is None:
+            if not connection.has_changed and connection.lost is None:
                 self._settled.set()
-
-    async def _rest(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
 
     async def _give_up(self, why: str) -> None:
         self._problem = why
         self.offers = ()
         self._settled.set()
-        await self._tell("is not available", f"{why}. The session goes on without its tools")
+        await self._report("is not available", f"{why}. The session continues without its tools")
 
-    async def _tell(self, what: str, description: str) -> None:
-        _log.warning("MCP server %s %s: %s", self.spec.name, what, description)
-        try:
-            await self._notice(f"MCP server {self.spec.name} {what}", description)
-        except Exception:  # whoever listens must not be able to end a server
-            _log.exception("a notice about MCP server %s could not be shown", self.spec.name)
+    async def _report(self, what: str, description: str) -> None:
+        await report(self._notice, f"MCP server {self.spec.name} {what}", description)

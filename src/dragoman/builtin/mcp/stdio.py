@@ -1,8 +1,8 @@
-"""The streams of an MCP server as the `mcp` package reads and writes them.
+"""The streams of an MCP server in the form that the `mcp` package reads and writes.
 
-Owns the way between a child process and the package's messages, with backpressure in both directions, and noticing
-that a stream ended. Knows nothing of what is said. The package is imported by
-whoever makes these.
+Owns the conversion between the bytes of a child process and the package's messages, with backpressure in both
+directions, and noticing the end of a stream. Does not interpret messages. The package is already loaded when these
+classes are used.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.builtin")
 
-_PAUSE_MESSAGES: Final = 64  # read ahead of the package by this much, then the server waits
+_PAUSE_MESSAGES: Final = 64  # this many messages are read ahead of the package, then the server has to wait
 _UNSENT_BYTES: Final = 1 << 16
 
 
 class Incoming:
-    """What a server on stdio writes, as the package reads it; and the receiver of its transport."""
+    """The messages that a server on stdio writes, as the package reads them. It is the receiver of the transport."""
 
     def __init__(self, transport: ProcessTransport, on_end: Callable[[ConnectionClosed], None]) -> None:
         self.transport = transport
@@ -53,8 +53,8 @@ class Incoming:
             try:
                 message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
             except ValueError:
-                # Many servers print to stdout before they know better.
-                _log.debug("a server's line is no message: %.200r", frame)
+                # Many servers print other text to stdout, mostly at their start.
+                _log.debug("a line of an MCP server is not a message: %.200r", frame)
                 continue
             self._messages.append(SessionMessage(message))
         if self._messages:
@@ -102,7 +102,7 @@ class Incoming:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """The package reads no more; the process is ended by whoever started it."""
+        """The package stops reading. The connection that started the process ends it."""
         self._stop()
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class Incoming:
 
 
 class Outgoing:
-    """What the package writes to a server on stdio."""
+    """The messages that the package writes to a server on stdio."""
 
     def __init__(self, incoming: Incoming) -> None:
         self._incoming = incoming
@@ -144,7 +144,7 @@ class Outgoing:
 
 
 class Watched:
-    """A stream of the package whose end is told."""
+    """A stream of the package that calls `on_end` at its end."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
         self._stream = stream

@@ -1,7 +1,7 @@
-"""A tool of an MCP server as a tool of ours: what the model is told of it, what leave it needs, what its result shows.
+"""A tool of an MCP server as one of our tools: its description, the permission it needs, and its result.
 
-Owns the translation in both directions. What servers say of their tools is a hint by strangers: it chooses an icon and
-what a mode excludes, and never allows anything. Does not know how a server is reached.
+Owns the translation in both directions. The hints of a server about its tools are not trusted: they choose the kind
+that is shown and what a mode excludes, and never allow anything. Does not depend on how a server is reached.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.tools.tool import Kind, ToolContext
 
-NAME_CHARACTERS: Final = 64  # what providers take as the name of a function
+NAME_CHARACTERS: Final = 64  # the longest function name that providers accept
 DESCRIPTION_CHARACTERS: Final = 1000  # sent with every request, for every tool: room for usage, not for a manual
 TITLE_CHARACTERS: Final = 80
-# Images and files are kept with the session and shown; a model takes images of about this size at most.
+# Images and files are stored with the session and shown; models accept images of about this size at most.
 BLOB_CHARACTERS: Final = 5 * 1024 * 1024
 
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -44,22 +44,22 @@ class Offer(Struct, frozen=True):
 
     @property
     def kind(self) -> Kind:
-        """Whatever may change something is `other`, additive or destructive: nothing says what it changes."""
+        """A tool that may change something is `other`: its description does not state what it changes."""
         if not self.is_read_only:
             return "other"
         return "fetch" if self.is_open_world else "read"
 
 
 class Caller(Protocol):
-    """Whoever reaches the server."""
+    """Calls tools of a server."""
 
     async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
-        """`meta` goes into the `_meta` of the request. Raises: ToolError."""
+        """Call a tool with `meta` as the `_meta` of the request. Raises: ToolError."""
         ...
 
 
 class McpTool:
-    """One tool of a server, under the name the model knows it by."""
+    """One tool of a server. `name` is the name that the model sees."""
 
     arguments: type[Any] = dict
 
@@ -98,7 +98,7 @@ class McpTool:
 
 
 def name_of(server: str, tool: str, taken: Collection[str]) -> str:
-    """What the model calls a tool: `SERVER_TOOL`, of plain characters, numbered if that is taken."""
+    """Return the name of a tool for the model: `SERVER_TOOL` in plain characters, with a number if that is taken."""
     whole = _UNFIT.sub("_", f"{server}_{tool}").strip("_") or "tool"
     name, number = whole[:NAME_CHARACTERS], 1
     while name in taken:
@@ -108,9 +108,9 @@ def name_of(server: str, tool: str, taken: Collection[str]) -> str:
 
 
 def output_of(blocks: Iterable[Any], structured: Any, *, is_error: bool) -> ToolOutput:
-    """The result of a call. Its text says all a model can read; images and resources are also there as such.
+    """Return the result of a call. Its text has all that a model can read; images and resources are added to it.
 
-    A block is of the `mcp` package; it is told by its `type`.
+    The blocks are those of the `mcp` package and have a `type`.
     """
     reading = _Reading()
     for block in blocks:
@@ -127,7 +127,7 @@ def output_of(blocks: Iterable[Any], structured: Any, *, is_error: bool) -> Tool
 
 
 class _Reading:
-    """What the blocks of one result come to."""
+    """Collects the blocks of one result."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -162,11 +162,11 @@ class _Reading:
                 self.resources.append(_described(resource.uri, resource.mime_type, blob=resource.blob))
             return
         self.texts.append(f"{resource.uri}:\n{text}")
-        if len(text) <= LIMIT_BYTES:  # of a longer one, text is cut and kept; nobody looks at it here
+        if len(text) <= LIMIT_BYTES:  # the text of a longer one is cut and kept in a file
             self.resources.append(_described(resource.uri, resource.mime_type, text=text))
 
     def _fits(self, what: str, data: str, media_type: str | None) -> bool:
-        """Names it for the model, and whether there is room for it."""
+        """Describe the data for the model, and return whether there is room for it."""
         size = f"{media_type or 'unknown type'}, {len(data) * 3 // 4} bytes"
         if len(data) > self._room:
             self.texts.append(f"[{what}: {size}; too large, left out]")

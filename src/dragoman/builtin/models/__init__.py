@@ -1,4 +1,5 @@
-"""Models: where answers come from.
+"""The models that the built-in agent can use: a script, a recorded cassette, or a provider's model.
 
-Each module is one source: a script, a cassette, a provider. None is imported before it is chosen.
+Owns the choice of a model by name and its calls. Does not run tools. A source is imported when it is chosen. Read
+`model.py` first.
 """

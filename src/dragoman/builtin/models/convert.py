@@ -1,8 +1,8 @@
-"""Our messages as `pydantic-ai` takes them.
+"""Converts our messages to those of `pydantic-ai`.
 
-Owns that direction: a turn of ours, with all its steps in one message, becomes answers and requests in turn. The same
-messages always give the same result, and a longer conversation only adds to it: providers' caches live on that.
-Imports the package, so it is loaded with a provider's model only.
+Owns that direction: a turn of ours has all its steps in one message, which becomes alternating responses and requests.
+The same messages always give the same result, and a longer conversation only appends to it, because providers cache by
+prefix. Imports the package, so it is loaded only with a provider's model.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dragoman.uistream.messages import (
     ToolPart,
 )
 
-with suppress(ImportError):  # no part of a base install; nothing here is called without it
+with suppress(ImportError):  # not part of a base install; nothing here is called without it
     from pydantic_ai import messages as pm
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.tools import ToolDefinition
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from dragoman.uistream.messages import Part
 
 METADATA: Final = "pydantic-ai"
-"""Under this name a part's `provider_metadata` has what the provider wants back: signatures, ids."""
+"""The key in a part's `provider_metadata` of what the provider needs back: signatures, ids."""
 DENIED: Final = "The user refused this call. Do not try it again in another way; ask, or do without it."
 INTERRUPTED: Final = "This call was interrupted; whether it did anything is not known."
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
-# What models can look at; other bytes would only be refused.
+# Media types that models accept; a provider refuses a request with others.
 _SHOWN: Final = ("image/", "audio/", "video/", "application/pdf")
 
 
 def parameters_of(request: ModelRequest) -> ModelRequestParameters:
-    """The system prompt and the tools, in the order they were given."""
+    """Return the system prompt and the tools, in the order of the request."""
     return ModelRequestParameters(
         function_tools=[
             ToolDefinition(
@@ -61,7 +61,7 @@ def parameters_of(request: ModelRequest) -> ModelRequestParameters:
 
 
 def messages_of(messages: Iterable[Message]) -> list[pm.ModelMessage]:
-    """The conversation. It ends with a request, because the model is asked."""
+    """Return the conversation. It ends with a request, which the model is to answer."""
     conversation = _Conversation()
     for message in messages:
         if message.role == "user":
@@ -76,11 +76,11 @@ def messages_of(messages: Iterable[Message]) -> list[pm.ModelMessage]:
 
 
 class _Conversation:
-    """Takes parts one after the other; neighbours of one side become one message."""
+    """Collects parts in order; consecutive parts of one role become one message."""
 
     def __init__(self) -> None:
         self.messages: list[pm.ModelMessage] = []
-        self._said: list[pm.ModelResponsePart] = []
+        self._response: list[pm.ModelResponsePart] = []
         self._calls: list[ToolPart] = []
         self._source: dict[str, Any] = {}
 
@@ -97,34 +97,36 @@ class _Conversation:
                 case StepStartPart():
                     self.end_step()
                 case TextPart() if part.text:
-                    self._say(_text(part), part.provider_metadata)
+                    self._respond(pm.TextPart(content=part.text, **_kept(part)), part.provider_metadata)
                 case ReasoningPart():
-                    self._say(_thought(part), part.provider_metadata)
+                    signature = _metadata(part.provider_metadata).get("signature")
+                    thought = pm.ThinkingPart(content=part.text, signature=signature, **_kept(part))
+                    self._respond(thought, part.provider_metadata)
                 case ToolPart():
-                    self._say(_call(part), part.provider_metadata)
+                    self._respond(_call(part), part.provider_metadata)
                     self._calls.append(part)
                 case FilePart() if (content := _bytes_of(part.url, part.media_type)) is not None:
-                    self._say(pm.FilePart(content=content), UNSET)
-                case OtherPart(raw={"type": "steering-message", "parts": list(said)}):
-                    texts = [each["text"] for each in said if isinstance(each, dict) and each.get("type") == "text"]
+                    self._respond(pm.FilePart(content=content), UNSET)
+                case OtherPart(raw={"type": "steering-message", "parts": list(sent)}):
+                    texts = [each["text"] for each in sent if isinstance(each, dict) and each.get("type") == "text"]
                     self.ask(pm.UserPromptPart(content="\n".join(texts)))
                 case _:
-                    pass  # for people: plans, notices, sources
+                    pass  # shown to the user only: plans, notices, sources
         self.end_step()
 
-    def _say(self, part: pm.ModelResponsePart, metadata: Any) -> None:
-        self._said.append(part)
+    def _respond(self, part: pm.ModelResponsePart, metadata: Any) -> None:
+        self._response.append(part)
         self._source = self._source or _metadata(metadata)
 
     def end_step(self) -> None:
-        said, calls, source = self._said, self._calls, self._source
-        self._said, self._calls, self._source = [], [], {}
-        # Thoughts that led to nothing come from a step that was cut off; providers refuse them.
-        if all(isinstance(part, pm.ThinkingPart) for part in said):
+        response, calls, source = self._response, self._calls, self._source
+        self._response, self._calls, self._source = [], [], {}
+        # Reasoning without a result comes from a step that was cut off; providers refuse it.
+        if all(isinstance(part, pm.ThinkingPart) for part in response):
             return
         self.messages.append(
             pm.ModelResponse(
-                parts=said,
+                parts=response,
                 provider_name=source.get("provider"),
                 canonical_system=source.get("system"),
                 provider_url=source.get("url"),
@@ -134,46 +136,22 @@ class _Conversation:
             self.messages.append(pm.ModelRequest(parts=[_result(call) for call in calls]))
 
 
-# What the model said
+# Parts of the model's messages
 
 
-def _text(part: TextPart) -> pm.TextPart:
+def _kept(part: TextPart | ReasoningPart | ToolPart) -> dict[str, Any]:
     kept = _metadata(part.provider_metadata)
-    return pm.TextPart(
-        content=part.text,
-        id=kept.get("id"),
-        provider_name=kept.get("provider"),
-        provider_details=kept.get("details"),
-    )
-
-
-def _thought(part: ReasoningPart) -> pm.ThinkingPart:
-    kept = _metadata(part.provider_metadata)
-    return pm.ThinkingPart(
-        content=part.text,
-        id=kept.get("id"),
-        signature=kept.get("signature"),
-        provider_name=kept.get("provider"),
-        provider_details=kept.get("details"),
-    )
+    return {"id": kept.get("id"), "provider_name": kept.get("provider"), "provider_details": kept.get("details")}
 
 
 def _call(part: ToolPart) -> pm.ToolCallPart:
-    kept = _metadata(part.provider_metadata)
-    # Arguments that were no JSON are shown as they were; providers take objects only.
+    # Providers accept only objects as arguments; arguments that were not JSON are put into one.
     arguments = part.input if isinstance(part.input, dict) else {} if part.input is UNSET else {"input": part.input}
-    return pm.ToolCallPart(
-        tool_name=part.name,
-        args=arguments,
-        tool_call_id=call_id_of(part),
-        id=kept.get("id"),
-        provider_name=kept.get("provider"),
-        provider_details=kept.get("details"),
-    )
+    return pm.ToolCallPart(tool_name=part.name, args=arguments, tool_call_id=call_id_of(part), **_kept(part))
 
 
 def call_id_of(part: ToolPart) -> str:
-    """The id by which the provider knows the call; ours differs where the provider used one twice."""
+    """Return the id that the provider gave the call; ours differs if the provider used one id twice."""
     return str(_metadata(part.provider_metadata).get("call_id") or part.tool_call_id)
 
 
@@ -194,7 +172,7 @@ def _result(part: ToolPart) -> pm.ToolReturnPart:
 
 
 def _output(output: Any) -> Any:
-    """What the model reads of a tool's output: its text, and pictures after it."""
+    """Return what the model reads of a tool's output: its text, followed by its images."""
     if not isinstance(output, dict) or "text" not in output:
         return output
     images = [
@@ -205,7 +183,7 @@ def _output(output: Any) -> Any:
     return [output["text"], *images] if images else output["text"]
 
 
-# What the user said
+# Parts of the user's messages
 
 
 def _user_content(parts: Sequence[Part]) -> str | list[pm.UserContent]:
@@ -259,7 +237,7 @@ def _bytes_of(url: str, media_type: str) -> pm.BinaryContent | None:
 
 
 def _bytes(data: str, media_type: str) -> pm.BinaryContent | None:
-    """Bytes a model can look at; None for all others."""
+    """Return content of a media type that models accept, None for any other."""
     if not media_type.startswith(_SHOWN):
         return None
     try:

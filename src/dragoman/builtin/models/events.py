@@ -1,7 +1,7 @@
-"""One call of a provider's model: the request sent, its events as chunks, and how it ended.
+"""One call of a provider's model: sends the request and converts its events to chunks.
 
-Owns that direction and the settings of a call. A part is ended when the whole answer is there, not before: some
-providers send its signature, or more of its arguments, after the next part has begun. Imports `pydantic-ai`.
+Owns that direction and the settings of a call. A part is ended only when the whole answer has arrived: some providers
+send its signature, or more of its arguments, after the next part has begun. Imports `pydantic-ai`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dragoman.builtin.models.model import ModelError, StepEnd
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import StepStartPart, ToolPart, Usage
 
-with suppress(ImportError):  # no part of a base install; nothing here is called without it
+with suppress(ImportError):  # not part of a base install; nothing here is called without it
     from pydantic_ai import messages as pm
     from pydantic_ai.direct import model_request_stream
     from pydantic_ai.exceptions import ContentFilterError
@@ -37,13 +37,13 @@ _REASONS: Final[dict[str, FinishReason]] = {
     "content_filter": "content-filter",
     "tool_call": "tool-calls",
 }
-# Of OpenAI's own service: what is said here is not kept there, and what a later request needs is sent with it. So a
-# session can be gone on with whenever it may be.
+# OpenAI's own service is asked not to store the conversation, and what a later request needs is sent with that request,
+# so a session can be continued at any time.
 _UNSTORED: Final = frozenset({"openai", "openai-responses"})
 
 
 async def stream_step(model: Model, name: str, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
-    """One step. Raises: ModelError, and whatever the package does."""
+    """Run one step. Raises: ModelError, and the package's own errors."""
     step = _Step(request)
     try:
         async with model_request_stream(
@@ -68,7 +68,7 @@ async def stream_step(model: Model, name: str, request: ModelRequest) -> AsyncGe
 def _settings(name: str, request: ModelRequest) -> Any:
     settings: dict[str, Any] = {
         "cache": True,
-        "max_retries": 0,  # trying again is the loop's business: it says so and keeps to what the provider asks for
+        "max_retries": 0,  # the loop retries: it shows that it waits, and respects what the provider asks for
     }
     if request.effort is not None:
         settings["thinking"] = request.effort
@@ -107,8 +107,13 @@ class _Step:
                 yield c.ToolInputDelta(id, _as_text(delta.args_delta))
 
     def _start(self, index: int, part: pm.ModelResponsePart) -> Iterator[c.Chunk]:
-        if index in self._open:  # what was there is void; the package has seen what it really is
-            yield from self._void(index)
+        if index in self._open:  # the package has found out that the part is of another kind: end the first
+            kind, id = self._open.pop(index)
+            self._restarts += 1
+            if kind == "tool-call":
+                yield c.ToolInputError(id, "unknown", {}, "the model did not continue this call")
+            else:
+                yield c.TextEnd(id) if kind == "text" else c.ReasoningEnd(id)
         id = f"{self._prefix}.{index}" + (f".{self._restarts}" if self._restarts else "")
         if isinstance(part, pm.TextPart):
             self._open[index] = "text", id
@@ -121,7 +126,7 @@ class _Step:
             if part.content:
                 yield c.ReasoningDelta(id, part.content)
         elif isinstance(part, pm.ToolCallPart):
-            # Some servers count their calls anew in every answer; within a session an id stands for one call.
+            # Some servers number their calls from one in every answer; within a session an id must mean one call.
             id = part.tool_call_id if part.tool_call_id not in self._used else f"{part.tool_call_id}.{self._prefix}"
             self._used.add(id)
             self._open[index] = "tool-call", id
@@ -129,16 +134,8 @@ class _Step:
             if part.args:
                 yield c.ToolInputDelta(id, _as_text(part.args))
 
-    def _void(self, index: int) -> Iterator[c.Chunk]:
-        kind, id = self._open.pop(index)
-        self._restarts += 1
-        if kind == "tool-call":
-            yield c.ToolInputError(id, "unknown", {}, "the model did not go on with this call")
-        else:
-            yield c.TextEnd(id) if kind == "text" else c.ReasoningEnd(id)
-
     def end(self, response: pm.ModelResponse) -> Iterator[c.Chunk]:
-        """Everything that was begun, ended with what the provider wants to see again."""
+        """End every part that was begun, with the metadata that the provider needs in later requests."""
         for index, part in enumerate(response.parts):
             if isinstance(part, pm.FilePart):
                 yield c.File(part.content.data_uri, part.content.media_type)
@@ -159,7 +156,7 @@ def _called(part: pm.ToolCallPart, id: str, metadata: Any) -> c.Chunk:
         try:
             arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeError) as error:
-            why = f"the arguments of {part.tool_name} are no JSON object: {error}"
+            why = f"the arguments of {part.tool_name} are not a JSON object: {error}"
             return c.ToolInputError(id, part.tool_name, part.args, why, provider_metadata=metadata)
     return c.ToolInputAvailable(id, part.tool_name, arguments or {}, provider_metadata=metadata)
 
@@ -179,10 +176,10 @@ def _metadata(response: pm.ModelResponse, part: Any, id: str) -> Any:
 
 
 def _reason(response: pm.ModelResponse) -> FinishReason:
-    """Raises: ModelError when the answer has no end: it was cut off, or the model gave up on it."""
+    """Raises: ModelError when the answer is incomplete: it was cut off, or the model stopped with an error."""
     raw = (response.provider_details or {}).get("finish_reason")
     if response.finish_reason == "error":
-        raise ModelError(f"the model gave up on its answer: {raw or 'it does not say why'}", is_retryable=True)
+        raise ModelError(f"the model gave up on its answer: {raw or 'no reason was sent'}", is_retryable=True)
     if response.finish_reason is not None:
         return _REASONS[response.finish_reason]
     if raw is None or response.state == "incomplete":
@@ -191,7 +188,7 @@ def _reason(response: pm.ModelResponse) -> FinishReason:
 
 
 def _usage(usage: RequestUsage) -> Usage | None:
-    """The package counts cached tokens as input and thoughts as output as well; ours do not overlap."""
+    """The package includes cached tokens in the input and reasoning in the output; our counts do not overlap."""
     if usage.unmeasured_requests or not usage.total_tokens:
         return None
     return Usage(
@@ -204,7 +201,7 @@ def _usage(usage: RequestUsage) -> Usage | None:
 
 
 def _cost(response: pm.ModelResponse) -> float | None:
-    """None when nobody knows the price: a model on the user's own machine, or one that is too new."""
+    """Return the price, or None if it is not known: a model on the user's own machine, or a new one."""
     if response.usage.cost is not None:
         return float(response.usage.cost)
     try:

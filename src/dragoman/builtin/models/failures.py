@@ -1,6 +1,6 @@
-"""What an error of a provider means for a turn: try again, log in, or tell the user.
+"""Turns a provider's errors into ours, which state whether to try again, to log in, or to report it to the user.
 
-Owns that judgement and the words. Imports `pydantic-ai`, so it is loaded with a provider's model only.
+Owns that decision and the messages. Imports `pydantic-ai`, so it is loaded only with a provider's model.
 """
 
 from __future__ import annotations
@@ -12,42 +12,41 @@ from typing import Any, Final
 from dragoman.builtin.models.model import ModelAuthError, ModelError
 from dragoman.builtin.models.providers import provider_of
 
-with suppress(ImportError):  # no part of a base install; nothing here is called without it
+with suppress(ImportError):  # not part of a base install; nothing here is called without it
     import httpx2
     from pydantic_ai import exceptions
 
-# Of these another try may help, whatever category the package finds for them.
+# Another attempt may help after these, whatever category the package assigns to them.
 _PASSING_STATUSES: Final = frozenset({408, 409, 425, 429})
 _VARIABLE: Final = re.compile(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`")
-_LONGEST_WORDS: Final = 1000
+_LONGEST_MESSAGE: Final = 1000
 
 
 def explained(error: Exception, name: str) -> ModelError:
-    """The failure of a call of the model `name`, in our terms."""
+    """Return the error of a call of the model `name` as a ModelError."""
     if isinstance(error, exceptions.ModelAuthenticationError):
         variables = _variables_of(name)
         advice = f"; check {' or '.join(variables)}" if variables else ""
-        return ModelAuthError(f"{_provider(name)} refused the key: {_words(error)}{advice}", variables=variables)
+        return ModelAuthError(f"{_provider(name)} refused the key: {_message_of(error)}{advice}", variables=variables)
     if isinstance(error, exceptions.ModelAPIError):
         status = error.status_code if isinstance(error, exceptions.ModelHTTPError) else 0
-        said = f" ({status})" if status else ""
+        code = f" ({status})" if status else ""
         return ModelError(
-            f"{_provider(name)}{said}: {_words(error)}",
-            is_retryable=_is_passing(error, status),
+            f"{_provider(name)}{code}: {_message_of(error)}",
+            is_retryable=_is_retryable(error, status),
             retry_after_seconds=error.retry_after,
             status=status,
         )
     if isinstance(error, (httpx2.TransportError, httpx2.StreamError)):
         return ModelError(f"the connection to {_provider(name)} broke: {_plain(error)}", is_retryable=True)
     if isinstance(error, exceptions.UnexpectedModelBehavior):
-        return ModelError(f"{_provider(name)} answered with something unreadable: {_plain(error)}", is_retryable=True)
+        return ModelError(f"{_provider(name)} sent an unreadable answer: {_plain(error)}", is_retryable=True)
     return ModelError(f"{name} cannot be used: {_plain(error)}")
 
 
-def _is_passing(error: exceptions.ModelAPIError, status: int) -> bool:
-    """Whether another try may help. Nobody's account fills up by waiting."""
+def _is_retryable(error: exceptions.ModelAPIError, status: int) -> bool:
     if isinstance(error, exceptions.ModelQuotaExceededError):
-        return False
+        return False  # waiting does not add money to an account
     passing = (
         exceptions.ModelRateLimitError,
         exceptions.ModelUnavailableError,
@@ -58,7 +57,7 @@ def _is_passing(error: exceptions.ModelAPIError, status: int) -> bool:
 
 
 def named_variables(sentence: str, name: str) -> tuple[str, ...]:
-    """The environment variables that a complaint of the package asks for; ours, if it names none of the provider's."""
+    """Return the environment variables that an error message names, or else those of the model's provider."""
     return tuple(dict.fromkeys(_VARIABLE.findall(sentence))) or _variables_of(name)
 
 
@@ -72,15 +71,15 @@ def _provider(name: str) -> str:
     return (provider.title if provider is not None else "") or name.partition(":")[0]
 
 
-def _words(error: exceptions.ModelAPIError) -> str:
-    """What the provider itself said, else what the package makes of it."""
-    return (_message(error.body) or _plain(error))[:_LONGEST_WORDS]
+def _message_of(error: exceptions.ModelAPIError) -> str:
+    """Return the provider's own message, or else the package's."""
+    return (_message(error.body) or _plain(error))[:_LONGEST_MESSAGE]
 
 
 def _message(body: Any) -> str:
     match body:
-        case {"error": {"message": str(words)}} | {"error": str(words)} | {"message": str(words)} | str(words):
-            return words.strip()
+        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)} | str(text):
+            return text.strip()
         case [dict(first), *_]:
             return _message(first)
         case _:

@@ -1,7 +1,7 @@
-"""From a name to a model.
+"""Finds a model by its name.
 
 Owns the names: `scripted`, `scripted:FILE`, `cassette:FILE`, and `PROVIDER:MODEL`. A source is imported when it is
-named, not before, and what talks to a provider only when it is first used.
+named, and the packages of a provider when the model is first used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_MODEL: Final = (
 
 
 def find_model(name: str) -> Model:
-    """Raises: ConfigError for a name nobody knows, a file that is not there, or a package that is not installed."""
+    """Raises: ConfigError for an unknown name, a missing file, or a package that is not installed."""
     source, _, rest = name.partition(":")
     if source == "scripted":
         from dragoman.builtin.models.scripted import ScriptedModel

@@ -1,6 +1,6 @@
-"""What a model is to the loop: one call that streams chunks and says at its end why it ended.
+"""The interface between the model loop and a model: one call streams the chunks of a step and states why it ended.
 
-Owns the request, the ending and the errors of a model call. Does not know any provider; those live in `models/`.
+Owns the request, the end of a step and the errors of a model call. Does not depend on any provider.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dragoman.errors import DragomanError
 from dragoman.uistream.messages import Message, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from dragoman.uistream.chunks import Chunk
 
@@ -21,7 +21,7 @@ FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-call
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as the model is told of it."""
+    """The description of a tool that is sent to the model."""
 
     name: str
     description: str
@@ -49,7 +49,8 @@ class StepEnd(Struct, frozen=True):
 
 
 class ModelError(DragomanError):
-    """The model could not answer. `is_retryable` errors are tried again after `retry_after_seconds`, or a back-off."""
+    """The model could not answer. A call with an `is_retryable` error is repeated after `retry_after_seconds`, or after
+    a back-off if that is None."""
 
     def __init__(
         self, message: str, *, is_retryable: bool = False, retry_after_seconds: float | None = None, status: int = 0
@@ -61,7 +62,7 @@ class ModelError(DragomanError):
 
 
 class ModelAuthError(ModelError):
-    """No key, or one the provider refuses. `variables` names what would have to be set."""
+    """The key is missing or the provider refused it. `variables` names the environment variables to set."""
 
     def __init__(self, message: str, *, variables: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -69,24 +70,37 @@ class ModelAuthError(ModelError):
 
 
 class Model(Protocol):
-    """A model. `stream` yields text, reasoning, tool-input, file and source chunks of one step, then one StepEnd.
-
-    It never yields start, start-step, finish-step or finish: those are the loop's. Raises: ModelError.
-    """
+    """A model. Implementations inherit from this class, so that they have its defaults."""
 
     @property
     def name(self) -> str:
-        """What users call it, such as `anthropic:claude-sonnet-4-5` or `scripted`."""
+        """The name that users write, such as `anthropic:claude-sonnet-4-5` or `scripted`."""
         ...
 
     @property
     def context_tokens(self) -> int | None:
-        """Size of its context window, None if nobody knows."""
+        """Size of the context window, None if it is not known."""
         ...
 
     @property
     def is_scripted(self) -> bool:
-        """Whether its answers come from a script, which every result has to say."""
+        """Whether the answers come from a script, which every result must state."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Chunk | StepEnd]: ...
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
+        """Yield the text, reasoning, tool-input, file and source chunks of one step, then one StepEnd.
+
+        The chunks start, start-step, finish-step and finish are added by the loop. A caller that stops early closes the
+        generator, which ends the call to the provider.
+
+        Raises: ModelError.
+        """
+        ...
+
+    def warm_up(self) -> None:
+        """Start to load in the background what the first call needs. By default there is nothing to load."""
+        return  # without this line the method would count as abstract
+
+    async def close(self) -> None:
+        """Release the connections of the model. By default there are none."""
+        return

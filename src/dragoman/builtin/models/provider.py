@@ -1,8 +1,8 @@
-"""A model of a provider, by `pydantic-ai`: any name it knows, `provider:model`.
+"""A provider's model, through `pydantic-ai`: any `provider:model` that the package accepts.
 
-Owns loading the package in a thread of its own, because it takes seconds, and one streamed call. How our messages
-become its own is `convert.py`, how its events become chunks `events.py`, what its errors mean `failures.py`; these
-three import it, this module does not.
+Owns loading the package, in a thread because it takes seconds, and one streamed call. `convert.py` converts messages,
+`events.py` converts events to chunks, `failures.py` explains errors; these three import the package at the top, this
+module does not.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from concurrent.futures import Future
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from dragoman.builtin.models.model import ModelAuthError, ModelError
+from dragoman.builtin.models.model import Model, ModelAuthError, ModelError
 from dragoman.builtin.models.providers import COMPATIBLE, provider_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     import pydantic_ai.models
     import pydantic_ai.providers
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 MISSING = "models of providers need the package pydantic-ai-slim: pip install 'dragoman[agent]'"
 
 
-class ProviderModel:
-    """One model. It is loaded by `warm_up`, or else with the first call; `close` lets its connections go."""
+class ProviderModel(Model):
+    """A provider's model. It is loaded by `warm_up`, or by the first call."""
 
+    name = ""
     is_scripted = False
 
     def __init__(self, name: str) -> None:
@@ -41,20 +42,19 @@ class ProviderModel:
 
     @property
     def context_tokens(self) -> int | None:
-        """Known once the model is loaded, if at all."""
+        """None before the model is loaded, and if its size is not known."""
         if self._loading is None or not self._loading.done() or self._loading.exception() is not None:
             return None
         return self._loading.result().context_window
 
     def warm_up(self) -> None:
-        """Begins to load in the background. What goes wrong is said by the first call."""
+        """Start to load in the background. The first call reports what went wrong."""
         if self._loading is None:
             self._loading = Future()
-            # No executor's thread: nobody who ends has to wait for an import to end.
+            # Not a thread of an executor: the end of the program would wait for the import to end.
             threading.Thread(target=_load_into, args=(self._loading, self.name), daemon=True).start()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk | StepEnd]:
-        """One step. Raises: ModelError."""
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
         model = await self._loaded()
         from dragoman.builtin.models.events import stream_step
         from dragoman.builtin.models.failures import explained
@@ -96,7 +96,7 @@ def _load_into(loading: Future[Any], name: str) -> None:
 
 
 def _load(name: str) -> pydantic_ai.models.Model:
-    """Everything a call needs, imported and made. Raises: ModelError saying what to do."""
+    """Import and build everything that a call needs. Raises: ModelError that states what to do."""
     try:
         from pydantic_ai.exceptions import UserError
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Who offers models: names, the variables that hold their keys, and the models offered for a choice.
+"""The table of providers: their names, the variables that hold their keys, and the models they offer.
 
-Owns the table and what can be said from it and an environment alone, so that a session is refused or begun without
-loading anything. Talking to a provider is `provider.py`; everything else about one is known to `pydantic-ai`.
+Owns the table and what follows from it and the environment, so that a session can start or be refused without loading
+anything. `provider.py` makes the calls; everything else about a provider is in `pydantic-ai`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ COMPATIBLE: Final = "openai-compatible"
 
 
 class Provider(Struct, frozen=True):
-    """One provider. Any one of `variables` is enough; without any it needs none, or says itself what it needs."""
+    """One provider. One of `variables` is enough; with none listed, no key is checked before the first call."""
 
     id: str
     title: str = ""
     variables: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    """What is offered when its key is there, the one to begin with first."""
+    """The models that are offered when its key is set, the default first."""
     local_url: str = ""
-    """Where it listens on this machine unless a variable says otherwise."""
+    """The address on this machine that is used unless a variable sets another."""
 
     def has_key(self, env: Mapping[str, str]) -> bool:
         return not self.variables or any(env.get(name) for name in self.variables)
 
 
-# In the order a default is looked for. A test compares the models with those that pydantic-ai knows.
+# In the order in which a default is searched. A test compares the models with those that pydantic-ai lists.
 CHOSEN: Final = (
     Provider(
         "anthropic",
@@ -76,7 +76,7 @@ _OTHERS: Final = (
     Provider("vercel", "Vercel AI Gateway", ("VERCEL_AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN")),
     Provider("xai", "xAI", ("XAI_API_KEY",)),
     Provider("zai", "Z.AI", ("ZAI_API_KEY",)),
-    # These find their credentials in several ways, and say themselves what is missing.
+    # These find their credentials in several ways, and their packages report what is missing.
     *map(
         Provider, ("bedrock", "bedrock-mantle", "crusoe", "github-copilot", "google-cloud", "litellm", "openai-chatgpt")
     ),
@@ -88,7 +88,7 @@ _GATEWAY: Final = Provider("gateway", "Pydantic AI Gateway", ("PYDANTIC_AI_GATEW
 
 
 def provider_of(name: str) -> Provider | None:
-    """The provider that `provider:model` names; None for a name that is no such."""
+    """Return the provider of a name `provider:model`, or None for any other name."""
     provider, colon, model = name.partition(":")
     if not colon or not model:
         return None
@@ -96,18 +96,18 @@ def provider_of(name: str) -> Provider | None:
 
 
 def missing_key(name: str, env: Mapping[str, str]) -> Provider | None:
-    """The provider whose key this model needs and the environment lacks; None when nothing is missing."""
+    """Return the provider whose key this model needs and the environment lacks, or None if nothing is missing."""
     provider = provider_of(name)
     return None if provider is None or provider.has_key(env) else provider
 
 
 def default_model(env: Mapping[str, str]) -> str | None:
-    """The model to use when none is named: of the first provider whose key is there."""
+    """Return the model to use when none is named: that of the first provider whose key is set."""
     return next(iter(offered_models(env)), None)
 
 
 def offered_models(env: Mapping[str, str]) -> list[str]:
-    """What can be chosen from with these keys. A base URL alone offers nothing: nobody knows what is behind it."""
+    """Return the models that can be chosen with these keys. A base URL alone offers none: its models are not known."""
     return [
         f"{provider.id}:{model}"
         for provider in CHOSEN

@@ -1,13 +1,13 @@
-"""A model that calls nobody: it plays a script. For tests and demonstrations, only ever by name.
+"""A model that plays a script instead of calling a provider. For tests and demonstrations; used only when named.
 
-Owns the script language, one action a line:
+Owns the script language, one action per line:
 
     think TEXT · say TEXT · read PATH · write PATH TEXT · edit PATH OLD => NEW · glob PATTERN · grep PATTERN
     run COMMAND · todo A; B; C · question TEXT | A | B · call TOOL {JSON} · slow [WORDS] · flood WORDS · pause SECONDS
     error TEXT · busy [TRIES] · cut · length · refuse
 
-A tool ends a step; the next line is played when its result is back. `& ` before a tool runs it beside the one above.
-`{result}` is what the last tool gave. A prompt that is no script is repeated.
+A tool ends a step; the next line is played when its result has arrived. `& ` before a tool runs it in parallel with the
+one above. `{result}` is the result of the last tool. A prompt that is not a script is repeated.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.builtin.models.model import ModelError, StepEnd
+from dragoman.builtin.models.model import Model, ModelError, StepEnd
 from dragoman.errors import ConfigError
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import Message, StepStartPart, TextPart, ToolPart, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 
     from dragoman.builtin.models.model import ModelRequest
 
@@ -39,40 +39,40 @@ _TOOLS: Final = frozenset({"read", "write", "edit", "glob", "grep", "run", "todo
 VERBS: Final = _SPEAKING | _TOOLS
 
 
-class Line(Struct, frozen=True):
-    """One action."""
+class ScriptAction(Struct, frozen=True):
+    """One action of a script."""
 
     verb: str
     rest: str
-    is_beside: bool = False
+    is_parallel: bool = False
 
 
-def parse_script(text: str) -> list[list[Line]] | None:
-    """The steps of a script, None when the text is none: its first word is no action."""
+def parse_script(text: str) -> list[list[ScriptAction]] | None:
+    """Return the steps of a script, or None if the first word of the text is not an action."""
     lines = [line for line in (raw.strip() for raw in text.splitlines()) if line and not line.startswith("#")]
-    parsed: list[Line] = []
+    parsed: list[ScriptAction] = []
     for line in lines:
-        is_beside = line.startswith("& ")
         verb, _, rest = line.removeprefix("& ").partition(" ")
-        if verb not in VERBS:
-            if not parsed:
-                return None
-            # A longer text, such as that of a file, goes on in the next lines.
+        if verb in VERBS:
+            parsed.append(ScriptAction(verb, rest.strip(), line.startswith("& ")))
+        elif not parsed:
+            return None
+        else:  # a longer text, such as that of a file, continues on the next lines
             last = parsed[-1]
-            parsed[-1] = Line(last.verb, f"{last.rest}\n{line}", last.is_beside)
-            continue
-        parsed.append(Line(verb, rest.strip(), is_beside))
-    steps: list[list[Line]] = [[]]
-    for number, action in enumerate(parsed):
+            parsed[-1] = ScriptAction(last.verb, f"{last.rest}\n{line}", last.is_parallel)
+    steps: list[list[ScriptAction]] = [[]]
+    for action, following in zip(parsed, [*parsed[1:], None], strict=True):
         steps[-1].append(action)
-        follows = parsed[number + 1] if number + 1 < len(parsed) else None
-        if action.verb in _TOOLS and not (follows is not None and follows.is_beside):
+        if action.verb in _TOOLS and not (following is not None and following.is_parallel):
             steps.append([])
     return steps
 
 
-class ScriptedModel:
-    """Plays `script`, or without one the prompt itself. A callable gives the chunks of each step by itself."""
+class ScriptedModel(Model):
+    """Plays `script`, or the prompt itself if there is none. A callable returns the chunks of each step.
+
+    Raises: ConfigError for a script that does not begin with an action.
+    """
 
     name = NAME
     context_tokens = CONTEXT_TOKENS
@@ -80,11 +80,12 @@ class ScriptedModel:
 
     def __init__(self, script: str | Player | None = None) -> None:
         self._player = script if callable(script) else None
-        self._steps = None if script is None or callable(script) else _require_script(script)
+        self._steps = None if script is None or callable(script) else parse_script(script)
+        if isinstance(script, str) and self._steps is None:
+            raise ConfigError(f"the script must begin with an action; the actions are {', '.join(sorted(VERBS))}")
         self._failures = 0
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[c.Chunk | StepEnd]:
-        """One step."""
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
         if self._player is not None:
             for item in self._player(request):
                 yield item
@@ -94,46 +95,40 @@ class ScriptedModel:
         steps = self._steps
         if steps is None:
             prompt = _prompt_of(request.messages)
-            steps = parse_script(prompt) or [[Line("say", prompt or "There was nothing to say.")]]
-        step = steps[number] if number < len(steps) else []
-        async for item in self._play(step, request, f"{reply.id}.{number}"):
-            yield item
-
-    async def _play(self, step: list[Line], request: ModelRequest, prefix: str) -> AsyncIterator[c.Chunk | StepEnd]:
+            steps = parse_script(prompt) or [[ScriptAction("say", prompt or "The prompt is empty.")]]
         written, called, reason = 0, False, "stop"
-        result = _last_result(request.messages[-1])
-        for position, line in enumerate(step):
-            rest = line.rest.replace("{result}", result)
-            id = f"{prefix}.{position}"
-            if line.verb in _TOOLS:
+        result = _last_result(reply)
+        for position, action in enumerate(steps[number] if number < len(steps) else []):
+            rest = action.rest.replace("{result}", result)
+            id = f"{reply.id}.{number}.{position}"
+            if action.verb in _TOOLS:
                 called = True
-                async for chunk in _call(line.verb, rest, f"call_{id}"):
+                for chunk in _call(action.verb, rest, f"call_{id}"):
                     yield chunk
-            elif line.verb in ("length", "refuse"):
-                reason = "length" if line.verb == "length" else "content-filter"
+            elif action.verb in ("length", "refuse"):
+                reason = "length" if action.verb == "length" else "content-filter"
                 break
             else:
-                async for chunk in self._speak(line.verb, rest, id):
+                async for chunk in self._speak(action.verb, rest, id):
                     yield chunk
             written += len(rest) // 4 + 1
-        usage = Usage(input=_size(request), output=written)
         end: Any = "tool-calls" if called else reason
-        yield StepEnd(end, usage, model=NAME)
+        yield StepEnd(end, Usage(input=_size(request), output=written), model=NAME)
 
     async def _speak(self, verb: str, rest: str, id: str) -> AsyncIterator[c.Chunk]:
         if verb == "error":
-            raise ModelError(rest or "the script says that the model fails")
+            raise ModelError(rest or "the script makes the model fail")
         if verb == "busy":
             self._failures += 1
             if self._failures <= int(rest or 1):
-                raise ModelError("the script says that the provider is busy", is_retryable=True, status=529)
+                raise ModelError("the script makes the provider busy", is_retryable=True, status=529)
             self._failures = 0
         elif verb == "cut":
             yield c.TextStart(id)
             yield c.TextDelta(id, "half an answ")
             if not self._failures:
                 self._failures = 1
-                raise ModelError("the script says that the line broke", is_retryable=True)
+                raise ModelError("the script breaks the connection", is_retryable=True)
             self._failures = 0
             yield c.TextDelta(id, "er")
             yield c.TextEnd(id)
@@ -153,19 +148,12 @@ class ScriptedModel:
             yield c.TextEnd(id)
 
 
-def _require_script(text: str) -> list[list[Line]]:
-    steps = parse_script(text)
-    if steps is None:
-        raise ConfigError(f"the script begins with no action; the actions are {', '.join(sorted(VERBS))}")
-    return steps
-
-
-async def _call(verb: str, rest: str, id: str) -> AsyncIterator[c.Chunk]:
-    """A tool call as models make it: its arguments stream in as text first."""
+def _call(verb: str, rest: str, id: str) -> Iterator[c.Chunk]:
+    """Yield a tool call as models send it: its arguments arrive as text first."""
     try:
         name, arguments = _arguments(verb, rest)
     except ValueError as error:
-        raise ModelError(f"the script's line `{verb} {rest}` is not understood: {error}") from None
+        raise ModelError(f"the line `{verb} {rest}` of the script is not understood: {error}") from None
     yield c.ToolInputStart(id, name)
     text = msgspec.json.encode(arguments).decode()
     size = max(len(text) // 4, 8)
@@ -175,7 +163,7 @@ async def _call(verb: str, rest: str, id: str) -> AsyncIterator[c.Chunk]:
 
 
 def _arguments(verb: str, rest: str) -> tuple[str, dict[str, Any]]:
-    """Raises: ValueError for a line that lacks something."""
+    """Return the name and arguments of a tool. Raises: ValueError for an incomplete line."""
     first, _, more = rest.partition(" ")
     match verb:
         case "read":
@@ -185,7 +173,7 @@ def _arguments(verb: str, rest: str) -> tuple[str, dict[str, Any]]:
         case "edit":
             old, arrow, new = more.partition(" => ")
             if not arrow:
-                raise ValueError("it wants PATH OLD => NEW")
+                raise ValueError("write it as PATH OLD => NEW")
             return "edit", {"path": first, "old": _unescaped(old), "new": _unescaped(new)}
         case "glob" | "grep":
             return verb, {"pattern": rest}
@@ -204,7 +192,7 @@ def _arguments(verb: str, rest: str) -> tuple[str, dict[str, Any]]:
 
 
 def _todo(item: str) -> dict[str, str]:
-    """`[x] done`, `[>] at it`, or just what is to be done."""
+    """Read `[x] done`, `[>] in progress`, or a plain item, which is pending."""
     for mark, status in (("[x]", "completed"), ("[>]", "in_progress"), ("[ ]", "pending")):
         if item.startswith(mark):
             return {"content": item.removeprefix(mark).strip(), "status": status}
@@ -224,11 +212,9 @@ def _count(verb: str, rest: str) -> list[str]:
 
 
 def _prompt_of(messages: tuple[Message, ...]) -> str:
-    """The text of the user's last message, with whatever it steered to since."""
-    for message in reversed(messages):
-        if message.role == "user":
-            return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
-    return ""
+    """Return the text of the user's last message."""
+    prompt = next((message for message in reversed(messages) if message.role == "user"), None)
+    return "" if prompt is None else "\n".join(part.text for part in prompt.parts if isinstance(part, TextPart))
 
 
 def _last_result(reply: Message) -> str:
@@ -241,6 +227,6 @@ def _last_result(reply: Message) -> str:
 
 
 def _size(request: ModelRequest) -> int:
-    """A plausible number of tokens that grows with the conversation."""
+    """Return a plausible number of tokens that grows with the conversation."""
     parts = (part for message in request.messages for part in message.parts)
     return len(request.system) // 4 + sum(len(getattr(part, "text", "")) // 4 + 4 for part in parts)

@@ -1,5 +1,5 @@
-"""What the built-in agent can do: one module per tool, each an object with typed arguments.
+"""The tools of the built-in agent: one module per tool, each an object with typed arguments.
 
-Owns the work of the tools and what they ask leave for. Whether leave is given is the watchdog's business, where files
-and commands live that of the access in `tool.py`. Read `tool.py` first.
+Owns the work of the tools and the permission requests they make. Does not decide about permission, and reaches files
+and commands only through the `ToolAccess` of `tool.py`. Read `tool.py` first.
 """

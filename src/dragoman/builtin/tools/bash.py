@@ -1,4 +1,4 @@
-"""`bash`: a shell line, in the user's terminal where there is one."""
+"""`bash`: runs a shell command, in a terminal of the client if it offers one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 DEFAULT_SECONDS: Final = 120.0
 MOST_SECONDS: Final = 600.0
-# Kept of the output; of more than that the beginning is lost. It is the most that a terminal here keeps.
+# Only the last part of the output is kept. This is as much as our terminals keep.
 _KEPT_BYTES: Final = 4 << 20
-# What is shown of a running command: about a screen.
+# The part of a running command's output that is shown: about a screen.
 _PROGRESS_BYTES: Final = 4096
-# Every look at a running command goes on record, so a long one is shown less and less often.
+# Every update of a running command is stored, so the updates of a long one become less and less frequent.
 _SLOWER_SECONDS: Final = 0.05
 _SLOWEST_SECONDS: Final = 2.0
 _TITLE_LETTERS: Final = 2000
@@ -34,28 +34,25 @@ _CONTROLS: Final = re.compile(
 
 
 class BashArguments(Struct):
-    """What to run."""
+    """The command to run."""
 
-    command: Annotated[str, Meta(description="A line for the shell (sh). Nobody can type anything into it.")]
+    command: Annotated[str, Meta(description="A command line for the shell (sh). It gets no input.")]
     timeout: Annotated[
         float | None,
-        Meta(
-            description=f"Seconds after which it is ended; {DEFAULT_SECONDS:g} if nothing is said, "
-            f"at most {MOST_SECONDS:g}."
-        ),
+        Meta(description=f"Seconds after which it is ended; {DEFAULT_SECONDS:g} by default, at most {MOST_SECONDS:g}."),
     ] = None
-    cwd: Annotated[str | None, Meta(description="Folder to run it in; the working folder if nothing is said.")] = None
+    cwd: Annotated[str | None, Meta(description="Folder to run it in; by default the working folder.")] = None
 
 
-class Bash:
-    """Runs commands."""
+class BashTool:
+    """Runs shell commands."""
 
     name: Final = "bash"
     kind: Final[Kind] = "execute"
     arguments: Final = BashArguments
     description: Final = (
-        "Run a shell command and read what it writes, stdout and stderr together. Each call is a new shell: folder and "
-        "variables do not stay. An exit code other than 0 is told at the end. Of more than "
+        "Run a shell command and read its output, stdout and stderr together. Each call starts a new shell: folder and "
+        "variables are not kept. An exit code other than 0 is shown at the end. Of more than "
         f"{LIMIT_BYTES // 1024} KB you get both ends and a file with all of it. For files use read, grep, glob, edit."
     )
 
@@ -63,43 +60,38 @@ class Bash:
         command = paths.word(arguments, "command").strip()
         if not command:
             return Preview("Run a command")
-        # A person may be asked about this line, so nothing that a screen can hold is left out.
+        # The user may be asked about this command, so only what is too long for a screen is left out.
         shown = cut(command, _TITLE_LETTERS)
         quote = "``" if "`" in shown else "`"
         return Preview(f"{quote}{shown}{quote}")
 
     def requests(self, arguments: BashArguments, context: ToolContext) -> tuple[Request, ...]:
-        from dragoman.policy import Request
-
-        return (
-            Request(
-                agent=paths.AGENT,
-                kind="execute",
-                title=self.preview({"command": arguments.command}, context.cwd).title,
-                shell=arguments.command,
-                cwd=paths.real_path(_folder(arguments, context), context.roots),
-                root=context.roots[0] if context.roots else context.cwd,
-                home=os.path.expanduser("~"),
-            ),
-        )
+        title = self.preview({"command": arguments.command}, context.cwd).title
+        folder = paths.real_path(_folder(arguments, context), context.roots)
+        return (paths.request("execute", title, context, shell=arguments.command, cwd=folder),)
 
     async def run(self, arguments: BashArguments, context: ToolContext) -> ToolOutput:
         if not arguments.command.strip() or "\0" in arguments.command:
-            raise ToolError("the command is empty or holds a NUL; give a line for the shell")
+            raise ToolError("the command is empty or contains a NUL; give a command line for the shell")
         folder = _folder(arguments, context)
         if arguments.cwd and not await asyncio.to_thread(os.path.isdir, folder):
-            raise ToolError(f"there is no folder {paths.shown(folder, context.cwd)}; run it in one that is there")
-        seconds = _seconds(arguments.timeout)
-        shows = 0
+            raise ToolError(f"there is no folder {paths.shown(folder, context.cwd)}; run it in one that exists")
+        asked = arguments.timeout
+        seconds = min(asked, MOST_SECONDS) if asked is not None and asked > 0 else DEFAULT_SECONDS
+        updates = 0
 
         async def started(terminal: str) -> None:
             await context.progress(ToolOutput("", terminal=terminal))
 
         async def wrote(text: str) -> None:
-            nonlocal shows
-            shows += 1
-            await context.progress(ToolOutput(_newest(text)))
-            await asyncio.sleep(min(shows * _SLOWER_SECONDS, _SLOWEST_SECONDS))
+            nonlocal updates
+            updates += 1
+            newest = text[-_PROGRESS_BYTES * 2 :].encode("utf-8", "replace")
+            is_long = len(newest) > _PROGRESS_BYTES
+            await context.progress(
+                ToolOutput(plain(ends(newest, 0, _PROGRESS_BYTES)[1] if is_long else newest.decode()))
+            )
+            await asyncio.sleep(min(updates * _SLOWER_SECONDS, _SLOWEST_SECONDS))
 
         result = await context.access.run(
             arguments.command,
@@ -109,23 +101,17 @@ class Bash:
             on_start=started,
             on_output=wrote,
         )
-        return await _told(result, seconds, context)
+        return await _output(result, seconds, context)
 
 
 def _folder(arguments: BashArguments, context: ToolContext) -> str:
     return paths.absolute(arguments.cwd, context.cwd) if arguments.cwd else context.cwd
 
 
-def _seconds(asked: float | None) -> float:
-    if asked is None or not asked > 0:
-        return DEFAULT_SECONDS
-    return min(asked, MOST_SECONDS)
-
-
-async def _told(result: CommandResult, seconds: float, context: ToolContext) -> ToolOutput:
+async def _output(result: CommandResult, seconds: float, context: ToolContext) -> ToolOutput:
     text = plain(result.text)
     if result.is_truncated:
-        text = f"[the beginning is lost: only the last {_KEPT_BYTES >> 20} MB were kept]\n{text}"
+        text = f"[the beginning is missing: only the last {_KEPT_BYTES >> 20} MB were kept]\n{text}"
     fitted = await fit(text, context)
     parts = [fitted.text.rstrip("\n")] if fitted.text.strip() else []
     ended = _ending(result, seconds)
@@ -142,25 +128,20 @@ async def _told(result: CommandResult, seconds: float, context: ToolContext) -> 
 
 
 def _ending(result: CommandResult, seconds: float) -> str:
-    """What is to be said of how it ended; nothing if it ended well."""
+    """Return how the command ended, empty if it succeeded."""
     if result.timed_out:
         longer = f"give a longer timeout, at most {MOST_SECONDS:g} s, or " if seconds < MOST_SECONDS else ""
-        return f"[timed out: it was ended after {seconds:g} s; {longer}run less at once]"
+        return f"[timed out: it was ended after {seconds:g} s; {longer}run a shorter command]"
     if result.signal is not None:
         return f"[ended by {result.signal}]"
     if result.exit_code is None:
-        return "[ended, nobody knows how]"
+        return "[ended, exit code unknown]"
     return f"[exit code {result.exit_code}]" if result.exit_code else ""
 
 
 def plain(text: str) -> str:
-    """Output as text: without colours, and of a line that was written over and over only the last state."""
+    """Return output without colours, and with only the last state of a line that was overwritten."""
     text = _CONTROLS.sub("", text).replace("\r\n", "\n")
     if "\r" not in text:
         return text
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-
-
-def _newest(text: str) -> str:
-    shown = text[-_PROGRESS_BYTES * 2 :].encode("utf-8", "replace")
-    return plain(ends(shown, 0, _PROGRESS_BYTES)[1] if len(shown) > _PROGRESS_BYTES else shown.decode())

@@ -1,6 +1,6 @@
-"""What a model may have meant by text that is not in a file: the nearest lines, and what is different about them.
+"""Hints for an edit whose `old` text is not in the file: the most similar lines, and how they differ.
 
-Pure. Owns the hint, which must be short and right rather than clever.
+Pure. Owns the hint, which should be short and correct rather than clever.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_READ_AGAIN: Final = "Read the file again and copy the text as it stands there."
+_READ_AGAIN: Final = "Read the file again and copy the text exactly."
 _NUMBERED: Final = re.compile(r"\s*\d+\t")
 _LINES_SHOWN: Final = 12
 _LINES_COMPARED: Final = 5000
@@ -17,7 +17,7 @@ _LIKENESS: Final = 0.6
 
 
 def hint_for(text: str, old: str, new: str) -> str:
-    """A sentence or two on why `old` is not in `text`."""
+    """Return one or two sentences on why `old` is not in `text`."""
     wanted = old.replace("\r\n", "\n").strip("\n").split("\n")
     if all(_NUMBERED.match(line) for line in wanted):
         return "It begins with line numbers, which are not part of the file: leave them and the tab out."
@@ -25,13 +25,13 @@ def hint_for(text: str, old: str, new: str) -> str:
     lines = text.split("\n")
     at = _find_loosely(lines, wanted)
     if at is not None:
-        return f"But for white space it is there:\n{_shown(lines, at, len(wanted))}\nCopy it exactly."
+        return f"It is there with other white space:\n{_shown(lines, at, len(wanted))}\nCopy it exactly."
     if len(new.strip()) > 3 and new in text:
         line = text.count("\n", 0, text.find(new)) + 1
-        return f"The new text is there already (line {line}), so this may have been done before."
+        return f"The new text is already there (line {line}), so this edit may have been made before."
     at = _find_similar(lines, wanted)
     if at is not None:
-        return f"The nearest is:\n{_shown(lines, at, len(wanted))}\n{_READ_AGAIN}"
+        return f"The most similar lines are:\n{_shown(lines, at, len(wanted))}\n{_READ_AGAIN}"
     return _READ_AGAIN
 
 
@@ -43,7 +43,7 @@ def _find_loosely(lines: list[str], wanted: list[str]) -> int | None:
     if len(asked) == 1:
         return next((number for number, line in enumerate(plain) if asked[0] in line), None)
     for number in range(len(plain) - len(asked) + 1):
-        # The first line may begin and the last one end in the middle.
+        # `old` may begin and end in the middle of a line.
         if (
             plain[number].endswith(asked[0])
             and plain[number + len(asked) - 1].startswith(asked[-1])
@@ -54,7 +54,7 @@ def _find_loosely(lines: list[str], wanted: list[str]) -> int | None:
 
 
 def _find_similar(lines: list[str], wanted: list[str]) -> int | None:
-    """The line most like the longest one that is wanted, moved up to where all of it would begin."""
+    """Return where `wanted` would begin if its longest line were the most similar line of the file."""
     import difflib
 
     longest = max(range(len(wanted)), key=lambda number: len(wanted[number].strip()))

@@ -1,4 +1,4 @@
-"""A change of one file as people see it: a diff no longer than needed, and the line where it begins."""
+"""The change of one file as it is shown: a diff no longer than needed, and the line where it begins."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Final
 
 from dragoman.builtin.tools.tool import FileDiff
 
-# Both sides travel to the client and into the store. Of larger files only the part that changed does.
+# Both sides are sent to the client and stored. Of larger files only the part that changed is.
 _WHOLE_LETTERS: Final = 200_000
 _CONTEXT_LINES: Final = 20
 
 
 def diff_of(path: str, old: str | None, new: str) -> FileDiff:
-    """The diff of a change."""
+    """Return the diff of a change."""
     if old is None or len(old) + len(new) <= _WHOLE_LETTERS:
         return FileDiff(path, old, new)
     before, after = old.splitlines(keepends=True), new.splitlines(keepends=True)
@@ -24,17 +24,11 @@ def diff_of(path: str, old: str | None, new: str) -> FileDiff:
 
 
 def first_line(old: str | None, new: str) -> int:
-    """The line, counted from 1, where the two begin to differ."""
-    if old is None:
-        return 1
-    return same_lines(old.split("\n"), new.split("\n")) + 1
+    """Return the number of the first line that differs, counted from 1."""
+    return 1 if old is None else same_lines(old.split("\n"), new.split("\n")) + 1
 
 
 def same_lines(one: list[str], other: list[str]) -> int:
-    """How many lines both begin with."""
-    count = 0
-    for ours, theirs in zip(one, other, strict=False):
-        if ours != theirs:
-            break
-        count += 1
-    return count
+    """Return how many lines both have in common at their beginning."""
+    shorter = min(len(one), len(other))
+    return next((number for number in range(shorter) if one[number] != other[number]), shorter)

@@ -1,4 +1,4 @@
-"""`edit`: one exact piece of a file for another, or a clear word why not."""
+"""`edit`: replaces an exact piece of a file, or explains why it cannot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LINES_NAMED: Final = 10
 
 
 class EditArguments(Struct):
-    """What to replace with what."""
+    """The text to replace and its replacement."""
 
     path: Annotated[str, Meta(description="File, absolute or relative to the working folder.")]
     old: Annotated[
@@ -30,27 +30,27 @@ class EditArguments(Struct):
             "as many lines as it takes to occur only once in the file."
         ),
     ]
-    new: Annotated[str, Meta(description="The text to put there instead; empty to delete.")]
-    all: Annotated[bool | None, Meta(description="Replace every occurrence instead of the only one.")] = None
+    new: Annotated[str, Meta(description="The new text; empty to delete.")]
+    all: Annotated[bool | None, Meta(description="Replace every occurrence.")] = None
 
 
-class Edit:
+class EditTool:
     """Replaces text in a file."""
 
     name: Final = "edit"
     kind: Final[Kind] = "edit"
     arguments: Final = EditArguments
     description: Final = (
-        "Replace a piece of a text file. `old` has to match exactly and only once, unless `all` is set. "
+        "Replace a piece of a text file. `old` must match exactly and only once, unless `all` is set. "
         "Whether lines end with LF or CRLF makes no difference."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        path = paths.place_of(arguments, cwd)
+        path = paths.path_of(arguments, cwd)
         if path is None:
             return Preview("Edit")
         old, new = arguments.get("old"), arguments.get("new")
-        # Before `new` begins to arrive, everything would look as if it was to be deleted.
+        # Without `new`, which arrives last, the diff would show a deletion.
         diffs = (FileDiff(path, old, new),) if isinstance(old, str) and isinstance(new, str) else ()
         return Preview(f"Edit {paths.shown(path, cwd)}", (Location(path),), diffs)
 
@@ -66,51 +66,50 @@ class Edit:
         try:
             text = await context.access.read_text(path)
         except FileNotFoundError:
-            raise paths.no_such_file(path, context, "create it with write, or look with glob for its name") from None
+            raise paths.no_such_file(path, context, "create it with write, or find its name with glob") from None
         if not arguments.old:
             raise ToolError("old is empty; give the text to replace, or use write for a whole file")
         was_current = read_files.is_current(context.memory, path, text)
         spots = await asyncio.to_thread(find, text, arguments.old)
         if not spots:
-            raise await self._missing(text, arguments, path, context)
-        lines = _lines_of(text, spots)
+            is_stale = read_files.is_known(context.memory, path) and not was_current
+            stale = "The file has changed since you last read it. " if is_stale else ""
+            # In a thread: comparing a long file line by line takes a moment.
+            hint = await asyncio.to_thread(hint_for, text, arguments.old, arguments.new)
+            raise ToolError(f"old does not occur in {name}, so nothing was changed. {stale}{hint}")
         if len(spots) > 1 and not arguments.all:
             raise ToolError(
-                f"old occurs {len(spots)} times in {name} ({_named(lines)}); give more of the lines around it so that "
-                "it occurs once, or set all to replace every one"
+                f"old occurs {len(spots)} times in {name} ({_named(_lines_of(text, spots))}); give more of the lines "
+                "around it so that it occurs once, or set all to replace every one"
             )
         spots = _apart(spots)
         lines = _lines_of(text, spots)
         changed = replace(text, spots, arguments.new)
         if changed == text:
-            raise ToolError(f"old and new differ in their line ends only, which {name} keeps as they are")
+            raise ToolError(f"old and new differ only in their line ends, which {name} keeps as they are")
         real = paths.real_path(path, context.roots)  # what changes when the path leads through a link
         await context.access.write_text(path, changed)
-        if was_current:  # a model that did not know the rest of the file does not know it now
+        if was_current:  # otherwise the model still does not know the rest of the file
             read_files.remember(context.memory, path, changed)
         times = "" if len(spots) == 1 else f"{len(spots)} replacements, "
         return ToolOutput(
             f"Edited {name} ({times}{_named(lines)}).", (diff_of(real, text, changed),), (Location(real, lines[0]),)
         )
 
-    async def _missing(self, text: str, arguments: EditArguments, path: str, context: ToolContext) -> ToolError:
-        words = [f"old does not occur in {paths.shown(path, context.cwd)}, so nothing was changed."]
-        if read_files.is_known(context.memory, path) and not read_files.is_current(context.memory, path, text):
-            words.append("The file has changed since you last read it.")
-        # In a thread: comparing a long file line by line takes a moment.
-        words.append(await asyncio.to_thread(hint_for, text, arguments.old, arguments.new))
-        return ToolError(" ".join(words))
-
 
 def find(text: str, old: str) -> list[tuple[int, int]]:
-    """Where `old` stands, whatever ends the lines of either. Overlapping ones count: they are ambiguous too."""
+    """Return the places of `old`, with any line ends. Overlapping places are included: they are ambiguous too."""
+    spots: list[tuple[int, int]] = []
     if "\n" not in old or "\r" not in text + old:
-        return _find_exactly(text, old)
+        start = text.find(old)
+        while start >= 0:
+            spots.append((start, start + len(old)))
+            start = text.find(old, start + 1)
+        return spots
     import re
 
-    # Never the second half of a CRLF alone, or a return would be left behind.
+    # A line end is never the second half of a CRLF: that would leave its first half behind.
     pattern = re.compile(r"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in old.replace("\r\n", "\n").split("\n")))
-    spots: list[tuple[int, int]] = []
     start = 0
     while match := pattern.search(text, start):
         spots.append(match.span())
@@ -118,17 +117,8 @@ def find(text: str, old: str) -> list[tuple[int, int]]:
     return spots
 
 
-def _find_exactly(text: str, old: str) -> list[tuple[int, int]]:
-    spots = []
-    start = text.find(old)
-    while start >= 0:
-        spots.append((start, start + len(old)))
-        start = text.find(old, start + 1)
-    return spots
-
-
 def replace(text: str, spots: list[tuple[int, int]], new: str) -> str:
-    """The text with `new` at each of the spots. New lines end as those of the file do."""
+    """Return the text with `new` at each of the places, with the line ends of the file."""
     plain = new.replace("\r\n", "\n")
     if (returns := text.count("\r\n")) * 2 > text.count("\n"):
         new = plain.replace("\n", "\r\n")
@@ -142,7 +132,7 @@ def replace(text: str, spots: list[tuple[int, int]], new: str) -> str:
 
 
 def _apart(spots: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Without those that begin inside an earlier one."""
+    """Return the places without those that begin inside an earlier one."""
     apart: list[tuple[int, int]] = []
     for spot in spots:
         if not apart or spot[0] >= apart[-1][1]:

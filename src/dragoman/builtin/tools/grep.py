@@ -1,4 +1,4 @@
-"""`grep`: lines of files by a regular expression."""
+"""`grep`: finds lines of files by a regular expression."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import UNSET, Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.files import Scope
+from dragoman.builtin.tools.files import LATE, read_scope
 from dragoman.builtin.tools.long_output import LIMIT_BYTES
-from dragoman.builtin.tools.search import Findings, Found, Line, Query, find_lines, search
+from dragoman.builtin.tools.search import FileMatches, Findings, FoundLine, Query, find_lines, search
 from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
-from dragoman.builtin.tools.walk import SEARCH_SECONDS, in_thread
-from dragoman.builtin.tools.wildcards import Glob
+from dragoman.builtin.tools.walk import in_thread
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -25,36 +24,36 @@ if TYPE_CHECKING:
 MOST_MATCHES: Final = 200
 _MOST_CONTEXT: Final = 20
 _LINE_LETTERS: Final = 500
-_PLACES: Final = 20
+_LOCATIONS: Final = 20
 
 
 class GrepArguments(Struct):
-    """What to look for, and where."""
+    """The pattern, and where to search."""
 
     pattern: Annotated[str, Meta(description="Regular expression, matched line by line.")]
-    path: Annotated[
-        str | None, Meta(description="File, or folder to look below; the working folder if nothing is said.")
+    path: Annotated[str | None, Meta(description="File or folder to search; by default the working folder.")] = None
+    include: Annotated[
+        str | None, Meta(description="Only files that match this glob, like *.py or src/**/*.{ts,tsx}.")
     ] = None
-    include: Annotated[str | None, Meta(description="Only files of this glob, like *.py or src/**/*.{ts,tsx}.")] = None
     context: Annotated[int | None, Meta(description=f"Lines to show around each match, at most {_MOST_CONTEXT}.")] = (
         None
     )
     files: Annotated[bool | None, Meta(description="Only the names of the files that have a match.")] = None
-    insensitive: Annotated[bool | None, Meta(description="Upper and lower case make no difference.")] = None
-    literal: Annotated[bool | None, Meta(description="The pattern is plain text, no regular expression.")] = None
+    insensitive: Annotated[bool | None, Meta(description="Ignore upper and lower case.")] = None
+    literal: Annotated[bool | None, Meta(description="The pattern is plain text, not a regular expression.")] = None
     hidden: Annotated[bool | None, Meta(description="Also files and folders whose name begins with a dot.")] = None
-    ignored: Annotated[bool | None, Meta(description="Also what .gitignore leaves out.")] = None
+    ignored: Annotated[bool | None, Meta(description="Also files that .gitignore excludes.")] = None
 
 
-class Grep:
-    """Searches in files."""
+class GrepTool:
+    """Searches the text of files."""
 
     name: Final = "grep"
     kind: Final[Kind] = "search"
     arguments: Final = GrepArguments
     description: Final = (
         f"Search the text of files; up to {MOST_MATCHES} matching lines with their numbers, by file. Leaves out hidden "
-        "files, what .gitignore names and binary files. To find files by name use glob."
+        "files, files that .gitignore excludes, and binary files. To find files by name use glob."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
@@ -63,7 +62,7 @@ class Grep:
         include = paths.word(arguments, "include")
         if include.strip():
             title = f"{title} in {shorten(include, paths.TITLE_LETTERS)}"
-        folder = paths.place_of(arguments, cwd)
+        folder = paths.path_of(arguments, cwd)
         if folder is None or folder == cwd:
             return Preview(title)
         joint = "below" if include.strip() else "in"
@@ -71,7 +70,7 @@ class Grep:
 
     def requests(self, arguments: GrepArguments, context: ToolContext) -> tuple[Request, ...]:
         start = _start(arguments, context.cwd)
-        # Who searches one file reads it: a rule about reading it holds.
+        # To search one file is to read it, so the rules about reading apply.
         kind = "read" if os.path.isfile(start) else "search"
         return paths.look(kind, f"Search {shorten(arguments.pattern, paths.TITLE_LETTERS)}", start, context)
 
@@ -89,7 +88,8 @@ class Grep:
             raise ToolError("the pattern is empty; give a regular expression, or use glob to find files by name")
         try:
             if await asyncio.to_thread(os.path.isdir, start):
-                findings = await search(query, _scope(arguments, start))
+                scope = read_scope(start, arguments.include, arguments.hidden, arguments.ignored)
+                findings = await search(query, scope)
                 folder = start
                 _leave_out_denied(findings, folder, context)
             else:
@@ -97,41 +97,32 @@ class Grep:
                 folder = os.path.dirname(start)
         except re.error as error:
             raise ToolError(
-                f"{arguments.pattern!r} is no regular expression: {error}; mend it, or set literal to search plain text"
+                f"{arguments.pattern!r} is not a regular expression: {error}; correct it, or set literal to search "
+                "plain text"
             ) from error
-        return _told(findings, folder, arguments, context.cwd)
+        return _output(findings, folder, arguments, context.cwd)
 
 
 def _start(arguments: GrepArguments, cwd: str) -> str:
     return paths.absolute(arguments.path, cwd) if arguments.path else cwd
 
 
-def _scope(arguments: GrepArguments, start: str) -> Scope:
-    if not arguments.include:
-        return Scope(start, None, bool(arguments.hidden), bool(arguments.ignored))
-    try:
-        glob = Glob(arguments.include)
-    except ValueError as error:
-        raise ToolError(str(error)) from error
-    return Scope(start, glob, bool(arguments.hidden) or glob.names_hidden, bool(arguments.ignored))
-
-
 async def _in_file(query: Query, path: str, context: ToolContext) -> Findings:
-    """One file is read like any other, so that unsaved changes are seen."""
+    """Search one file, which is read like any other, so that unsaved changes are included."""
     regex = query.compile()
     try:
         text = await context.access.read_text(path)
     except FileNotFoundError:
-        raise paths.no_such_file(path, context, "look with glob for its right name") from None
+        raise paths.no_such_file(path, context, "find its right name with glob") from None
     lines, was_late = await in_thread(lambda stop: find_lines(text, regex, query, stop))
     findings = Findings(was_late=was_late)
     if lines:
-        findings.add(Found(os.path.basename(path), () if query.only_files else lines), query)
+        findings.add(FileMatches(os.path.basename(path), () if query.only_files else lines), query)
     return findings
 
 
 def _leave_out_denied(findings: Findings, folder: str, context: ToolContext) -> None:
-    """Leave to search a folder is no leave to read what a rule keeps from being read."""
+    """Remove files that a rule denies to read: a permission to search a folder does not include them."""
     allowed = [
         found
         for found in findings.files
@@ -144,44 +135,48 @@ def _leave_out_denied(findings: Findings, folder: str, context: ToolContext) -> 
     findings.files = allowed
 
 
-def _told(findings: Findings, folder: str, arguments: GrepArguments, cwd: str) -> ToolOutput:
-    told: list[str] = []
+def _output(findings: Findings, folder: str, arguments: GrepArguments, cwd: str) -> ToolOutput:
+    parts: list[str] = []
     room_bytes = LIMIT_BYTES
     is_full = findings.is_full
     for found in findings.files:
-        text = _file_told(found, paths.shown(os.path.join(folder, found.path), cwd))
+        text = _file_text(found, paths.shown(os.path.join(folder, found.path), cwd))
         room_bytes -= len(text.encode("utf-8", "replace")) + 1
         if room_bytes < 0:
             is_full = True
             break
-        told.append(text)
+        parts.append(text)
     if findings.denied:
-        told.append(f"[{findings.denied} files with matches left out: a rule denies reading them]")
+        parts.append(f"[{findings.denied} files with matches left out: a rule denies reading them]")
     elif not findings.files:
-        told.append(_nothing(arguments))
+        parts.append(_nothing(arguments))
     if is_full:
         what = "files" if arguments.files else "matches"
-        told.append(f"[there are more {what}; use a narrower pattern, path or include]")
+        parts.append(f"[there are more {what}; use a narrower pattern, path or include]")
     if findings.was_late:
-        told.append(f"[ended after {SEARCH_SECONDS:g} s; there may be more, look in a smaller folder]")
-    locations = tuple(_place(os.path.join(folder, found.path), found) for found in findings.files[:_PLACES])
-    return ToolOutput("\n".join(told), locations=locations, is_truncated=is_full or findings.was_late)
+        parts.append(LATE)
+    locations = []
+    for found in findings.files[:_LOCATIONS]:
+        first = next((line.number for line in found.lines if line.at is not None), None)
+        path = paths.encodable(os.path.join(folder, found.path))
+        locations.append(Location(path, UNSET if first is None else first))
+    return ToolOutput("\n".join(parts), locations=tuple(locations), is_truncated=is_full or findings.was_late)
 
 
-def _file_told(found: Found, name: str) -> str:
-    """The name, and each line after its number: a colon for a match, a dash for what stands beside one."""
-    told = [name]
+def _file_text(found: FileMatches, name: str) -> str:
+    """Return the name, and each line after its number: with a colon for a match, a dash for a line around one."""
+    parts = [name]
     last = found.lines[0].number - 1 if found.lines else 0
     for line in found.lines:
         if line.number != last + 1 and any(each.at is None for each in found.lines):
-            told.append("  --")
-        told.append(f"  {line.number}{'-' if line.at is None else ':'} {_cut(line)}")
+            parts.append("  --")
+        parts.append(f"  {line.number}{'-' if line.at is None else ':'} {_cut(line)}")
         last = line.number
-    return "\n".join(told).encode("utf-8", "replace").decode()
+    return paths.encodable("\n".join(parts))
 
 
-def _cut(line: Line) -> str:
-    """A long line, from a little before its match."""
+def _cut(line: FoundLine) -> str:
+    """Return a long line from a little before its match."""
     if len(line.text) <= _LINE_LETTERS:
         return line.text
     start = max((line.at or 0) - _LINE_LETTERS // 4, 0)
@@ -189,15 +184,10 @@ def _cut(line: Line) -> str:
     return ("…" if start else "") + line.text[start:end] + ("…" if end < len(line.text) else "")
 
 
-def _place(path: str, found: Found) -> Location:
-    first = next((line.number for line in found.lines if line.at is not None), None)
-    return Location(path.encode("utf-8", "replace").decode(), UNSET if first is None else first)
-
-
 def _nothing(arguments: GrepArguments) -> str:
     words = [f"No match for {arguments.pattern}."]
     if not (arguments.hidden and arguments.ignored):
         words.append("Hidden and ignored files were left out.")
     if "\n" in arguments.pattern or (r"\n" in arguments.pattern and not arguments.literal):
-        words.append("The search goes line by line, so a line end in the pattern never matches.")
+        words.append("The search is line by line, so a line end in the pattern never matches.")
     return " ".join(words)

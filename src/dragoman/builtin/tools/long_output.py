@@ -1,6 +1,6 @@
-"""Output too long for the model: its beginning and end are shown, all of it lies in a file that the model can read.
+"""Output too long for the model: it gets the beginning and the end, and a file with all of it that it can read.
 
-Owns the size that is too long and the files. Knows no tool.
+Owns the size limit and the files. Does not depend on any tool.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
 
 LIMIT_BYTES: Final = 200 * 1024
-# Of what is too long anyway a model needs how it began and how it ended: the first error, the summary.
+# The beginning and the end of a long output are the most useful to a model: the first error, the summary.
 _HEAD_BYTES: Final = 24 * 1024
 _TAIL_BYTES: Final = 40 * 1024
 
 
 class Fitted(Struct, frozen=True):
-    """Text that fits, and where the rest is."""
+    """A text within the limit, and the path of the whole text if it was longer."""
 
     text: str
     is_truncated: bool = False
@@ -30,7 +30,7 @@ class Fitted(Struct, frozen=True):
 
 
 async def fit(text: str, context: ToolContext) -> Fitted:
-    """The text if it fits, else its two ends and the file with all of it."""
+    """Return the text if it is within the limit, otherwise its two ends and the path of a file with all of it."""
     data = text.encode("utf-8", "replace")
     if len(data) <= LIMIT_BYTES:
         return Fitted(data.decode())
@@ -46,7 +46,7 @@ async def fit(text: str, context: ToolContext) -> Fitted:
 
 
 def ends(data: bytes, head_bytes: int = _HEAD_BYTES, tail_bytes: int = _TAIL_BYTES) -> tuple[str, str]:
-    """The beginning and the end of a longer text, cut between lines where there are any."""
+    """Return the beginning and the end of a long text, cut between lines where possible."""
     head = data[:head_bytes]
     if (cut := head.rfind(b"\n")) > head_bytes // 2:
         head = head[:cut]
@@ -60,7 +60,7 @@ def _keep(data: bytes, folder: str, name: str) -> str:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     plain = re.sub(r"[^\w.-]", "_", name).strip(".")[:100] or "output"
     path = os.path.join(folder, f"{plain}.txt")
-    # Output may hold secrets, and a link laid out here beforehand must not be written through.
+    # Output may contain secrets, and a link that was placed here before must not be followed.
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write(data)

@@ -1,13 +1,14 @@
-"""Paths and words of a call: made absolute, made short for people, and put into what the watchdog is asked.
+"""Paths and other arguments of a tool call: made absolute, shortened for titles, and put into permission requests.
 
-Owns how a tool's `path` is read, how a link is told from what it points to, and titles that never fail on arguments
-which are half there. Does not open files.
+Owns how a tool's `path` is read, how symbolic links are recognized, and how titles are made from arguments that are
+still incomplete. Does not open files.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.tools.tool import ToolError
@@ -24,33 +25,35 @@ _SIMILAR: Final = 3
 
 
 def absolute(path: str, cwd: str) -> str:
-    """The path as every other part knows it: absolute, without `.` and `..`; `~/` is the home folder.
+    """Return an absolute path without `.` and `..`; `~/` is the home folder.
 
-    Raises: ToolError for what names no file.
+    Raises: ToolError for an empty path.
     """
     if not path.strip() or "\0" in path:
-        raise ToolError("the path is empty or holds a NUL; give the path of a file")
+        raise ToolError("the path is empty or contains a NUL; give the path of a file")
     return _joined(path, cwd)
 
 
 def _joined(path: str, cwd: str) -> str:
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser(path)
-    # Two leading slashes mean something of their own to POSIX and nothing to Linux.
+    # POSIX allows a special meaning for two leading slashes; Linux has none.
     return "/" + os.path.normpath(os.path.join(cwd, path)).lstrip("/")
 
 
 def shown(path: str, cwd: str) -> str:
-    """A path for people and models: relative if it is below the working folder, always printable text."""
-    start = cwd.rstrip("/") + "/"
-    short = path[len(start) :] if path.startswith(start) else path
-    # Names that are no UTF-8 cannot be told; a replacement is at least seen as one.
-    return ("." if path == cwd else short).encode("utf-8", "replace").decode()
+    """Return a path for users and models: relative if it is below the working folder, and always encodable."""
+    return encodable("." if path == cwd else path.removeprefix(cwd.rstrip("/") + "/"))
+
+
+def encodable(text: str) -> str:
+    """Return the text with `?` for each byte of a file name that is not UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def real_path(path: str, roots: Sequence[str]) -> str:
-    """Where a path leads through links, told by the names of the roots, which may be links themselves."""
-    from dragoman.policy.paths import is_below
+    """Resolve the links of a path. Below a root, the root keeps its name, even if it is a link itself."""
+    from dragoman.policy.paths import is_below  # here, because `dragoman.policy` takes longer to load than the tools
 
     real = os.path.realpath(path)
     for root in roots:
@@ -60,63 +63,53 @@ def real_path(path: str, roots: Sequence[str]) -> str:
     return real
 
 
-# What the watchdog is asked
+# Permission requests
+
+
+def request(kind: str, title: str, context: ToolContext, **members: Any) -> Request:
+    """Return a permission request of this agent. `members` are further members of `Request`."""
+    from dragoman.policy import Request
+
+    root = context.roots[0] if context.roots else context.cwd
+    return Request(AGENT, kind, title, root=root, home=os.path.expanduser("~"), **members)
 
 
 def look(kind: str, title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
-    """Leave to look at a file or below a folder. What this agent itself laid aside as too long needs none."""
+    """Return the request to read a file or search a folder; none for long output that this agent itself has kept."""
     from dragoman.policy.paths import is_below
 
     kept = os.path.realpath(context.overflow_dir)
     if is_below(os.path.realpath(path), kept) and not any(is_below(os.path.realpath(r), kept) for r in context.roots):
         return ()
-    return (_request(kind, title, path, context),)
+    return (request(kind, title, context, paths=tuple(dict.fromkeys((path, real_path(path, context.roots))))),)
 
 
 def change(title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
-    """Leave to change a file."""
-    return (_request("edit", title, path, context, caution=_caution(path, context)),)
-
-
-def _request(kind: str, title: str, path: str, context: ToolContext, *, caution: str = "") -> Request:
-    from dragoman.policy import Request
-
+    """Return the request to change a file, with a caution if the path is a link."""
     real = real_path(path, context.roots)
-    return Request(
-        agent=AGENT,
-        kind=kind,
-        title=title,
-        paths=(path,) if real == path else (path, real),
-        root=context.roots[0] if context.roots else context.cwd,
-        home=os.path.expanduser("~"),
-        caution=caution,
-    )
-
-
-def _caution(path: str, context: ToolContext) -> str:
-    real = real_path(path, context.roots)
+    caution = ""
     if real != path:
-        return f"{path} leads through a symbolic link to {real}"
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return ""  # nothing there, or nothing to be seen: the work itself will tell
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        return f"{path} is a hard link: the same file has {status.st_nlink} names, some maybe outside of the project"
-    return ""
+        caution = f"{path} leads through a symbolic link to {real}"
+    else:
+        with suppress(OSError):  # there is no such file, or it cannot be examined: the write itself will report that
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+                names = f"the same file has {status.st_nlink} names, some of them possibly outside of the project"
+                caution = f"{path} is a hard link: {names}"
+    return (request("edit", title, context, paths=tuple(dict.fromkeys((path, real))), caution=caution),)
 
 
-# Arguments that may be half there
+# Arguments that may be incomplete
 
 
 def word(arguments: dict[str, Any], name: str) -> str:
-    """The text of an argument, empty if there is none."""
+    """Return the text of an argument, empty if there is none."""
     value = arguments.get(name)
     return value if isinstance(value, str) else ""
 
 
 def number(arguments: dict[str, Any], name: str) -> int | None:
-    """The number of an argument; models write numbers as text too."""
+    """Return the number of an argument; models also write numbers as text."""
     value = arguments.get(name)
     if isinstance(value, bool):
         return None
@@ -125,30 +118,24 @@ def number(arguments: dict[str, Any], name: str) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def place_of(arguments: dict[str, Any], cwd: str, name: str = "path") -> str | None:
-    """The absolute path an argument names so far."""
-    path = word(arguments, name)
+def path_of(arguments: dict[str, Any], cwd: str) -> str | None:
+    """Return the absolute form of the argument `path`, as far as it has arrived."""
+    path = word(arguments, "path")
     return _joined(path, cwd) if path.strip() and "\0" not in path else None
 
 
 def no_such_file(path: str, context: ToolContext, advice: str) -> ToolError:
-    """That there is no such file, with the names that may have been meant."""
+    """Return the error for a missing file, with similar names in its folder."""
     from dragoman.policy.paths import is_below
 
     meant = ""
     folder = os.path.dirname(path)
     if any(is_below(os.path.realpath(folder), os.path.realpath(root)) for root in context.roots):
-        similar = _similar_names(folder, os.path.basename(path))
+        import difflib
+
+        similar: list[str] = []
+        with suppress(OSError):
+            similar = difflib.get_close_matches(os.path.basename(path), os.listdir(folder)[:2000], _SIMILAR, 0.6)
         names = ", ".join(shown(os.path.join(folder, name), context.cwd) for name in similar)
         meant = f" Did you mean {names}?" if names else ""
     return ToolError(f"there is no file {shown(path, context.cwd)}; {advice}.{meant}")
-
-
-def _similar_names(folder: str, name: str) -> list[str]:
-    import difflib
-
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return difflib.get_close_matches(name, names[:2000], _SIMILAR, 0.6)

@@ -1,4 +1,4 @@
-"""`question`: ask the user, and wait."""
+"""`question`: asks the user and waits for the answer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class QuestionChoice(Struct):
-    """An answer to choose."""
+    """One answer to choose from."""
 
     label: Annotated[str, Meta(description="The answer in a few words.")]
     description: Annotated[str | None, Meta(description="What it would mean.")] = None
 
 
 class QuestionArguments(Struct):
-    """What to ask."""
+    """The question and its choices."""
 
     question: Annotated[str, Meta(description="The question, complete and short.")]
     choices: Annotated[
@@ -32,7 +32,7 @@ class QuestionArguments(Struct):
     multiple: Annotated[bool | None, Meta(description="More than one choice can be right.")] = None
 
 
-class Question:
+class QuestionTool:
     """Asks the user."""
 
     name: Final = "question"
@@ -52,24 +52,17 @@ class Question:
 
     async def run(self, arguments: QuestionArguments, context: ToolContext) -> ToolOutput:
         if not arguments.question.strip():
-            raise ToolError("the question is empty; say what you want to know")
+            raise ToolError("the question is empty; write what you want to know")
+        choices: dict[str, AnswerChoice] = {}  # each label once, because two equal buttons cannot be distinguished
+        for choice in arguments.choices or []:
+            label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
+            if label.strip():
+                choices.setdefault(label.strip(), AnswerChoice(label.strip(), description or ""))
+        question, is_multiple = arguments.question.strip(), bool(arguments.multiple)
         answer = await context.access.ask(
-            context.tool_call_id,
-            arguments.question.strip(),
-            _choices(arguments.choices or []),
-            is_multiple=bool(arguments.multiple),
+            context.tool_call_id, question, list(choices.values()), is_multiple=is_multiple
         )
         if answer is None:
-            return ToolOutput("The user declined to answer. Go on with what you know, and say what you assumed.")
+            return ToolOutput("The user declined to answer. Continue with what you know, and state what you assumed.")
         chosen = ", ".join(answer)
         return ToolOutput(f"The user answered: {chosen}" if chosen.strip() else "The user chose none of them.")
-
-
-def _choices(given: list[QuestionChoice | str]) -> list[AnswerChoice]:
-    """Each label once: two buttons with the same words cannot be told apart."""
-    choices: dict[str, AnswerChoice] = {}
-    for choice in given:
-        label, description = (choice, None) if isinstance(choice, str) else (choice.label, choice.description)
-        if label.strip():
-            choices.setdefault(label.strip(), AnswerChoice(label.strip(), description or ""))
-    return list(choices.values())

@@ -1,4 +1,4 @@
-"""`read`: a window of a text file with line numbers, or what is in a folder."""
+"""`read`: shows a part of a text file with line numbers, or the names in a folder."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ if TYPE_CHECKING:
     from dragoman.policy import Request
 
 _LINES: Final = 2000
-# Longer lines are generated; one of them would fill the whole answer.
+# Longer lines are usually generated; one of them would fill the whole output.
 _LINE_LETTERS: Final = 4000
 _ENTRIES: Final = 1000
 _IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic")
-_SEALED: Final = (".pdf", ".zip", ".gz", ".xz", ".zst", ".7z", ".tar", ".docx", ".xlsx", ".pptx", ".so", ".exe", ".pyc")
+_BINARY: Final = (".pdf", ".zip", ".gz", ".xz", ".zst", ".7z", ".tar", ".docx", ".xlsx", ".pptx", ".so", ".exe", ".pyc")
 
 
 class ReadArguments(Struct):
-    """What to read."""
+    """The file and the lines to read."""
 
     path: Annotated[str, Meta(description="File or folder, absolute or relative to the working folder.")]
     line: Annotated[
         int | None, Meta(description="First line to read, counted from 1; a negative number counts from the end.")
     ] = None
-    limit: Annotated[int | None, Meta(description=f"How many lines to read; {_LINES} if nothing is said.")] = None
+    limit: Annotated[int | None, Meta(description=f"How many lines to read; by default {_LINES}.")] = None
 
 
-class Read:
-    """Reads text."""
+class ReadTool:
+    """Reads text files and lists folders."""
 
     name: Final = "read"
     kind: Final[Kind] = "read"
     arguments: Final = ReadArguments
     description: Final = (
         "Read a text file. Each line is shown after its number and a tab, which are not part of the file. "
-        f"Gives up to {_LINES} lines or {LIMIT_BYTES // 1024} KB; use line and limit for the rest. Unsaved changes in "
-        "the user's editor are seen. A folder gives the names in it. Read a file before you overwrite it."
+        f"Returns up to {_LINES} lines or {LIMIT_BYTES // 1024} KB; use line and limit for the rest. Unsaved changes "
+        "in the user's editor are included. For a folder it returns the names in it. Read a file before you overwrite "
+        "it."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        path = paths.place_of(arguments, cwd)
+        path = paths.path_of(arguments, cwd)
         if path is None:
             return Preview("Read")
         line, limit = paths.number(arguments, "line"), paths.number(arguments, "limit")
@@ -62,17 +63,19 @@ class Read:
         path = paths.absolute(arguments.path, context.cwd)
         if await asyncio.to_thread(os.path.isdir, path):
             return ToolOutput(await asyncio.to_thread(_list, path, context.cwd), locations=(Location(path),))
-        _refuse_by_name(path, context.cwd)
+        name, ending = paths.shown(path, context.cwd), os.path.splitext(path)[1].lower()
+        if ending in _IMAGES:
+            raise ToolError(f"{name} is an image; this tool reads only text, so ask the user what it shows")
+        if ending in _BINARY:
+            raise ToolError(f"{name} is not a text file; use bash with a program that reads {ending} files")
         try:
             text = await context.access.read_text(path)
         except FileNotFoundError:
-            raise paths.no_such_file(path, context, "look with glob for its right name") from None
+            raise paths.no_such_file(path, context, "find its right name with glob") from None
         if "\0" in text:
-            raise ToolError(
-                f"{paths.shown(path, context.cwd)} is binary, not text; use a program that knows its format"
-            )
+            raise ToolError(f"{name} is binary, not text; use a program that reads its format")
         read_files.remember(context.memory, path, text)
-        return _window(text, arguments, path, context.cwd)
+        return _window(text, arguments, path, name)
 
 
 def _window_title(line: int | None, limit: int | None) -> str:
@@ -84,17 +87,7 @@ def _window_title(line: int | None, limit: int | None) -> str:
     return f" (from line {line})" if line is not None and line > 1 else ""
 
 
-def _refuse_by_name(path: str, cwd: str) -> None:
-    ending = os.path.splitext(path)[1].lower()
-    if ending in _IMAGES:
-        raise ToolError(
-            f"{paths.shown(path, cwd)} is an image; this tool reads text only, so ask the user what is on it"
-        )
-    if ending in _SEALED:
-        raise ToolError(f"{paths.shown(path, cwd)} is no text file; use bash with a program that knows {ending} files")
-
-
-def _window(text: str, arguments: ReadArguments, path: str, cwd: str) -> ToolOutput:
+def _window(text: str, arguments: ReadArguments, path: str, name: str) -> ToolOutput:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -103,29 +96,27 @@ def _window(text: str, arguments: ReadArguments, path: str, cwd: str) -> ToolOut
     line, total = arguments.line or 1, len(lines)
     first = max(total + line, 0) if line < 0 else line - 1
     if first >= total:
-        raise ToolError(
-            f"{paths.shown(path, cwd)} has {total} lines, so there is no line {line}; read from an earlier one"
-        )
+        raise ToolError(f"{name} has {total} lines, so there is no line {line}; read from an earlier one")
     limit = _LINES if arguments.limit is None or arguments.limit < 1 else arguments.limit
     shown, is_cut = _numbered(lines, first, min(first + limit, total))
     last = first + len(shown)
     notes = []
     if last < total:
-        notes.append(f"[lines {first + 1} to {last} of {total}; go on with line={last + 1}]")
+        notes.append(f"[lines {first + 1} to {last} of {total}; continue with line={last + 1}]")
     if is_cut:
-        notes.append(f"[lines longer than {_LINE_LETTERS} letters are cut; see them whole with grep or bash]")
+        notes.append(f"[lines longer than {_LINE_LETTERS} characters are cut; read them whole with grep or bash]")
     place = Location(path, first + 1 if first else UNSET)
     return ToolOutput("\n".join([*shown, *notes]), locations=(place,), is_truncated=last < total or is_cut)
 
 
 def _numbered(lines: list[str], first: int, end: int) -> tuple[list[str], bool]:
-    """As many lines as fit, and whether one of them was cut."""
+    """Return as many lines as fit, and whether one of them was cut."""
     shown: list[str] = []
     size_bytes, is_cut = 0, False
     for number in range(first, end):
         line = lines[number].removesuffix("\r")
         if len(line) > _LINE_LETTERS:
-            line, is_cut = f"{line[:_LINE_LETTERS]} [... {len(line) - _LINE_LETTERS} more letters]", True
+            line, is_cut = f"{line[:_LINE_LETTERS]} [... {len(line) - _LINE_LETTERS} more characters]", True
         numbered = f"{number + 1}\t{line}"
         size_bytes += len(numbered.encode("utf-8", "replace")) + 1
         if size_bytes > LIMIT_BYTES and shown:
@@ -142,7 +133,7 @@ def _list(path: str, cwd: str) -> str:
         raise ToolError(f"the folder {paths.shown(path, cwd)} cannot be read: {error.strerror or error}") from error
     if not names:
         return f"[the folder {paths.shown(path, cwd)} is empty]"
-    listed = [name.encode("utf-8", "replace").decode() for name in names[:_ENTRIES]]
+    listed = [paths.encodable(name) for name in names[:_ENTRIES]]
     if len(names) > _ENTRIES:
         listed.append(f"[{_ENTRIES} of {len(names)} names; use glob to find the others]")
     return "\n".join(listed)

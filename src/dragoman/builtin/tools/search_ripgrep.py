@@ -1,7 +1,7 @@
-"""ripgrep, if this machine has it: the same answers as our own walk, sooner.
+"""Runs ripgrep, if it is installed: the same results as our own walk, but faster.
 
-Owns finding and running it so that it reads the same ignore rules, in the same order, and ends when nobody waits.
-Does not know what is done with its lines.
+Owns finding and running it so that it uses the same ignore rules and order, and that it ends when the caller stops
+reading. Does not interpret its output.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
 PROGRAM: Final = "rg"
-LARGEST_BYTES: Final = 10 * 1024 * 1024  # of a file that is searched, here and in our own search
+LARGEST_BYTES: Final = 10 * 1024 * 1024  # size of the largest file that is searched, here and in our own search
 _READ_BYTES: Final = 1 << 16
 _ERROR_BYTES: Final = 1 << 16
-# A user's configuration, the global ignore file and `.ignore` would give other answers than without ripgrep.
+# The user's configuration, the global ignore file and `.ignore` would give other results than our own walk.
 _PLAIN: Final = (
     "--no-config", "--no-messages", "--no-ignore-global", "--no-ignore-dot", "--no-require-git", "--sort=path",
     f"--max-filesize={LARGEST_BYTES}", "--glob=!.git",
@@ -28,11 +28,11 @@ _PLAIN: Final = (
 
 
 class RipgrepRefused(Exception):
-    """It could not do what it was asked for, such as a pattern it has no syntax for."""
+    """ripgrep failed without a result, for example because it does not support the pattern's syntax."""
 
 
 def find_ripgrep() -> str | None:
-    """Where it is. A folder of PATH that depends on where we are is no place to take a program from."""
+    """Return the path of the program, None if there is none. Relative folders in PATH are not trusted."""
     for folder in os.get_exec_path():
         path = os.path.join(folder, PROGRAM)
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -41,12 +41,12 @@ def find_ripgrep() -> str | None:
 
 
 def common_options(*, hidden: bool, ignored: bool) -> list[str]:
-    """What every run is told."""
+    """Return the options of every run."""
     return [*_PLAIN, *(["--hidden"] if hidden else []), *(["--no-ignore"] if ignored else [])]
 
 
 class Ripgrep:
-    """One run. `was_late` tells afterwards whether it was ended for taking too long."""
+    """One run. `was_late`: it was ended because it took too long."""
 
     def __init__(self, program: str, arguments: Sequence[str], cwd: str, ending: bytes) -> None:
         self._argv = (program, *arguments)
@@ -55,7 +55,7 @@ class Ripgrep:
         self.was_late = False
 
     async def records(self) -> AsyncGenerator[bytes, None]:
-        """What it writes, cut at each `ending`. Whoever stops early closes this, and with it the process.
+        """Yield its output, split at each `ending`. Closing the generator ends the process.
 
         Raises: RipgrepRefused.
         """
@@ -89,7 +89,10 @@ class Ripgrep:
             complaints.cancel()
             with suppress(ProcessLookupError):
                 process.kill()
-            await _gone(process)
+            # The pipe must be read to its end, because only then its transport closes.
+            while await process.stdout.read(_READ_BYTES):
+                pass
+            await process.wait()
 
 
 async def _records(stream: asyncio.StreamReader, ending: bytes) -> AsyncGenerator[bytes, None]:
@@ -97,7 +100,7 @@ async def _records(stream: asyncio.StreamReader, ending: bytes) -> AsyncGenerato
     deadline = asyncio.get_running_loop().time() + SEARCH_SECONDS
     pending = b""
     while True:
-        # Around the waiting alone: across a `yield` it would end whoever reads this instead.
+        # Only around the read: across a `yield` the timeout would cancel the task that reads this generator.
         async with asyncio.timeout_at(deadline):
             data = await stream.read(_READ_BYTES)
         if not data:
@@ -107,11 +110,3 @@ async def _records(stream: asyncio.StreamReader, ending: bytes) -> AsyncGenerato
             yield record
     if pending:
         yield pending
-
-
-async def _gone(process: asyncio.subprocess.Process) -> None:
-    """After it was killed. Its pipe is read to the end, because only then its transport closes."""
-    assert process.stdout is not None
-    while await process.stdout.read(_READ_BYTES):
-        pass
-    await process.wait()

@@ -1,4 +1,4 @@
-"""`todo`: the list of what is to be done, which is also the plan that people see."""
+"""`todo`: keeps the to-do list, which the user sees as the plan."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ STATUSES: Final = ("pending", "in_progress", "completed")
 PRIORITIES: Final = ("high", "medium", "low")
 _MOST_ITEMS: Final = 200
 _KEY: Final = "todo"
-# What models write when they remember another tool's words.
+# Statuses of other tools, which models also write.
 _MEANT: Final = {"todo": "pending", "open": "pending", "active": "in_progress", "done": "completed"}
 
 
 class TodoItem(Struct):
-    """One thing to do."""
+    """One item of the list."""
 
     content: Annotated[str, Meta(description="What is to be done, in a few words.")]
-    # An open word, checked below, so that the answer to a wrong one can say which are right.
+    # Any text, checked below, so that the error for a wrong status can list the right ones.
     status: Annotated[str, Meta(extra_json_schema={"enum": list(STATUSES)})] = "pending"
     priority: Annotated[str | None, Meta(extra_json_schema={"enum": [*PRIORITIES, None]})] = None
 
@@ -34,11 +34,11 @@ class TodoItem(Struct):
 class TodoArguments(Struct):
     """The whole list."""
 
-    items: Annotated[list[TodoItem], Meta(description="All of the list, in order; it replaces the one before.")]
+    items: Annotated[list[TodoItem], Meta(description="The whole list, in order; it replaces the previous one.")]
 
 
-class Todo:
-    """Keeps the list."""
+class TodoTool:
+    """Keeps the to-do list."""
 
     name: Final = "todo"
     kind: Final[Kind] = "other"
@@ -60,28 +60,28 @@ class Todo:
 
     async def run(self, arguments: TodoArguments, context: ToolContext) -> ToolOutput:
         if len(arguments.items) > _MOST_ITEMS:
-            raise ToolError(f"{len(arguments.items)} items are too many; keep at most {_MOST_ITEMS}, and larger ones")
+            raise ToolError(f"{len(arguments.items)} items are too many; combine them into at most {_MOST_ITEMS}")
         entries = [_entry(item, number) for number, item in enumerate(arguments.items, 1)]
         context.memory[_KEY] = entries
         await context.data("plan", {"entries": entries}, "plan")
-        return ToolOutput(_told(entries))
+        return ToolOutput(_summary(entries))
 
 
 def _entry(item: TodoItem, number: int) -> dict[str, str]:
     content = item.content.strip()
     if not content:
-        raise ToolError(f"item {number} is empty; say what is to be done")
+        raise ToolError(f"item {number} is empty; write what is to be done")
     status = item.status.strip().lower().replace("-", "_").replace(" ", "_")
     status = _MEANT.get(status, status)
     if status not in STATUSES:
-        raise ToolError(f"item {number} has the status {item.status!r}; there are {', '.join(STATUSES)}")
+        raise ToolError(f"item {number} has the status {item.status!r}; use one of {', '.join(STATUSES)}")
     priority = (item.priority or "medium").strip().lower()
     if priority not in PRIORITIES:
-        raise ToolError(f"item {number} has the priority {item.priority!r}; there are {', '.join(PRIORITIES)}")
+        raise ToolError(f"item {number} has the priority {item.priority!r}; use one of {', '.join(PRIORITIES)}")
     return {"content": content, "priority": priority, "status": status}
 
 
-def _told(entries: list[dict[str, str]]) -> str:
+def _summary(entries: list[dict[str, str]]) -> str:
     if not entries:
         return "The to-do list is empty now."
     done = sum(entry["status"] == "completed" for entry in entries)

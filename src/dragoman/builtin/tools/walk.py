@@ -1,7 +1,7 @@
-"""Every file below a folder that is worth a look, in the order of names.
+"""Walks the files below a folder, sorted by name.
 
-Owns walking: what git ignores and what is hidden is left out, links are never followed, a walk can be stopped from
-another thread. Runs in threads; knows no asyncio but in `in_thread`.
+Owns the walk: ignored and hidden files are left out, links are never followed, and another thread can stop it. It runs
+in threads; only `in_thread` uses asyncio.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dragoman.builtin.tools.ignore import RULES_FILE, Ignores
+from dragoman.builtin.tools.ignore import RULES_FILE, IgnoreStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 
-# A search that takes longer is one of a whole disk; what was found until then is shown.
+# A search that takes longer is probably one of a whole disk; the results until then are shown.
 SEARCH_SECONDS: Final = 30.0
 _GIT: Final = ".git"
 
 
 class Stop:
-    """Says a working thread when to end: nobody waits any more, or it took too long."""
+    """A flag that ends the work of a thread: when its result is no longer needed, or when it takes too long."""
 
     __slots__ = ("_deadline", "is_set", "was_late")
 
@@ -40,7 +40,10 @@ class Stop:
 
 
 async def in_thread(work: Callable[[Stop], T]) -> tuple[T, bool]:
-    """What `work` gave, and whether it was stopped for taking too long. Cancelled, it makes the thread end soon."""
+    """Run `work` in a thread; return its result and whether it was stopped because it took too long.
+
+    When this is cancelled, the thread ends soon.
+    """
     stop = Stop()
     try:
         return await asyncio.to_thread(work, stop), stop.was_late
@@ -49,49 +52,36 @@ async def in_thread(work: Callable[[Stop], T]) -> tuple[T, bool]:
 
 
 def walk(start: str, stop: Stop, *, hidden: bool = False, ignored: bool = False) -> Iterator[str]:
-    """The paths of regular files, relative to `start`. `hidden` and `ignored` take those in as well; never `.git`."""
-    rules = None if ignored else Ignores.above(start)
-    # Folders and files of one folder in reverse, so that the next to look at is at the end.
-    waiting: list[tuple[str, Ignores | None]] = []
-    _look(start, "", rules, waiting, stop, hidden=hidden)
+    """Yield the paths of regular files, relative to `start`.
+
+    Args:
+        hidden: Include files and folders whose name begins with a dot, except `.git`.
+        ignored: Include what git ignores.
+    """
+    # The entries of a folder are added in reverse, so that the next one is at the end. A folder ends with a slash.
+    waiting: list[tuple[str, IgnoreStack | None]] = [("", None if ignored else IgnoreStack.above(start))]
     while waiting and not stop:
-        path, below = waiting.pop()
-        if not path.endswith("/"):
-            yield path
+        before, rules = waiting.pop()
+        if before and not before.endswith("/"):
+            yield before
             continue
-        _look(start, path[:-1], below, waiting, stop, hidden=hidden)
-
-
-def _look(
-    start: str,
-    folder: str,
-    rules: Ignores | None,
-    waiting: list[tuple[str, Ignores | None]],
-    stop: Stop,
-    *,
-    hidden: bool,
-) -> None:
-    """Adds what is in a folder to what waits; a folder ends with a slash."""
-    try:
-        with os.scandir(os.path.join(start, folder) if folder else start) as found:
-            entries = sorted(found, key=lambda entry: entry.name, reverse=True)
-    except OSError:
-        return  # not ours to read, or gone meanwhile
-    if rules is not None and folder:
-        names = {entry.name for entry in entries if entry.name in (RULES_FILE, _GIT)}
-        rules = rules.inside(
-            os.path.join(start, folder), folder, has_rules=RULES_FILE in names, is_repository=_GIT in names
-        )
-    before = f"{folder}/" if folder else ""
-    for entry in entries:
-        if stop.is_set:
-            return
-        name = entry.name
-        if name == _GIT or not (
-            (is_folder := entry.is_dir(follow_symlinks=False)) or entry.is_file(follow_symlinks=False)
-        ):
-            continue
-        decision = None if rules is None else rules.decide(before + name, name, is_folder)
-        if decision or (decision is None and not hidden and name.startswith(".")):
-            continue
-        waiting.append((f"{before}{name}/" if is_folder else before + name, rules))
+        folder = os.path.join(start, before[:-1]) if before else start
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name, reverse=True)
+        except OSError:
+            continue  # not readable, or deleted in the meantime
+        if rules is not None and before:
+            names = {entry.name for entry in entries if entry.name in (RULES_FILE, _GIT)}
+            rules = rules.inside(folder, before[:-1], has_rules=RULES_FILE in names, is_repository=_GIT in names)
+        for entry in entries:
+            if stop.is_set:
+                return
+            name = entry.name
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if name == _GIT or not (is_folder or entry.is_file(follow_symlinks=False)):
+                continue
+            decision = None if rules is None else rules.decide(before + name, name, is_folder)
+            if decision or (decision is None and not hidden and name.startswith(".")):
+                continue
+            waiting.append((f"{before}{name}/" if is_folder else before + name, rules))

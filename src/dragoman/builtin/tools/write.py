@@ -1,4 +1,4 @@
-"""`write`: a whole file, new or in place of one the model knows."""
+"""`write`: writes a whole file: a new one, or one that the model has read."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 
 
 class WriteArguments(Struct):
-    """What to write where."""
+    """The file and its new text."""
 
-    path: Annotated[str, Meta(description="File, absolute or relative to the working folder. Folders are made.")]
-    text: Annotated[str, Meta(description="All of the file's new text.")]
+    path: Annotated[
+        str, Meta(description="File, absolute or relative to the working folder. Missing folders are created.")
+    ]
+    text: Annotated[str, Meta(description="The whole new text of the file.")]
 
 
-class Write:
+class WriteTool:
     """Writes whole files."""
 
     name: Final = "write"
     kind: Final[Kind] = "edit"
     arguments: Final = WriteArguments
     description: Final = (
-        "Write a whole text file: a new one, or in place of one that you have read in this session and that has not "
-        "changed since. To change a part of a file use edit."
+        "Write a whole text file: a new one, or one that you have read in this session and that has not changed since. "
+        "To change a part of a file use edit."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        path = paths.place_of(arguments, cwd)
+        path = paths.path_of(arguments, cwd)
         if path is None:
             return Preview("Write")
         text = arguments.get("text")
@@ -49,8 +51,8 @@ class Write:
         path = paths.absolute(arguments.path, context.cwd)
         name = paths.shown(path, context.cwd)
         if path.endswith("/") or arguments.path.endswith("/"):
-            raise ToolError(f"{arguments.path} names a folder; give the path of a file, its folders are made with it")
-        old = await self._standing(path, name, arguments.text, context)
+            raise ToolError(f"{arguments.path} names a folder; give the path of a file")
+        old = await self._current_text(path, name, arguments.text, context)
         if old == arguments.text:
             read_files.remember(context.memory, path, old)
             return ToolOutput(
@@ -64,14 +66,14 @@ class Write:
         place = Location(real, first_line(old, arguments.text))
         return ToolOutput(f"{verb} {name} ({size}).", (diff_of(real, old, arguments.text),), (place,))
 
-    async def _standing(self, path: str, name: str, text: str, context: ToolContext) -> str | None:
-        """The text that would be lost, None for no file. Raises: ToolError when the model does not know it."""
+    async def _current_text(self, path: str, name: str, text: str, context: ToolContext) -> str | None:
+        """Return the text that would be lost, None for no file. Raises: ToolError if the model has not read it."""
         try:
             old = await context.access.read_text(path)
         except FileNotFoundError:
             return None
         except ToolError as error:
-            raise ToolError(f"{name} is not overwritten, because what is there cannot be read: {error}") from error
+            raise ToolError(f"{name} is not overwritten, because it cannot be read: {error}") from error
         if old in ("", text) or read_files.is_current(context.memory, path, old):
             return old
         if read_files.is_known(context.memory, path):

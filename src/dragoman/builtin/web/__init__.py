@@ -1,5 +1,5 @@
-"""The web as the built-in agent reads it: an address that was looked at, an answer of bounded size, readable text.
+"""Web access for the built-in agent: checked addresses, responses of bounded size, and readable text.
 
-Owns URLs, which machines may be reached, one HTTP exchange, charsets, and text out of HTML. What the rules say is
-asked of whoever calls; tools and models are not known here. Read `fetch.py` first.
+Owns URLs, which addresses may be reached, one HTTP exchange, charsets, and the conversion of HTML to text. The caller
+supplies the decisions of the permission rules. Does not depend on models. Read `fetch.py` first.
 """

@@ -1,7 +1,7 @@
-"""An answer's body as text: what kind it is, which characters its bytes mean.
+"""The body of a response as text: its kind and its character set.
 
-Owns the types that are read and the charsets. A declared charset is believed unless the bytes say otherwise, the way
-browsers and their users have come to expect.
+Owns which media types are read, and the charsets. As in browsers, a declared charset is used unless the bytes
+contradict it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _XML: Final = re.compile(rb"\s*<\?xml\b[^>]{0,200}?encoding\s*=\s*[\"']([\w.:-]{
 _OPENING: Final = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<!--.{0,500}?-->\s*)?<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL
 )
-_LOOKED_AT: Final = 4096  # browsers look for a <meta> in the first 1024; pages with long comments have it later
+_EXAMINED: Final = 4096  # browsers search the first 1024 for a <meta>; pages with long comments have it later
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
-# What browsers know. Python knows more under the name of a charset, some of it slow or no charset at all.
+# The charsets of browsers. Python has more codecs, some of them slow and some of them not charsets at all.
 _KNOWN: Final = frozenset(
     (
         *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "koi8-r", "koi8-u", "cp866", "cp874", "mac-roman"),
@@ -37,7 +37,7 @@ _KNOWN: Final = frozenset(
         *("gbk", "gb18030", "big5", "euc_jp", "shift_jis", "iso2022_jp", "euc_kr", "cp949", "cp932"),
     )
 )
-# What a label means on the web, where it is not what it says.
+# Labels that mean another charset on the web.
 _MEANT: Final = {
     "ascii": "cp1252",
     "iso8859-1": "cp1252",
@@ -53,32 +53,32 @@ _MEANT: Final = {
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
-class Kind(Struct, frozen=True):
-    """What a body is: `html`, `text` or `other`, and the type it was said to be."""
+class ContentKind(Struct, frozen=True):
+    """The kind of a body: `html`, `text` or `other`, and its declared media type."""
 
     name: str
     media_type: str
     charset: str | None = None
 
 
-def read_kind(content_type: str, body: bytes) -> Kind:
-    """The kind of a body; one without a type, or said to be text, is looked at."""
+def read_kind(content_type: str, body: bytes) -> ContentKind:
+    """Return the kind of a body, by its declared type and its first bytes."""
     media_type = content_type.partition(";")[0].strip().lower()
     found = _CHARSET.search(content_type)
     charset = found[1] if found else None
     if media_type in _HTML:
         name = "html"
     elif not media_type or media_type.startswith("text/") or media_type in _TEXTS:
-        name = "html" if not media_type and _looks_like_html(body) else "text"
+        name = "html" if not media_type and _OPENING.match(body) else "text"
     else:
         name = "text" if media_type.endswith(("+json", "+xml", "+yaml")) and media_type != "image/svg+xml" else "other"
     if name != "other" and _is_binary(body, charset):
         name = "other"
-    return Kind(name, media_type or "of no type", charset)
+    return ContentKind(name, media_type or "of no declared type", charset)
 
 
 def decode(body: bytes, declared: str | None, *, is_html: bool = False) -> str:
-    """The text, with line ends of one kind and no control characters. Never fails."""
+    """Return the text, with `\\n` as line end and without control characters. Never fails."""
     text = _decode(body, declared, is_html=is_html)
     return _CONTROLS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")).removeprefix("\ufeff")
 
@@ -91,7 +91,7 @@ def _decode(body: bytes, declared: str | None, *, is_html: bool) -> str:
     if encoding == "utf-8":
         return _utf8_or_western(body)
     if encoding == "cp1252":
-        # What servers say of everything. Bytes that are UTF-8 by chance and not plain ASCII do not occur.
+        # Many servers declare this for everything. Text of another charset is not valid UTF-8 by chance.
         try:
             return body.decode("utf-8")
         except UnicodeDecodeError:
@@ -108,14 +108,14 @@ def _utf8_or_western(body: bytes) -> str:
 
 
 def _declared_inside(body: bytes, is_html: bool) -> str | None:
-    found = (_META.search if is_html else _XML.match)(body[:_LOOKED_AT]) or _XML.match(body[:_LOOKED_AT])
+    found = (_META.search if is_html else _XML.match)(body[:_EXAMINED]) or _XML.match(body[:_EXAMINED])
     encoding = _find(found[1].decode("ascii", "replace")) if found else None
-    # Whoever could read the declaration byte by byte has no UTF-16.
+    # A declaration that could be read byte by byte is not in UTF-16.
     return "utf-8" if encoding and encoding.startswith("utf-16") else encoding
 
 
 def _find(label: str | None) -> str | None:
-    """Python's name of a charset, if browsers know it too."""
+    """Return Python's name of a charset, or None if browsers do not have it."""
     try:
         name = codecs.lookup((label or "").lower().removeprefix("x-").replace("windows-", "cp")).name
     except (LookupError, ValueError):
@@ -124,10 +124,6 @@ def _find(label: str | None) -> str | None:
     return name if name in _KNOWN else None
 
 
-def _looks_like_html(body: bytes) -> bool:
-    return _OPENING.match(body) is not None
-
-
 def _is_binary(body: bytes, charset: str | None) -> bool:
     is_wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or (_find(charset) or "").startswith("utf-16")
-    return not is_wide and b"\0" in body[:_LOOKED_AT]
+    return not is_wide and b"\0" in body[:_EXAMINED]

@@ -1,7 +1,7 @@
-"""Names of hosts become addresses.
+"""Looks up the addresses of a host.
 
-Owns the lookup, which blocks as long as the system likes: in a thread that nothing waits for, neither a cancelled turn
-nor the end of the program.
+Owns the lookup, which may block for a long time: it runs in a thread that neither a cancelled turn nor the end of the
+program waits for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def resolve(host: str) -> Sequence[str]:
-    """All addresses of a host, the system's favourite first. Raises: OSError."""
+    """Return all addresses of a host, in the order of the system's preference. Raises: OSError."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[list[str]] = loop.create_future()
 
@@ -37,10 +37,10 @@ async def resolve(host: str) -> Sequence[str]:
         except OSError as error:
             found = error
         except UnicodeError:  # a label too long for DNS
-            found = OSError("it is no name that can be looked up")
-        with suppress(RuntimeError):  # the loop is over, and nobody waits any more
+            found = OSError("it is not a valid host name")
+        with suppress(RuntimeError):  # the event loop is closed, and nothing waits for the result
             loop.call_soon_threadsafe(settle, found)
 
-    # No executor: its threads are waited for at the end of the program.
+    # Not an executor: the program waits for its threads at the end.
     threading.Thread(target=look, name=f"resolve {host}", daemon=True).start()
     return await answer

@@ -1,8 +1,8 @@
-"""A URL becomes an answer, and every step on the way is judged: the host, its addresses, each redirect.
+"""Fetches a URL and checks each step against the permission rules: the host, its addresses, each redirect.
 
-Owns the order of it. A name is looked up once per step and only after leave was given for its host, since a lookup
-alone already tells others; the connection then goes to an address that was looked at. A redirect to a host that no
-rule allows ends it: whoever asked can ask for the new URL, and then somebody else is asked too.
+Owns the order of the steps. A name is looked up once per step, and only after its host was allowed, because a lookup
+already reveals the name to others; the connection then goes to an address that was checked. A redirect to a host that
+no rule allows ends the fetch: the model can fetch the new URL by itself, and then the user is asked about it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.tools.paths import AGENT
+from dragoman.builtin.tools.paths import request
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.web import dns
 from dragoman.builtin.web import http_client as http
@@ -24,32 +24,22 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from dragoman.builtin.tools.tool import ToolContext
-    from dragoman.builtin.web.url import Target
+    from dragoman.builtin.web.url import ParsedUrl
     from dragoman.policy import Request
 
 MOST_REDIRECTS: Final = 5
-# One address of several that does not answer must not take all the time there is.
+# One address of several that does not answer must not use up all of the time.
 _CONNECT_SECONDS: Final = 5.0
 _PROXIES: Final = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
-def fetch_request(target: Target, title: str, context: ToolContext, *, guarded: str | None = None) -> Request:
-    """What leave is needed for. `guarded` is why the host is inside, if a lookup told; its spelling may tell too."""
-    return _request(target.host, title, context, guarded or _guarded(target.host, None, inside_by_name(target.host)))
+def fetch_request(target: ParsedUrl, title: str, context: ToolContext, *, guarded: str | None = None) -> Request:
+    """Return the permission request for a host.
 
-
-def _request(host: str, title: str, context: ToolContext, guarded: str = "") -> Request:
-    from dragoman.policy import Request
-
-    return Request(
-        AGENT,
-        "fetch",
-        title,
-        host=host,
-        root=context.roots[0] if context.roots else context.cwd,
-        home=os.path.expanduser("~"),
-        guarded=guarded,
-    )
+    `guarded` states why the host is not public, if a lookup showed that; otherwise its spelling decides.
+    """
+    guarded = guarded or _guarded(target.host, None, inside_by_name(target.host))
+    return request("fetch", title, context, host=target.host, guarded=guarded)
 
 
 def _guarded(host: str, address: str | None, what: str | None) -> str:
@@ -60,7 +50,7 @@ def _guarded(host: str, address: str | None, what: str | None) -> str:
 
 
 class Web:
-    """Fetches. What it is made of can be replaced, for tests."""
+    """Fetches URLs. The arguments replace its parts in tests."""
 
     def __init__(
         self,
@@ -77,7 +67,7 @@ class Web:
 
     async def send(
         self,
-        target: Target,
+        target: ParsedUrl,
         context: ToolContext,
         *,
         seconds: float,
@@ -86,8 +76,8 @@ class Web:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         redirects: int = MOST_REDIRECTS,
-    ) -> tuple[Target, http.Answer]:
-        """The answer and where it came from, for a target whose host has leave. Raises: ToolError."""
+    ) -> tuple[ParsedUrl, http.HttpResponse]:
+        """Send a request to a host that was allowed; return the last URL and the response. Raises: ToolError."""
         asked_host, steps = target.host, [target.url]
         try:
             async with self._timeout(seconds):
@@ -104,15 +94,17 @@ class Web:
                             f"{steps[0]} redirects more than {redirects} times, the last to {following.url}"
                         )
                     steps.append(following.url)
-                    _judge_redirect(target, following, asked_host, context)
+                    _check_redirect(target, following, asked_host, context)
                     target = following
         except TimeoutError:
             raise ToolError(f"{target.url} did not answer in full within {seconds:g} s; try another source") from None
         except OSError as error:
             raise ToolError(f"{target.url} cannot be fetched: {error.strerror or error}{_proxy_hint()}") from None
 
-    async def _reach(self, target: Target, context: ToolContext) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to one of the host's addresses, all of which may be reached."""
+    async def _reach(
+        self, target: ParsedUrl, context: ToolContext
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to one of the host's addresses, after all of them were checked."""
         literal = literal_address(target.host)
         try:
             addresses = [literal] if literal is not None else await self._resolve(target.host)
@@ -123,12 +115,7 @@ class Web:
         if not addresses:
             raise ToolError(f"{target.host} has no address; is the name right?")
         for address in addresses:
-            _judge_address(target, address, context)
-        return await self._connect_to(addresses, target)
-
-    async def _connect_to(
-        self, addresses: Sequence[str], target: Target
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+            _check_address(target, address, context)
         tls = None
         if target.scheme == "https":
             tls = self._tls = self._tls or await asyncio.to_thread(_default_tls)
@@ -143,31 +130,32 @@ class Web:
         return await self._connect(last, target.port, tls=tls, name=name)
 
 
-def _judge_address(target: Target, address: str, context: ToolContext) -> None:
+def _check_address(target: ParsedUrl, address: str, context: ToolContext) -> None:
     """Raises: ToolError when the host must not be reached at this address."""
     title = f"Fetch {target.url}"
     guarded = _guarded(target.host, address, inside(address))
     verdict = context.verdict(fetch_request(target, title, context, guarded=guarded))
     if verdict.action == "deny":
         raise ToolError(verdict.why)
-    # A rule against an address is also one against every name for it.
-    by_address = context.verdict(_request(f"[{address}]" if ":" in address else address, title, context))
+    # A rule that denies an address also denies every name of it.
+    host = f"[{address}]" if ":" in address else address
+    by_address = context.verdict(request("fetch", title, context, host=host))
     if by_address.action == "deny":
         raise ToolError(f"{target.host} leads to {address}: {by_address.why}")
 
 
-def _judge_redirect(target: Target, following: Target, asked_host: str, context: ToolContext) -> None:
-    """Raises: ToolError when whoever asked has to ask again, or need not."""
+def _check_redirect(target: ParsedUrl, following: ParsedUrl, asked_host: str, context: ToolContext) -> None:
+    """Raises: ToolError when a redirect is denied, or has to be fetched by itself."""
     leads = f"{target.url} redirects to {following.url}"
     verdict = context.verdict(fetch_request(following, f"Fetch {following.url}", context))
     if verdict.action == "deny":
         raise ToolError(f"{leads}: {verdict.why}")
     if verdict.action == "ask" and following.host != asked_host:
         raise ToolError(
-            f"{leads}, another host, for which there is no leave yet; fetch that URL by itself if you need it"
+            f"{leads}, another host, for which there is no permission yet; fetch that URL by itself if you need it"
         )
     if target.scheme == "https" and following.scheme == "http":
-        raise ToolError(f"{leads}, which anybody on the way can change; fetch that URL by itself if you need it")
+        raise ToolError(f"{leads}, which is not protected against changes; fetch that URL by itself if you need it")
 
 
 def _default_tls() -> ssl.SSLContext:
@@ -178,4 +166,4 @@ def _default_tls() -> ssl.SSLContext:
 
 def _proxy_hint() -> str:
     used = next((name for name in _PROXIES if os.environ.get(name)), None)
-    return f" ({used} is set, but proxies are not used: what they reach cannot be judged)" if used else ""
+    return f" ({used} is set, but proxies are not used: the address they connect to cannot be checked)" if used else ""

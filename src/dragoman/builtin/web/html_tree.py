@@ -1,7 +1,7 @@
-"""HTML as a tree: what any text that calls itself HTML is made of, in time that grows with its length and no faster.
+"""Parses HTML into a tree, for any input and in time linear in its length.
 
-Owns the scanner and the tree: tags, attributes, raw texts, elements whose end is left out, a depth that recursion can
-follow. It follows browsers where pages depend on it and drops the rest. What a tree reads like is not known here.
+Owns the scanner and the tree: tags, attributes, raw text, elements without end tags, and a bounded depth that recursion
+can follow. It does as browsers do where pages depend on it, and ignores the rest. Does not convert the tree to text.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Deeper is flattened. Real pages stay below 60; what reads the tree does so by recursion.
+# Deeper elements are flattened. Real pages stay below 60; the tree is read by recursion.
 DEEPEST: Final = 120
-# A page of 5 MiB has about 200,000; what has more was made to cost time, and this many cost a few seconds.
+# A page of 5 MiB has about 200,000; a page with more was made to cost time, and this many take a few seconds.
 MOST_TOKENS: Final = 500_000
 _LONGEST_VALUE: Final = 4096
 
@@ -41,7 +41,7 @@ BLOCKS: Final = frozenset(
     )
 )
 _ROWS: Final = frozenset({"thead", "tbody", "tfoot", "caption", "colgroup"})
-# A start tag ends these elements if they are open, up to the nearest one of the second set.
+# A start tag closes open elements of the first set, up to the nearest one of the second set.
 _ENDS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     "li": (frozenset({"li"}), frozenset({"ul", "ol", "menu", "table"})),
     "dt": (frozenset({"dt", "dd"}), frozenset({"dl", "table"})),
@@ -53,7 +53,7 @@ _ENDS: Final[dict[str, tuple[frozenset[str], frozenset[str]]]] = {
     **{name: (frozenset({"tr", "td", "th", *_ROWS}), frozenset({"table"})) for name in _ROWS},
 }
 _P: Final = (frozenset({"p"}), frozenset({"table", "td", "th", "button", "object", "caption"}))
-# An end tag does not reach out of a cell.
+# An end tag inside a cell closes nothing outside of it.
 _CELLS: Final = frozenset({"td", "th", "table", "caption"})
 _OF_TABLES: Final = _CELLS | _ROWS | {"tr"}
 
@@ -62,7 +62,7 @@ _Token: TypeAlias = tuple[str, str, dict[str, str]]
 
 
 class Node:
-    """An element. Children are nodes and texts; `has_blocks` says that there is a block somewhere below."""
+    """An element. Children are nodes and texts; `has_blocks`: there is a block element somewhere below."""
 
     __slots__ = ("attributes", "children", "has_blocks", "name")
 
@@ -73,7 +73,7 @@ class Node:
         self.has_blocks = False
 
     def walk(self) -> Iterator[Node]:
-        """This element and all below it, in order."""
+        """Yield this element and all below it, in document order."""
         todo = [self]
         while todo:
             node = todo.pop()
@@ -81,7 +81,7 @@ class Node:
             todo.extend(child for child in reversed(node.children) if isinstance(child, Node))
 
     def text(self) -> str:
-        """All text below, as it is."""
+        """Return all text below, unchanged."""
         found: list[str] = []
         todo: list[Node | str] = [self]
         while todo:
@@ -94,7 +94,7 @@ class Node:
 
 
 def read_html(text: str) -> tuple[Node, bool]:
-    """The tree of a page, and whether the page has more than that."""
+    """Return the tree of a page, and whether it was cut because the page has too many tokens."""
     tree = _Tree()
     for number, (kind, name, attributes) in enumerate(_Scanner(text).tokens()):
         if number == MOST_TOKENS:
@@ -109,7 +109,7 @@ def read_html(text: str) -> tuple[Node, bool]:
 
 
 class _Scanner:
-    """Takes the text apart. A search that finds nothing ends the page, so none is made twice over the same text."""
+    """Splits the text into tokens. A search that finds nothing ends the page, so no text is searched twice."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -162,7 +162,7 @@ class _Scanner:
         self._at = len(text)
 
     def _raw_text(self, name: str) -> Iterator[_Token]:
-        """What stands between the tags of a script or title is no markup."""
+        """Skip or yield the content of elements such as script and title, which is not markup."""
         found = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(self._text, self._at)
         closing = found.start() if found else len(self._text)
         if name in ("title", "textarea"):
@@ -186,12 +186,12 @@ class _Scanner:
 
 
 class _Tree:
-    """Grows by tokens."""
+    """Builds the tree from tokens."""
 
     def __init__(self) -> None:
         self.root = Node("html")
         self._open = [self.root]
-        self._counts: Counter[str] = Counter()  # of what is open, so that most searches need not be made
+        self._counts: Counter[str] = Counter()  # of the open elements by name, which makes most searches unnecessary
         self._too_deep = 0
 
     def add_text(self, text: str) -> None:
@@ -199,7 +199,7 @@ class _Tree:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in ("html", "body"):
-            return  # there is always one, and a second is no element
+            return  # the root stands for both, and browsers ignore a second one
         if name in _ENDS:
             self._end_these(*_ENDS[name])
         elif name in BLOCKS and self._counts["p"]:
@@ -236,7 +236,7 @@ class _Tree:
                 return
 
     def _end_these(self, ended: frozenset[str], bounds: frozenset[str]) -> None:
-        """Ends the outermost of these that is open within the bounds, and so what is open in it."""
+        """Close the outermost open element of `ended` within the bounds, and everything in it."""
         if not any(self._counts[name] for name in ended):
             return
         outermost = 0

@@ -1,8 +1,8 @@
-"""One HTTP exchange with an address somebody already chose: a request, an answer of bounded size, the end.
+"""One HTTP exchange with a given address: one request, and one response of bounded size.
 
-Owns HTTP/1.1 as far as one question needs it: head, chunks, compression, nothing kept open. Connects to the address it
-is given and never looks a name up, so what was judged is what is reached. Cancelling it closes the connection. Knows
-no redirect and no rule.
+Owns HTTP/1.1 as far as a single request needs it: head, chunks, compression; the connection is not kept. It connects to
+the address it is given and never looks up a name, so the address that was checked is the one that is reached.
+Cancelling closes the connection. Does not follow redirects and does not check rules.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from dragoman.builtin.web.url import Target
+    from dragoman.builtin.web.url import ParsedUrl
 
 _HEAD_BYTES: Final = 64 * 1024
 _LINE_BYTES: Final = 16 * 1024
@@ -29,26 +29,26 @@ _MOST_INTERIM: Final = 10
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
-class Answer(Struct, frozen=True):
-    """What a server said. Names of headers are in lower case. The body of a redirect is not read."""
+class HttpResponse(Struct, frozen=True):
+    """The response of a server. Names of headers are in lower case. The body of a redirect is not read."""
 
     status: int
     reason: str
     headers: dict[str, str]
     body: bytes = b""
     is_cut: bool = False
-    """There is more than what was read."""
+    """The body is longer than what was read."""
 
     @property
     def location(self) -> str | None:
-        """Where the server sends whoever asks. Servers write letters and spaces there that have no place in a URL."""
+        """The target of a redirect. Servers put characters and spaces into it that are not allowed in a URL."""
         if self.status not in REDIRECTS or "location" not in self.headers:
             return None
         return self.headers["location"].encode("latin-1").decode("utf-8", "replace").replace(" ", "%20")
 
 
 class Connect(Protocol):
-    """Opens a connection to an address. With `tls` the certificate has to be that of `name`."""
+    """Opens a connection to an address. With `tls` the certificate must be valid for `name`."""
 
     async def __call__(
         self, address: str, port: int, *, tls: ssl.SSLContext | None, name: str
@@ -66,28 +66,28 @@ async def connect(
 
 async def exchange(
     streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    target: Target,
+    target: ParsedUrl,
     *,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
     body: bytes = b"",
     limit_bytes: int,
-) -> Answer:
-    """Asks, reads at most `limit_bytes` of the answer, and closes. Raises: OSError; ToolError for what is no HTTP."""
+) -> HttpResponse:
+    """Send a request, read at most `limit_bytes` of the body, and close. Raises: OSError; ToolError for other data."""
     reader, writer = streams
     try:
         writer.write(_request(target, method, headers or {}, body))
         await writer.drain()
         return await _read_answer(reader, limit_bytes)
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
-        why = "ended in the middle" if isinstance(error, asyncio.IncompleteReadError) else "is no HTTP"
+        why = "ended too early" if isinstance(error, asyncio.IncompleteReadError) else "is not HTTP"
         raise ToolError(f"the answer of {target.authority} {why}; try it again later") from None
     finally:
-        # Not `close`: a peer that does not answer the good-bye of TLS would keep us.
+        # Not `close`: that would wait for a peer that does not complete the shutdown of TLS.
         writer.transport.abort()
 
 
-def _request(target: Target, method: str, headers: Mapping[str, str], body: bytes) -> bytes:
+def _request(target: ParsedUrl, method: str, headers: Mapping[str, str], body: bytes) -> bytes:
     lines = {
         "Host": target.authority,
         "User-Agent": f"dragoman/{__version__}",
@@ -99,23 +99,23 @@ def _request(target: Target, method: str, headers: Mapping[str, str], body: byte
         lines["Content-Length"] = str(len(body))
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     if any(set(f"{name}{value}") & {"\r", "\n", "\0"} for name, value in lines.items()):
-        raise ToolError("a header of the request would be more than one line")
+        raise ToolError("a header of the request must not contain a line end or a NUL")
     return f"{method} {target.path} HTTP/1.1\r\n{head}\r\n".encode("latin-1", "replace") + body
 
 
-async def _read_answer(reader: asyncio.StreamReader, limit_bytes: int) -> Answer:
+async def _read_answer(reader: asyncio.StreamReader, limit_bytes: int) -> HttpResponse:
     for _ in range(_MOST_INTERIM):
         status, reason, headers = await _read_head(reader)
         if status >= 200:
             break
     else:
         raise ValueError("only interim answers")
-    answer = Answer(status, reason, headers)
+    answer = HttpResponse(status, reason, headers)
     if answer.location is not None or status in (204, 304):
         return answer
     raw, is_cut = await _read_body(reader, headers, limit_bytes)
     body, is_longer = _unpacked(raw, headers.get("content-encoding", ""), limit_bytes)
-    return Answer(status, reason, headers, body, is_cut or is_longer)
+    return HttpResponse(status, reason, headers, body, is_cut or is_longer)
 
 
 async def _read_head(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, str]]:
@@ -131,7 +131,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[int, str, dict[str, 
             raise ValueError("the head is too long")
         name, colon, value = line.partition(":")
         if colon and not line.startswith((" ", "\t")):
-            # Of a header that comes twice the first counts, as it does for most who read them.
+            # The first of several headers with one name counts, as in most clients.
             headers.setdefault(name.strip().lower(), value.strip())
     return int(code), reason.strip()[:100], headers
 
@@ -162,12 +162,15 @@ async def _read_chunks(reader: asyncio.StreamReader, limit_bytes: int) -> tuple[
         if len(piece) < size:
             return bytes(body), True
         if await _line(reader):
-            raise ValueError("a chunk is longer than it says")
+            raise ValueError("a chunk is longer than its size")
     return bytes(body), False
 
 
 async def _read_up_to(reader: asyncio.StreamReader, count: int, *, is_exact: bool) -> tuple[bytes, bool]:
-    """So many bytes, and whether there are more; `is_exact`: so many have to come, and more are not looked for."""
+    """Read up to `count` bytes, and find out whether there are more.
+
+    With `is_exact` there must be `count` bytes, and no more are expected.
+    """
     body = bytearray()
     while len(body) < count:
         piece = await reader.read(min(_PIECE_BYTES, count - len(body)))
@@ -180,15 +183,15 @@ async def _read_up_to(reader: asyncio.StreamReader, count: int, *, is_exact: boo
 
 
 def _unpacked(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]:
-    """The body without its compression, and whether there is more. A small one may unpack to any size."""
+    """Return the decompressed body and whether it is longer than the limit. A small body may unpack to any size."""
     names = [name for name in encoding.lower().replace(" ", "").split(",") if name not in ("", "identity")]
     if not names or not raw:
         return raw, False
     if names not in (["gzip"], ["x-gzip"], ["deflate"]):
-        raise ToolError(f"the answer is packed as {', '.join(names)[:100]}, which was not asked for and cannot be read")
+        raise ToolError(f"the answer is compressed as {', '.join(names)[:100]}, which is not supported")
     body = bytearray()
     try:
-        # The two lower bits of the first byte tell a zlib head from deflate without one.
+        # The lower four bits of the first byte distinguish a zlib header from raw deflate data.
         window = 47 if names != ["deflate"] or raw[0] & 0x0F == 8 else -15
         while raw and len(body) < limit_bytes:
             unpacker = zlib.decompressobj(window)
@@ -198,7 +201,5 @@ def _unpacked(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]
             raw = unpacker.unused_data
     except zlib.error:
         if not body:
-            raise ToolError(
-                "the answer says that it is packed, but it cannot be unpacked; try it again later"
-            ) from None
+            raise ToolError("the answer is declared as compressed, but cannot be read; try it again later") from None
     return bytes(body), bool(raw)

@@ -1,6 +1,6 @@
-"""What stands within a line of a page: words, links, emphasis, code.
+"""Inline elements of a page as text: words, links, emphasis, code.
 
-Owns how a run of inline elements becomes text and what is never shown, inline or not. Knows no blocks.
+Owns how a run of inline elements becomes text, and which elements are never shown. Does not handle blocks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DROPPED_CLASSES: Final = frozenset(
     ("linenos", "lineno", "linenodiv", "gutter", "blob-num", "mw-editsection", "headerlink", "anchorjs-link")
 )
 _HIDDEN: Final = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
-_BREAK: Final = "\x01"  # no such character is left in a decoded text
+_BREAK: Final = "\x01"  # decoded text does not contain this character
 _BREAKS: Final = re.compile(rf" ?{_BREAK} ?")
 _INVISIBLE: Final = str.maketrans("", "", "\u00ad\u200b\u2060\ufeff" + _BREAK)
 _ANCHORS: Final = frozenset({"#", "¶", "§", "🔗", ""})
@@ -34,7 +34,7 @@ _LONGEST_LINK: Final = 2000
 
 
 def is_dropped(node: Node) -> bool:
-    """Whether an element has nothing to read, or nothing that anybody sees."""
+    """Whether an element has no text, or only text that a browser does not show."""
     attributes = node.attributes
     if node.name in _DROPPED:
         return True
@@ -52,23 +52,23 @@ def is_dropped(node: Node) -> bool:
 
 
 def collapse(text: str) -> str:
-    """Text on one line."""
+    """Return the text on one line."""
     return " ".join(text.replace(_BREAK, " ").translate(_INVISIBLE).split())
 
 
-class Words:
-    """Turns runs of inline elements into text. Links are made whole by the page's URL."""
+class InlineText:
+    """Converts runs of inline elements to text. Links become absolute URLs."""
 
     def __init__(self, url: str, base: str = "") -> None:
         self._base = join(url, base) if base else url
 
     def line(self, children: Iterable[Node | str]) -> str:
-        """The words of a paragraph: one line, more where the page breaks it."""
+        """Return the text of a paragraph: one line, or several if the page breaks it."""
         text = " ".join(self._run(children).split())
         return _BREAKS.sub("\n", text).strip()
 
     def link(self, text: str, node: Node) -> str:
-        """A text that leads to where `node` does."""
+        """Return a Markdown link with this text and the target of `node`."""
         href = node.attributes.get("href", "").strip()
         if href.startswith("#"):
             return "" if text in _ANCHORS else text
@@ -80,7 +80,7 @@ class Words:
         return f"[{text}]({url})" if text else ""
 
     def code(self, node: Node) -> str:
-        """Text as it stands, line by line."""
+        """Return preformatted text with its line ends."""
         pieces: list[str] = []
         todo: list[Node | str] = [node]
         while todo:
@@ -105,11 +105,15 @@ class Words:
             case "br":
                 return _BREAK
             case "img":
-                return self._image(node)
+                alt = collapse(node.attributes.get("alt", ""))
+                src = join(self._base, node.attributes.get("src", ""))
+                is_link = src.startswith(("http://", "https://")) and len(src) < _LONGEST_LINK
+                return f"![{alt}]({src})" if alt and is_link else alt
             case "input":
                 return "[x] " if "checked" in node.attributes else "[ ] "
             case "code" | "tt" | "kbd" | "samp":
-                return _quoted(self.code(node))
+                code = collapse(self.code(node))
+                return "" if not code else f"`` {code} ``" if "`" in code else f"`{code}`"
         inner = collapse(node.attributes.get("alttext", "")) or self._run(node.children)
         if node.name == "a":
             return _around(inner, self.link(collapse(inner), node))
@@ -118,23 +122,9 @@ class Words:
             return inner
         return _around(inner, f"{mark}{inner.strip()}{mark}")
 
-    def _image(self, node: Node) -> str:
-        alt = collapse(node.attributes.get("alt", ""))
-        src = join(self._base, node.attributes.get("src", ""))
-        if not alt:
-            return ""
-        return f"![{alt}]({src})" if src.startswith(("http://", "https://")) and len(src) < _LONGEST_LINK else alt
-
 
 def _around(inner: str, text: str) -> str:
-    """The text with the spaces that `inner` has at its ends: they are the words' around it."""
+    """Return the text with a space where `inner` begins or ends with white space, which separates words."""
     before = " " if inner[:1].isspace() else ""
     after = " " if inner[-1:].isspace() else ""
     return f"{before}{text}{after}"
-
-
-def _quoted(text: str) -> str:
-    text = collapse(text)
-    if not text:
-        return ""
-    return f"`` {text} ``" if "`" in text else f"`{text}`"

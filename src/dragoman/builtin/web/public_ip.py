@@ -1,7 +1,8 @@
-"""Which addresses are inside: this machine, its network, and everything else that is not the public internet.
+"""Distinguishes public addresses from those of this machine, its network, and other reserved ranges.
 
-Owns the table. A page the agent reads may name any address, and those inside trust whoever can reach them. Addresses
-that carry another one are inside too, but for the one form that networks without IPv4 use for all of it.
+Owns the table. A page that the agent reads may name any address, and services on private addresses often trust every
+client that can reach them. An address that embeds another one is not public either, except in the one form (NAT64) that
+networks without IPv4 use for every public host.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _INSIDE: Final = (
     ("240.0.0.0/4", "reserved"),
     ("::1/128", "this machine (loopback)"),
     ("::/128", "this machine"),
-    ("::ffff:0:0/96", "an IPv4 address in disguise"),
-    ("::ffff:0:0:0/96", "an IPv4 address in disguise"),
-    ("::/96", "an IPv4 address in disguise"),
-    ("64:ff9b:1::/48", "an IPv4 address in disguise (NAT64)"),
-    ("2002::/16", "an IPv4 address in disguise (6to4)"),
-    ("2001::/32", "an IPv4 address in disguise (Teredo)"),
+    ("::ffff:0:0/96", "an embedded IPv4 address"),
+    ("::ffff:0:0:0/96", "an embedded IPv4 address"),
+    ("::/96", "an embedded IPv4 address"),
+    ("64:ff9b:1::/48", "an embedded IPv4 address (NAT64)"),
+    ("2002::/16", "an embedded IPv4 address (6to4)"),
+    ("2001::/32", "an embedded IPv4 address (Teredo)"),
     ("2001::/23", "reserved"),
     ("2001:db8::/32", "reserved for examples"),
     ("3fff::/20", "reserved for examples"),
@@ -50,25 +51,25 @@ _OWN_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6
 
 
 def inside(text: str) -> str | None:
-    """What an address is if it is not public, in words for people."""
+    """Return a description of an address that is not public, None for a public one."""
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return "no address"
+        return "not an address"
     if isinstance(address, ipaddress.IPv6Address) and address in _network(_NAT64):
-        # By DNS64, every public host has such an address where there is no IPv4.
+        # In a network without IPv4, DNS64 gives every public host such an address.
         within = inside(str(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)))
         return None if within is None else f"{within}, by NAT64"
-    for network, words in _INSIDE:
+    for network, description in _INSIDE:
         if address in _network(network):
-            return words
+            return description
     if address.version == 6 and address not in _network(_PUBLIC_IPV6):
         return "reserved"
     return None if address.is_global else "not public"
 
 
 def inside_by_name(host: str) -> str | None:
-    """The same for a host whose name alone says it; None when it would have to be looked up."""
+    """Do the same for a host by its name alone; None also means that it would have to be looked up."""
     if host in _OWN_NAMES or host.endswith(".localhost"):
         return "this machine"
     literal = literal_address(host)
@@ -76,7 +77,7 @@ def inside_by_name(host: str) -> str | None:
 
 
 def literal_address(host: str) -> str | None:
-    """The address that a host is written as, None if it is a name."""
+    """Return the address if the host is one, None if it is a name."""
     try:
         return str(ipaddress.ip_address(host.strip("[]")))
     except ValueError:

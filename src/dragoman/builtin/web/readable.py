@@ -1,7 +1,7 @@
-"""A page as a reader wants it: its title and its text, without what stands around the text.
+"""The readable part of a page: its title and its main text.
 
-Owns what of a page is content and how that reads: the plain form of Markdown that models know, with headings, lists,
-tables, code and whole links. Hidden text is left out: nobody who looks at the page sees it. Knows no network.
+Owns which part of a page is content, and how it is written: as plain Markdown with headings, lists, tables, code and
+absolute links. Hidden text is left out, because a user who looks at the page does not see it. Does no network access.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.builtin.web.html_tree import BLOCKS, Node, read_html
-from dragoman.builtin.web.inline_text import Words, collapse, is_dropped
+from dragoman.builtin.web.inline_text import InlineText, collapse, is_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# A part that calls itself the main one is believed if it has this much text, or this much of all there is.
+# An element that is marked as the main part is taken for it if it has this much text, or this share of all text.
 _MAIN_LETTERS: Final = 250
 _MAIN_SHARE: Final = 0.3
 _ARTICLE_SHARE: Final = 0.5
@@ -29,16 +29,16 @@ _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language-|lang-|highlight-source-|bru
 _LAYOUT: Final = frozenset({"table", "pre", "ul", "ol", "dl", "h1", "h2", "h3", "h4", "blockquote", "article", "form"})
 
 
-class Page(Struct, frozen=True):
-    """What there is to read. `is_cut`: the page goes on."""
+class ReadablePage(Struct, frozen=True):
+    """The title and the text of a page. `is_cut`: the page is longer."""
 
     title: str
     text: str
     is_cut: bool = False
 
 
-def read_page(html: str, url: str) -> Page:
-    """The readable part of a page that came from `url`. Whatever the text is, there is an answer."""
+def read_page(html: str, url: str) -> ReadablePage:
+    """Return the readable part of a page that was fetched from `url`. Accepts any text."""
     root, is_cut = read_html(html)
     title, base = "", ""
     for node in root.walk():
@@ -47,12 +47,10 @@ def read_page(html: str, url: str) -> Page:
         elif node.name == "base" and not base:
             base = node.attributes.get("href", "")
         elif node.name in ("main", "article", "table", "p"):
-            break  # what describes the page stands before it
-    words = Words(url, base)
-    text = _Reader(words).read(_main_part(root))
-    if not text:
-        text = _Reader(words, keeps_frame=True).read(root)
-    return Page(title, text, is_cut)
+            break  # title and base come before the content
+    inline = InlineText(url, base)
+    text = _Reader(inline).read(_main_part(root)) or _Reader(inline, keeps_frame=True).read(root)
+    return ReadablePage(title, text, is_cut)
 
 
 def _main_part(root: Node) -> Node:
@@ -80,10 +78,13 @@ def _letters(node: Node) -> int:
 
 
 class _Reader:
-    """Reads one page. A block is a text of one or more lines; blocks have an empty line between them."""
+    """Converts one page. A block is a text of one or more lines; an empty line separates blocks.
 
-    def __init__(self, words: Words, *, keeps_frame: bool = False) -> None:
-        self._words = words
+    `keeps_frame`: also converts navigation, headers and footers of the page.
+    """
+
+    def __init__(self, inline: InlineText, *, keeps_frame: bool = False) -> None:
+        self._inline = inline
         self._keeps_frame = keeps_frame
         self._sections = 0
         self._indents = 0
@@ -93,7 +94,7 @@ class _Reader:
             **dict.fromkeys(("ul", "ol", "menu", "dir"), self._list),
             "hr": lambda node: ["---"],
             "dl": self._definitions,
-            "blockquote": self._quote,
+            "blockquote": lambda node: self._indented(node.children, "> "),
             "table": self._table,
             "a": self._card,
         }
@@ -109,7 +110,7 @@ class _Reader:
         run: list[Node | str] = []
 
         def flush() -> None:
-            if run and (text := self._words.line(run)):
+            if run and (text := self._inline.line(run)):
                 blocks.append(text)
             run.clear()
 
@@ -150,16 +151,13 @@ class _Reader:
             self._sections -= is_section
 
     def _heading(self, node: Node) -> list[str]:
-        text = self._words.line(node.children).replace("\n", " ")
+        text = self._inline.line(node.children).replace("\n", " ")
         if text.startswith("**") and text.find("**", 2) == len(text) - 2:
-            text = text[2:-2]  # what is a heading need not be bold too
+            text = text[2:-2]  # bold adds nothing to a heading
         return [f"{'#' * int(node.name[1])} {text}"] if text else []
 
-    def _quote(self, node: Node) -> list[str]:
-        return self._indented(node.children, "> ")
-
     def _code(self, node: Node) -> list[str]:
-        text = self._words.code(node).strip("\n")
+        text = self._inline.code(node).strip("\n")
         if not text.strip():
             return []
         places = [node, *(child for child in node.children if isinstance(child, Node))]
@@ -176,7 +174,7 @@ class _Reader:
             if isinstance(child, str) or self._is_left_out(child):
                 continue
             marker = f"{number}. " if node.name == "ol" else "- "
-            # A list right inside of a list belongs to the item above.
+            # A list that is a direct child of a list belongs to the item above.
             is_below = child.name in ("ul", "ol")
             lines = self._indented([child] if is_below else child.children, " " * len(marker), joint="\n")
             if lines and not is_below:
@@ -186,7 +184,7 @@ class _Reader:
         return ["\n".join(items)] if items else []
 
     def _indented(self, children: Iterable[Node | str], indent: str, *, joint: str = "\n\n") -> list[str]:
-        """What is in a list or a quote, as one block."""
+        """Return the content of a list item or a quote as one block."""
         self._indents += 1
         try:
             text = joint.join(self._flow(children))
@@ -195,7 +193,7 @@ class _Reader:
         if not text:
             return []
         if self._indents >= _DEEPEST_INDENT:
-            return [text]  # moved once for each level, a deep one would cost more than it is worth
+            return [text]  # indenting deep text again at each level would take quadratic time
         return ["\n".join(f"{indent}{line}".rstrip() for line in text.split("\n"))]
 
     def _definitions(self, node: Node) -> list[str]:
@@ -210,12 +208,12 @@ class _Reader:
         return blocks
 
     def _card(self, node: Node) -> list[str]:
-        """A link around blocks: one line, unless it is a link around half of the page."""
+        """Convert a link around blocks to one line, unless it is too long or contains links or code."""
         blocks = self._flow(node.children)
         text = " ".join(" ".join(block.lstrip("# ") for block in blocks).split())
         if not text or len(text) > _LONGEST_CARD or "](" in text or "```" in text:
             return blocks
-        return [self._words.link(text, node)]
+        return [self._inline.link(text, node)]
 
     def _table(self, node: Node) -> list[str]:
         caption, rows = self._rows(node)

@@ -1,6 +1,6 @@
-"""Search services: which one the user has set up, how it is asked, what it answers.
+"""Search services: which one the user has configured, its requests, and its results.
 
-Owns the variables and the three forms of request and result. Sends nothing.
+Owns the environment variables and the three forms of request and result. Does not send requests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec import Struct
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.web.html_tree import read_html
 from dragoman.builtin.web.inline_text import collapse
-from dragoman.builtin.web.url import Target, read_url
+from dragoman.builtin.web.url import ParsedUrl, read_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ URL: Final = "DRAGOMAN_SEARCH_URL"
 KEY: Final = "DRAGOMAN_SEARCH_KEY"
 PROVIDER: Final = "DRAGOMAN_SEARCH_PROVIDER"
 PROVIDERS: Final = ("brave", "tavily", "searxng")
-_PLACES: Final = {
+_DEFAULT_URLS: Final = {
     "brave": "https://api.search.brave.com/res/v1/web/search",
     "tavily": "https://api.tavily.com/search",
 }
@@ -35,23 +35,23 @@ HOW: Final = (
 _SNIPPET_LETTERS: Final = 600
 
 
-class Found(Struct, frozen=True):
-    """One result."""
+class WebResult(Struct, frozen=True):
+    """One result of a search."""
 
     title: str
     url: str
     snippet: str = ""
 
 
-class Service(Struct, frozen=True):
-    """A search service that was set up."""
+class SearchService(Struct, frozen=True):
+    """A configured search service."""
 
     provider: str
-    target: Target
+    target: ParsedUrl
     key: str = ""
 
-    def question(self, query: str, count: int) -> tuple[Target, str, dict[str, str], bytes]:
-        """Where to ask, by which method, with which headers and body."""
+    def request(self, query: str, count: int) -> tuple[ParsedUrl, str, dict[str, str], bytes]:
+        """Return the URL, method, headers and body of a search."""
         headers = {"Accept": "application/json"}
         if self.provider == "tavily":
             headers |= {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
@@ -63,8 +63,8 @@ class Service(Struct, frozen=True):
             headers["Authorization"] = f"Bearer {self.key}"
         return self._with(f"q={quote_plus(query)}&format=json"), "GET", headers, b""
 
-    def results(self, body: bytes) -> list[Found]:
-        """What an answer found. Raises: ToolError when it is of another form."""
+    def results(self, body: bytes) -> list[WebResult]:
+        """Return the results in the body of a response. Raises: ToolError if it has another form."""
         try:
             answer = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -73,54 +73,57 @@ class Service(Struct, frozen=True):
             answer = answer.get("web") or {"results": []}
         entries = answer.get("results") if isinstance(answer, dict) else None
         if not isinstance(entries, list):
-            raise ToolError(f"{self.target.host} answered in a form that {self.provider} does not have")
+            raise ToolError(f"the answer of {self.target.host} has no results as {self.provider} sends them")
         snippet = "description" if self.provider == "brave" else "content"
         return [found for entry in entries if (found := _found(entry, snippet)) is not None]
 
-    def _with(self, query: str) -> Target:
+    def _with(self, query: str) -> ParsedUrl:
         joint = "&" if "?" in self.target.path else "?"
         return msgspec.structs.replace(self.target, path=f"{self.target.path}{joint}{query}")
 
 
-def find_service(env: Mapping[str, str]) -> Service | None:
-    """The service that the environment names, None if it names none. Raises: ToolError for half of one."""
-    place = env.get(URL, "").strip()
-    provider = env.get(PROVIDER, "").strip().lower() or _guess(place, env)
+def find_service(env: Mapping[str, str]) -> SearchService | None:
+    """Return the service that the environment configures, None if there is none.
+
+    Raises: ToolError for an incomplete configuration.
+    """
+    url = env.get(URL, "").strip()
+    provider = env.get(PROVIDER, "").strip().lower() or _guess(url, env)
     if not provider:
         return None
     if provider not in PROVIDERS:
-        raise ToolError(f"{PROVIDER} is {provider!r}; there are {', '.join(PROVIDERS)}")
-    place = place or _PLACES.get(provider, "")
+        raise ToolError(f"{PROVIDER} is {provider!r}; set it to one of {', '.join(PROVIDERS)}")
+    url = url or _DEFAULT_URLS.get(provider, "")
     key = env.get(KEY, "").strip() or env.get(_OWN_KEYS.get(provider, KEY), "").strip()
-    if not place:
+    if not url:
         raise ToolError(f"the web cannot be searched: {provider} needs {URL}")
     if provider in _OWN_KEYS and not key:
         raise ToolError(f"the web cannot be searched: {provider} needs a key; set {KEY} or {_OWN_KEYS[provider]}")
     try:
-        target = read_url(place)
+        target = read_url(url)
     except ToolError as error:
         raise ToolError(f"the web cannot be searched, {URL} is wrong: {error}") from None
     path = target.path.rstrip("/")
     if provider == "searxng" and not path.endswith("/search"):
         target = msgspec.structs.replace(target, path=f"{path}/search")
-    return Service(provider, target, key)
+    return SearchService(provider, target, key)
 
 
-def _guess(place: str, env: Mapping[str, str]) -> str:
-    """The provider that is meant if nobody names one."""
-    if place:
-        return next((name for name in _PLACES if f"{name}.com" in place), "searxng")
+def _guess(url: str, env: Mapping[str, str]) -> str:
+    """Return the provider that the other variables imply, empty if there is none."""
+    if url:
+        return next((name for name in _DEFAULT_URLS if f"{name}.com" in url), "searxng")
     return next((name for name, key in _OWN_KEYS.items() if env.get(key, "").strip()), "")
 
 
-def _found(entry: Any, snippet: str) -> Found | None:
+def _found(entry: Any, snippet: str) -> WebResult | None:
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str) or not entry["url"].strip():
         return None
-    return Found(
+    return WebResult(
         _plain(entry.get("title"))[:300], collapse(entry["url"]), _plain(entry.get(snippet))[:_SNIPPET_LETTERS]
     )
 
 
 def _plain(text: Any) -> str:
-    """Services mark the words they found with tags."""
+    """Return the text without the tags by which services mark the words they found."""
     return collapse(read_html(text[:20_000])[0].text()) if isinstance(text, str) else ""

@@ -1,4 +1,4 @@
-"""A place for tools to work in: a folder, access, and a record of what they showed."""
+"""Fixtures for tools: a context with a folder and tool access that records what a tool shows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -19,8 +19,8 @@ from dragoman.testing import ScriptedClient, linked
 TOOLS = built_in_tools()
 
 
-class Workshop:
-    """The surroundings of calls, as the loop gives them. The access are this machine's unless others are given."""
+class FakeContext:
+    """The context of calls, as the loop supplies it. The tool access is local unless another is given."""
 
     def __init__(self, folder: Path, access: ToolAccess | None = None, *, tool_call_id: str = "call_1") -> None:
         self.folder = folder
@@ -33,44 +33,44 @@ class Workshop:
         self.memory: dict[str, Any] = {}
         self.trace: Mapping[str, str] = {}
         self.shown: list[ToolOutput] = []
-        self.told: list[tuple[str, Any, str | None]] = []
-        self.saw = asyncio.Event()
+        self.sent: list[tuple[str, Any, str | None]] = []
+        self.has_shown = asyncio.Event()
         self.rules: list[Rule] = []
 
     async def progress(self, output: ToolOutput) -> None:
         self.shown.append(output)
-        self.saw.set()
+        self.has_shown.set()
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
-        self.told.append((name, data, id))
+        self.sent.append((name, data, id))
 
     def verdict(self, request: Request) -> Verdict:
         return judge(self.rules, request)
 
     async def call(self, name: str, **arguments: Any) -> ToolOutput:
-        """What a call gives; its arguments are read as the loop reads them."""
+        """Call a tool; its arguments are decoded as the loop decodes them."""
         tool = TOOLS[name]
         output = await tool.run(msgspec.convert(arguments, tool.arguments, strict=False), self)
-        msgspec.json.encode(output)  # whatever a tool gives has to fit into a message
+        msgspec.json.encode(output)  # every output must be encodable
         return output
 
     async def text(self, name: str, **arguments: Any) -> str:
         return (await self.call(name, **arguments)).text
 
     async def refusal(self, name: str, **arguments: Any) -> str:
-        """Why a call could not be done."""
+        """Return the error of a call that must fail."""
         try:
             output = await self.call(name, **arguments)
         except ToolError as error:
             return str(error)
-        raise AssertionError(f"{name} gave {output.text!r} instead of refusing")
+        raise AssertionError(f"{name} returned {output.text!r} instead of failing")
 
     def requests(self, name: str, **arguments: Any) -> tuple[Request, ...]:
         tool = TOOLS[name]
         return tool.requests(msgspec.convert(arguments, tool.arguments, strict=False), self)
 
     def write(self, name: str, text: str | bytes = "") -> str:
-        """Puts a file there without any tool."""
+        """Write a file without a tool."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
@@ -81,9 +81,9 @@ class Workshop:
 
 
 @asynccontextmanager
-async def beside_editor(folder: Path, client: ScriptedClient) -> AsyncIterator[Workshop]:
-    """The same within a turn of an agent that an editor started, whose files and terminals are used."""
-    begun: asyncio.Future[Workshop] = asyncio.get_running_loop().create_future()
+async def with_editor(folder: Path, client: ScriptedClient) -> AsyncIterator[FakeContext]:
+    """Yield a context in a turn of an agent that uses the files and terminals of this client."""
+    begun: asyncio.Future[FakeContext] = asyncio.get_running_loop().create_future()
     is_done = asyncio.Event()
     agent = Agent("tools")
 
@@ -92,7 +92,7 @@ async def beside_editor(folder: Path, client: ScriptedClient) -> AsyncIterator[W
         roots = (str(folder),)
         async with turn.tool("Work", id="call_1"):
             access = ClientAccess(turn, LocalAccess(roots), v1.ToolCallPatch)
-            begun.set_result(Workshop(folder, access))
+            begun.set_result(FakeContext(folder, access))
             await is_done.wait()
 
     try:

@@ -30,10 +30,10 @@ INSIDE = {
     "255.255.255.255": "reserved",
     "::": "this machine",
     "::1": "loopback",
-    "::7f00:1": "disguise",
-    "::ffff:127.0.0.1": "disguise",
-    "::ffff:8.8.8.8": "disguise",
-    "::ffff:0:8.8.8.8": "disguise",
+    "::7f00:1": "embedded",
+    "::ffff:127.0.0.1": "embedded",
+    "::ffff:8.8.8.8": "embedded",
+    "::ffff:0:8.8.8.8": "embedded",
     "64:ff9b::127.0.0.1": "NAT64",
     "64:ff9b::10.0.0.1": "NAT64",
     "64:ff9b::169.254.169.254": "NAT64",
@@ -53,8 +53,8 @@ INSIDE = {
     "100::1": "reserved",
     "4000::1": "reserved",
     "5f00::1": "reserved",
-    "": "no address",
-    "example.org": "no address",
+    "": "not an address",
+    "example.org": "not an address",
 }
 PUBLIC = (
     *("8.8.8.8", "93.184.216.34", "1.1.1.1", "172.15.255.255", "172.32.0.1", "100.63.255.255", "100.128.0.1"),
@@ -64,7 +64,7 @@ PUBLIC = (
 
 
 @pytest.mark.parametrize("address", INSIDE)
-def test_an_address_that_is_not_public_says_what_it_is(address: str) -> None:
+def test_an_address_that_is_not_public_is_described(address: str) -> None:
     assert INSIDE[address] in (inside(address) or "")
 
 

@@ -89,7 +89,7 @@ CORPUS = {
     "nothing but a frame": ("<header><p>only this</p></header>", "only this"),
     "main part": ("<div>before " + "x " * 50 + "</div><main><p>" + "word " * 60 + "</main>", ("word " * 60).strip()),
     "empty main part": ("<main></main><p>text outside</p>", "text outside"),
-    "sign that is no tag": ("<p>1 < 2 and <3 & 4", "1 < 2 and <3 & 4"),
+    "sign that is not a tag": ("<p>1 < 2 and <3 & 4", "1 < 2 and <3 & 4"),
     "odd attributes": ("<p a b=1 c='>' d=\"<\" / e=f>x", "x"),
     "tag that never ends": ("<p>a</p><a href='", "a"),
     "wrong order of ends": ("<p><b>a</p><i>b</b></i> c", "**a**\n\n*b* c"),
@@ -99,7 +99,7 @@ CORPUS = {
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_a_page_reads_like_it_looks(name: str) -> None:
+def test_a_page_becomes_text(name: str) -> None:
     html, expected = CORPUS[name]
     assert text_of(html) == expected
 
@@ -204,7 +204,7 @@ def test_a_tree_is_never_deeper_than_recursion_can_go() -> None:
     assert text_of("<div>" * 5000 + "x" + "</div>" * 5000 + "<p>after</p>") == "x\n\nafter"
 
 
-def test_a_page_with_too_many_parts_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_with_too_many_elements_is_cut_and_reported_as_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(html_tree, "MOST_TOKENS", 1000)
     page = read_page("<p>x" + "<b></b>" * 500 + "y", URL)
     assert (page.text, page.is_cut) == ("x", True)
