@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.agent")
 
-_ALLOWING = frozenset({"allow_once", "allow_always"})
-
 
 class Permission(Struct, frozen=True):
     """The user's answer to a permission request. It is true only for a yes, so that `if await turn.ask(...)` is safe.
@@ -67,9 +65,11 @@ def allow_or_reject() -> list[v1.PermissionOption]:
 
 def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionOption]) -> Permission:
     """Reads an outcome by the kind of the option it names (rule 261)."""
+    from dragoman.policy.decide import is_allowing
+
     if isinstance(outcome, v1.SelectedPermissionOutcome):
         for option in offered:
             if option.option_id == outcome.option_id:
-                return Permission(option.kind in _ALLOWING, option.option_id, option.kind)
+                return Permission(is_allowing(option.kind), option.option_id, option.kind)
         _log.warning("the client chose an option that was not offered; that counts as a no")
     return REFUSED
