@@ -11,7 +11,7 @@ from typing import Any
 
 from dragoman.cli import command, exits, table
 from dragoman.cli.exec.events import Event
-from dragoman.cli.exec.result import Result, schema_of
+from dragoman.cli.exec.result import RunResult, schema_of
 from dragoman.conformance.coverage import coverage_page
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -74,7 +74,7 @@ def _block(text: str) -> str:
 
 def result_schema() -> str:
     """docs/exec-result.schema.json: what `dragoman exec --output json` prints."""
-    return _schema(Result)
+    return _schema(RunResult)
 
 
 def event_schema() -> str:

@@ -12,7 +12,7 @@ import pytest
 from dragoman.builtin.doctor import examine_agent
 from dragoman.builtin.settings import AgentSettings
 from dragoman.cli.main import main
-from dragoman.registry.doctor import Finding
+from dragoman.registry.doctor import DoctorFinding as Finding
 
 
 def look(folder: Path, env: dict[str, str] | None = None, **given: Any) -> dict[str, Finding]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 HABIT = sys.argv[1] if len(sys.argv) > 1 else "plain"
+TEXT = os.environ.get("ODD_TEXT", "")  # what "writes-text-everywhere" writes
 NEXT_ID = 100
 RESUMED: list[str] = []
 
@@ -132,6 +133,25 @@ def die_with_open_tools() -> None:
     os._exit(7)
 
 
+def write_everywhere() -> None:
+    """The text wherever an agent can put one in a turn."""
+    say(TEXT)
+    update("agent_thought_chunk", content={"type": "text", "text": TEXT})
+    update("plan", entries=[{"content": TEXT, "priority": "high", "status": "pending"}])
+    update("current_mode_update", currentModeId=TEXT)
+    update("session_info_update", title=TEXT)
+    update(TEXT)
+    send({"method": TEXT, "params": {}})
+    send({"id": TEXT, "result": {}})
+    update("tool_call", toolCallId=TEXT, title=TEXT, kind="execute", status="failed", rawInput={TEXT: TEXT})
+    call = {"toolCallId": "t2", "title": TEXT, "kind": "other"}
+    ask("session/request_permission", toolCall=call, options=[{"optionId": TEXT, "name": TEXT, "kind": "allow_once"}])
+    update("tool_call", toolCallId="t3", title=TEXT, kind="execute", status="in_progress")
+    sys.stderr.write(f"{TEXT}\n{TEXT}\n")
+    sys.stderr.flush()
+    raise Refused(-32603, TEXT, TEXT)
+
+
 def refuse(code: int, message: str, data: Any = None) -> Callable[[], None]:
     def habit() -> None:
         raise Refused(code, message, data)
@@ -152,6 +172,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "asks-then-fails": ask_then_fail,
     "prints-noise": print_noise,
     "dies-with-open-tools": die_with_open_tools,
+    "writes-text-everywhere": write_everywhere,
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 
@@ -176,7 +197,7 @@ def initialize() -> dict[str, Any]:
     if HABIT == "never-initializes":
         listen_to_nothing()
     sessions: dict[str, Any] = {}
-    if HABIT == "remembers":
+    if HABIT == "remembers" or TEXT:
         sessions = {"list": {}, "resume": {}, "delete": {}}
     elif HABIT == "resumes-badly":
         sessions = {"resume": {}}
@@ -191,6 +212,10 @@ def initialize() -> dict[str, Any]:
         login = [{"type": "env_var", "id": "env", "name": "API key", "vars": [{"name": "ODD_KEY"}]}]
     elif HABIT == "has-no-login":
         login = []
+    elif TEXT:
+        login = [{"id": TEXT, "name": TEXT, "description": TEXT}]
+        info = {"name": TEXT, "title": TEXT, "version": TEXT}
+        return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info, "authMethods": login}
     return {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": login}
 
 
@@ -205,6 +230,8 @@ def new_session() -> dict[str, Any]:
 
 def listed() -> list[dict[str, Any]]:
     """Everything, whatever folder is asked for, and not in the order of time."""
+    if TEXT:
+        return [{"sessionId": TEXT, "cwd": f"/{TEXT}", "updatedAt": TEXT, "title": TEXT}]
     rows = [("old", "2024-01-01"), ("newest", "2026-01-01"), ("new", "2025-01-01")]
     here = [{"sessionId": name, "cwd": os.getcwd(), "updatedAt": f"{day}T00:00:00Z"} for name, day in rows]
     return [{"sessionId": "elsewhere", "cwd": "/", "updatedAt": "2027-01-01T00:00:00Z", "title": "Other"}, *here]
@@ -216,6 +243,8 @@ def set_model(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def authenticate(params: dict[str, Any]) -> dict[str, Any]:
+    if TEXT:
+        raise Refused(-32603, TEXT)
     if params["methodId"] == "web":
         raise Refused(-32603, "No browser")
     return {}
@@ -242,6 +271,12 @@ def resume(params: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def delete(params: dict[str, Any]) -> dict[str, Any]:
+    if TEXT:
+        raise Refused(-32603, TEXT)
+    return {}
+
+
 ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "initialize": lambda params: initialize(),
     "authenticate": authenticate,
@@ -250,7 +285,7 @@ ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "session/load": load,
     "session/resume": resume,
     "session/list": lambda params: {"sessions": listed()},
-    "session/delete": lambda params: {},
+    "session/delete": delete,
     "session/prompt": lambda params: work(params["prompt"]),
 }
 

@@ -10,10 +10,10 @@ import tty
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-from dragoman.cli.prompt.colour import Ink
 from dragoman.cli.prompt.dialogue import Dialogue
 from dragoman.cli.prompt.keyboard import Keyboard
-from dragoman.cli.prompt.person import Person
+from dragoman.cli.prompt.user import UserPrompt
+from dragoman.text.colour import Painter
 
 # What a peer may put into any text it sends, and what must then not be found on the screen.
 ATTACKS = {
@@ -92,13 +92,13 @@ class Screen:
     def make_raw(self) -> None:
         tty.setraw(self.descriptor)
 
-    def person(self, *, colour: bool = False, **options: object) -> Person:
-        return Person(agent="gemini", colour=colour, tty=self.path, **options)  # type: ignore[arg-type]
+    def person(self, *, colour: bool = False, **options: object) -> UserPrompt:
+        return UserPrompt(agent="gemini", colour=colour, tty=self.path, **options)  # type: ignore[arg-type]
 
     @contextmanager
     def dialogue(self) -> Iterator[Dialogue]:
         with Keyboard(self.path) as keyboard:
-            yield Dialogue(keyboard, Ink(False), "gemini")
+            yield Dialogue(keyboard, Painter(False), "gemini")
 
     def _collect(self) -> None:
         self._bytes += os.read(self._master, 65536)

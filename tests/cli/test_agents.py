@@ -1,4 +1,4 @@
-"""`dragoman agents` as its users meet it: words in, tables or JSON out, files of the user changed or not."""
+"""`dragoman agents` from outside: arguments, output, exit codes, and changes of the user's files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROGRAM = f"#!{sys.executable}\n{PYTHON_AGENT}\nmain()\n".encode()
 
 
 class User:
-    """One user's home and a project to stand in."""
+    """The home of one user, and a project as the current folder."""
 
     def __init__(self, tmp_path: Path, capsys: Captured) -> None:
         self.home = tmp_path / "home"
@@ -88,7 +88,7 @@ def test_values_of_the_environment_are_not_shown(user: User) -> None:
     assert "MY_KEY" in user.run("show", "mine")[0]
 
 
-def test_show_tells_quirks_and_where_they_come_from(user: User) -> None:
+def test_show_lists_quirks_and_where_they_come_from(user: User) -> None:
     write(user.settings, {"agent_servers": {"g": {"command": "gemini", "args": ["--acp"]}}})
     out, _ = user.run("show", "g")
     assert "does not offer fs.readTextFile" in out
@@ -128,7 +128,7 @@ def test_what_others_wrote_cannot_act_on_the_terminal(user: User) -> None:
 def test_broken_settings_are_pointed_at(user: User) -> None:
     write(user.settings, '{\n  "agent_servers": {\n    "x": {"command": 3}\n  }\n}')
     _, err = user.run("list", code=exits.USAGE)
-    assert f"{user.settings}:3:10: an agent needs a command" in err
+    assert f"{user.settings}:3:10: command must be a string" in err
 
 
 # add and remove
@@ -150,10 +150,10 @@ def test_added_agent_is_there_and_the_rest_of_the_file_stays(user: User) -> None
 def test_default_can_be_set_to_an_agent_that_is_there(user: User) -> None:
     user.run("add", "scripted", "--default")
     assert json.loads(user.settings.read_text()) == {"default_agent": "scripted"}
-    user.run("add", "nobody", "--default", code=exits.USAGE)
+    user.run("add", "unknown", "--default", code=exits.USAGE)
 
 
-def test_adding_over_an_agent_needs_a_word(user: User) -> None:
+def test_overwriting_an_agent_needs_a_flag(user: User) -> None:
     user.run("add", "mine", "--", "one")
     _, err = user.run("add", "mine", "--", "two", code=exits.USAGE)
     assert "--replace" in err
@@ -167,28 +167,28 @@ def test_adding_over_an_agent_needs_a_word(user: User) -> None:
         (["add"], "needs a name"),
         (["add", "mine"], "needs the agent's command"),
         (["add", "mine", "--"], "needs the agent's command"),
-        (["add", "scripted", "--", "x"], "dragoman's own"),
-        (["add", "Scripted", "--", "x"], "dragoman's own"),
+        (["add", "scripted", "--", "x"], "is reserved"),
+        (["add", "Scripted", "--", "x"], "is reserved"),
         (["add", "a\nb", "--", "x"], "printable"),
         (["add", "mine", "--env", "A", "--", "x"], "NAME=VALUE"),
-        (["list", "mine"], "takes no name"),
-        (["list", "--yes"], "takes no --yes"),
-        (["show", "mine", "--", "x"], "takes no command"),
+        (["list", "mine"], "does not take a name"),
+        (["list", "--yes"], "does not take --yes"),
+        (["show", "mine", "--", "x"], "does not take a command"),
         (["remove"], "needs a name"),
-        (["remove", "nobody"], "no agent is called"),
-        (["remove", "scripted"], "not dragoman's to remove"),
+        (["remove", "unknown"], "no agent is called"),
+        (["remove", "scripted"], "cannot be removed by dragoman"),
         (["doctor"], "needs a name"),
         (["doctor", "scripted", "--", "x"], "not both"),
         (["doctor", "scripted", "--timeout", "soon"], "number of seconds"),
         (["install"], "needs a name"),
-        (["accept", "scripted"], "no project's agent"),
-        (["accept", "--mcp", "db"], "no project's MCP server"),
-        (["list", "--registry"], "not fetched yet"),
-        ([], "does what?"),
+        (["accept", "scripted"], "proposes no agent"),
+        (["accept", "--mcp", "db"], "proposes no MCP server"),
+        (["list", "--registry"], "has not been fetched yet"),
+        ([], "agents: missing action"),
         (["explode"], "invalid choice"),
     ],
 )
-def test_wrong_use_is_told_and_changes_nothing(user: User, words: list[str], why: str) -> None:
+def test_wrong_use_is_an_error_and_changes_nothing(user: User, words: list[str], why: str) -> None:
     out, err = user.run(*words, code=exits.USAGE)
     assert out == ""
     assert why in err
@@ -203,13 +203,13 @@ def test_broken_settings_are_never_written_over(user: User) -> None:
     assert user.settings.read_text() == '{"agent_servers": {,}}'
 
 
-def test_removed_agent_is_gone_and_is_no_default_any_more(user: User) -> None:
+def test_removed_agent_is_not_the_default_any_more(user: User) -> None:
     user.run("add", "mine", "--default", "--", "x")
     user.run("remove", "mine")
     assert json.loads(user.settings.read_text()) == {"agent_servers": {}}
 
 
-def test_agent_of_an_editor_is_not_ours_to_remove(user: User) -> None:
+def test_agent_of_an_editor_cannot_be_removed(user: User) -> None:
     path = write(user.home.parent / ".jetbrains" / "acp.json", {"agent_servers": {"j": {"command": "j"}}})
     _, err = user.run("remove", "j", code=exits.USAGE)
     assert "~/.jetbrains/acp.json" in err
@@ -225,7 +225,7 @@ THEIRS = {"command": "./agent.py", "args": ["--acp"], "env": {"A": "1"}}
 def test_nothing_of_a_project_is_accepted_without_a_yes(user: User) -> None:
     write(user.repository, {"agent_servers": {"theirs": THEIRS}})
     _, err = user.run("accept", "theirs", code=exits.USAGE)
-    assert "nobody can be asked here" in err
+    assert "the question cannot be asked" in err
     assert f"  {user.project}/agent.py --acp\n" in err
     assert "  A=1\n" in err
     assert not user.accepted.exists()
@@ -235,7 +235,7 @@ def test_accepted_agent_asks_again_when_its_command_changes(user: User) -> None:
     write(user.repository, {"agent_servers": {"theirs": THEIRS}})
     write(user.project / "agent.py", "")
     _, err = user.run("accept", "theirs", "--yes")
-    assert "whose content can change without asking again" in err
+    assert "You are not asked again if they change" in err
     assert user.json("show", "theirs")["problem"] is None
     write(user.repository, {"agent_servers": {"theirs": {**THEIRS, "args": ["--acp", "--evil"]}}})
     assert "not accepted" in user.json("show", "theirs")["problem"]
@@ -248,7 +248,7 @@ def test_default_and_server_of_a_project_are_accepted_too(user: User) -> None:
     write(user.repository, {"default_agent": "scripted", "mcp_servers": {"db": {"command": "db", "args": ["a b"]}}})
     assert not user.json("list")[0]["is_default"]
     _, err = user.run("accept", "scripted", "--yes")
-    assert "when none is named" in err
+    assert "the default agent of this project" in err
     assert user.json("list")[0]["is_default"]
     _, err = user.run("accept", "--mcp", "db", "--yes")
     assert "  db 'a b'\n" in err
@@ -257,7 +257,7 @@ def test_default_and_server_of_a_project_are_accepted_too(user: User) -> None:
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", exits.OK), ("n", exits.CANCELLED), ("", exits.CANCELLED)])
-def test_person_at_a_terminal_is_asked(user: User, answer: str, code: int) -> None:
+def test_user_at_a_terminal_is_asked(user: User, answer: str, code: int) -> None:
     write(user.repository, {"agent_servers": {"theirs": THEIRS}})
     ours, theirs = pty.openpty()
     try:
@@ -327,7 +327,7 @@ def test_registry_of_the_settings_is_used_and_an_old_copy_is_better_than_none(us
         kept.write_text(json.dumps({**json.loads(kept.read_text()), "fetched": 0}))
         del place.pages["/r.json"]
         _, err = user.run("install", "lark-agent")
-        assert "which is old" in err
+        assert "an old copy of the registry is used" in err
         _, err = user.run("install", "larc-agent", code=exits.USAGE)
         assert "did you mean lark-agent?" in err
 
@@ -343,7 +343,7 @@ def test_wrong_checksum_is_a_failure_and_installs_nothing(user: User) -> None:
     assert [entry["name"] for entry in user.json("list")] == ["scripted"]
 
 
-def test_doctor_shows_what_the_scripted_agent_says(user: User) -> None:
+def test_doctor_shows_the_answer_of_the_scripted_agent(user: User) -> None:
     out, _ = user.run("doctor", "scripted")
     assert "ok: initialize: Scripted agent (no model)" in out
     assert "protocol version 1" in out
@@ -352,7 +352,7 @@ def test_doctor_shows_what_the_scripted_agent_says(user: User) -> None:
     assert "login: terminal-login" in out
 
 
-def test_doctor_of_a_missing_program_says_how_to_get_it(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_of_a_missing_program_shows_how_to_get_it(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     out, _ = user.run("doctor", "--", "gemini", "--acp", code=exits.USAGE)
     assert "missing: program: gemini is not found on the PATH\n" in out
@@ -363,7 +363,7 @@ def test_doctor_of_a_missing_program_says_how_to_get_it(user: User, monkeypatch:
     assert found["initialize"] is None
 
 
-def test_doctor_of_an_agent_that_dies_shows_its_last_words(user: User) -> None:
+def test_doctor_of_an_agent_that_dies_shows_the_end_of_its_stderr(user: User) -> None:
     out, _ = user.run("doctor", "--", "sh", "-c", "echo no key >&2; exit 3", code=exits.AGENT_DIED)
     assert "failed: initialize: the agent exited with code 3" in out
     assert "    no key\n" in out

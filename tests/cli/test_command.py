@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option, help_text, parse, split_program
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation, help_text, parse, split_program
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     return exits.OK
 
 
-PLAIN = Command(run, "Does things.", options=(JSON,))
-RICH = Command(
+PLAIN = CliCommand(run, "Does things.", options=(JSON,))
+RICH = CliCommand(
     run,
     "Talks to an agent.",
     arguments=(Argument("prompt", "what to say"),),
-    options=(Option("--output", "the form of the result", value="FORM", choices=("text", "json")), JSON),
+    options=(CliOption("--output", "the form of the result", value="FORM", choices=("text", "json")), JSON),
     examples=("dragoman talk hello -- my-agent --acp",),
     takes_program=True,
 )
@@ -37,14 +37,14 @@ def test_words_are_cut_at_the_first_double_dash(words: list[str], own: list[str]
 
 
 def test_an_option_has_a_short_form_and_may_be_repeated() -> None:
-    command = Command(
+    command = CliCommand(
         run,
         "Sets things.",
         arguments=(Argument("word", "what", is_optional=True),),
         options=(
-            Option("--agent", "who", value="AGENT", short="-a"),
-            Option("--set", "a setting", value="KEY=VALUE", is_repeatable=True),
-            Option("--quiet", "says nothing", short="-q"),
+            CliOption("--agent", "who", value="AGENT", short="-a"),
+            CliOption("--set", "a setting", value="KEY=VALUE", is_repeatable=True),
+            CliOption("--quiet", "says nothing", short="-q"),
         ),
     )
     given = parse("set", command, ["-a", "x", "--set", "a=1", "word", "--set", "b=2", "-q"]).given
@@ -69,7 +69,7 @@ def test_options_may_follow_arguments_and_carry_their_value_behind_an_equals_sig
 
 @pytest.mark.parametrize("words", [["--nope"], ["word"], ["--", "agent"], ["--jso"]])
 def test_words_outside_the_declaration_are_refused(words: list[str]) -> None:
-    with pytest.raises(exits.Failure) as caught:
+    with pytest.raises(exits.CliError) as caught:
         parse("plain", PLAIN, words)
     assert caught.value.exit_code == exits.USAGE
     assert caught.value.hint == "see dragoman plain --help"

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from dragoman.cli.console import BOLD, paint, uses_colour, write_table
+from dragoman.cli.console import paint, uses_colour, write_table
+from dragoman.text.colour import BOLD
 
 
 class Terminal(io.StringIO):

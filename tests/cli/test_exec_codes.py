@@ -50,7 +50,7 @@ def test_an_error_with_an_http_status_is_1(place: Place) -> None:
         (("-a", "scripted", "x", "--policy", "none.json"), "--policy none.json: No such file or directory"),
         (("-a", "scripted", "x", "--mcp-config", "none.json"), "--mcp-config none.json: No such file or directory"),
         (("-a", "scripted", "x", "--record", "no/such/file"), "--record no/such/file: No such file or directory"),
-        (("-a", "scripted", "x", "--model", "scripted"), "--model scripted belongs to the built-in agent"),
+        (("-a", "scripted", "x", "--model", "scripted"), "--model scripted is for the built-in agent"),
         (("-a", "scripted", "x", "--mode", "ludicrous"), "--mode ludicrous: this agent does not offer it"),
         (("-a", "scripted", "x", "--set", "speed=1"), "--set speed: this agent has no such option"),
         (("-a", "scripted", "x", "--set", "verbose=yes"), "--set verbose=yes: it takes true or false"),

@@ -21,7 +21,7 @@ CONTRACT: tuple[tuple[dict[str, Any], int], ...] = (
     ({"is_agent_gone": True}, 4),
     ({"is_login_needed": True}, 7),
     ({"is_agent_error": True}, 1),
-    ({"was_nobody_asked": True}, 5),
+    ({"could_not_ask": True}, 5),
     ({"stop_reason": "refusal"}, 6),
 )
 STOP_REASONS = ("max_tokens", "max_turn_requests", "refusal", "cancelled", "_invented", None)
@@ -55,7 +55,7 @@ def test_any_other_reason_than_end_turn_is_6(reason: str | None) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (exits.Failure("no prompt"), 2),
+        (exits.CliError("no prompt"), 2),
         (errors.ConfigError("settings.json:3:4: no"), 2),
         (errors.CapabilityError("the agent takes no images"), 2),
         (errors.LocalProtocolError("no such option"), 2),

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.prompt import EMBEDDED_BYTES, blocks, read_prompt
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.schema import v1
 from dragoman.testing.memory import PIXEL
 
@@ -58,25 +58,25 @@ def test_without_an_argument_or_with_a_dash_the_prompt_comes_from_stdin(
 @pytest.mark.parametrize("prompt", ["-", None])
 def test_a_terminal_is_not_read(prompt: str | None, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_stdin(monkeypatch, b"typed", is_terminal=True)
-    with pytest.raises(Failure, match="no prompt"):
+    with pytest.raises(CliError, match="no prompt"):
         read_prompt(Options(prompt=prompt, cwd=str(project)))
 
 
 def test_a_closed_stdin_is_no_prompt(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(Failure, match="no prompt"):
+    with pytest.raises(CliError, match="no prompt"):
         read_prompt(Options(cwd=str(project)))
 
 
 def test_an_empty_prompt_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_stdin(monkeypatch, b" \n")
-    with pytest.raises(Failure, match="the prompt is empty"):
+    with pytest.raises(CliError, match="the prompt is empty"):
         read_prompt(Options(cwd=str(project)))
 
 
 def test_stdin_that_is_no_utf8_is_refused_with_the_place(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_stdin(monkeypatch, b"ab\xff")
-    with pytest.raises(Failure, match=r"stdin: not UTF-8 text \(byte 2\)"):
+    with pytest.raises(CliError, match=r"stdin: not UTF-8 text \(byte 2\)"):
         read_prompt(Options(cwd=str(project)))
 
 
@@ -86,12 +86,12 @@ def test_the_prompt_can_be_a_file(project: Path) -> None:
 
 
 def test_a_prompt_given_twice_is_refused(project: Path) -> None:
-    with pytest.raises(Failure, match="given twice"):
+    with pytest.raises(CliError, match="given twice"):
         read_prompt(Options(prompt="x", prompt_file=str(project / "main.py"), cwd=str(project)))
 
 
 def test_a_missing_file_is_named(project: Path) -> None:
-    with pytest.raises(Failure, match=r"--file nope.txt: No such file"):
+    with pytest.raises(CliError, match=r"--file nope.txt: No such file"):
         read_prompt(Options(prompt_file="nope.txt", cwd=str(project)))
 
 
@@ -169,7 +169,7 @@ def test_an_attached_image_is_an_image(project: Path) -> None:
 
 
 def test_an_attached_image_the_agent_cannot_take_is_an_error(project: Path) -> None:
-    with pytest.raises(Failure, match="this agent takes no images"):
+    with pytest.raises(CliError, match="this agent does not accept images"):
         made(project, "What is this?", NOTHING, images=(str(project / "picture.png"),))
 
 
@@ -190,5 +190,5 @@ def test_an_image_is_known_by_its_first_bytes(data: bytes, mime_type: str, proje
 
 
 def test_what_is_no_image_is_refused(project: Path) -> None:
-    with pytest.raises(Failure, match="not a PNG"):
+    with pytest.raises(CliError, match="not a PNG"):
         made(project, "x", images=(str(project / "main.py"),))

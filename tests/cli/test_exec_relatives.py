@@ -14,7 +14,7 @@ __all__ = ["place"]
 
 def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
     done = place.run(verb="demo")
-    assert (done.code, done.out) == (0, "This came of it: Hello, world!\nNice to meet you.\n")
+    assert (done.code, done.out) == (0, "The new greeting: Hello, world!\nNice to meet you.\n")
     for words in (
         "Its model is scripted",
         "the model is scripted (scripted)",
@@ -42,14 +42,14 @@ def test_the_demo_asks_who_wants_to_be_asked(place: Place) -> None:
             terminal.until_more()
         terminal.type("n\n")
         assert terminal.wait() == 0
-    assert "This came of it: not permitted" in terminal.text
+    assert "The new greeting: not permitted" in terminal.text
 
 
 def test_the_demo_with_nobody_to_ask_says_what_became_of_it(place: Place) -> None:
     done = place.run("--ask", verb="demo")
     assert done.code == 5
     assert "cancelled edit: Edit greeting.txt (nobody)" in done.err
-    assert "This came of it: not permitted" in done.out
+    assert "The new greeting: not permitted" in done.out
 
 
 def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
@@ -91,7 +91,7 @@ def test_a_session_can_be_deleted(place: Place) -> None:
     ("words", "message"),
     [
         (("delete",), "sessions delete needs the id of a session"),
-        (("list", "x"), "sessions list takes no id"),
+        (("list", "x"), "sessions list does not take an id"),
         (("delete", "x", "--json"), "--json goes with list"),
         (("list", "--cwd", "nowhere"), "--cwd nowhere: no such folder"),
         (("list",), "the agent does not offer session/list"),
@@ -127,11 +127,11 @@ def test_a_login_that_fails_is_7(place: Place) -> None:
 @pytest.mark.parametrize(
     ("habit", "words", "message"),
     [
-        ("plain", (), "offers several ways to log in"),
+        ("plain", (), "offers several login methods"),
         ("plain", ("other",), "has no login method 'other'"),
-        ("has-no-login", (), "offers no way to log in"),
+        ("has-no-login", (), "offers no login method"),
         ("wants-a-variable", (), "for API key set ODD_KEY"),
-        ("plain", ("key", "--list"), "--list takes no method"),
+        ("plain", ("key", "--list"), "--list does not take a method"),
         ("plain", ("key", "--json"), "--json goes with --list"),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_mention_outside_the_folder_stays_text_and_says_so(place: Place, tmp_p
     (tmp_path / "secret.txt").write_text("swordfish\n")
     done = place.run("Read @../secret.txt", "--output", "raw", odd="plain")
     assert "swordfish" not in done.out
-    assert "@../secret.txt stays text" in done.err
+    assert "@../secret.txt is sent as text" in done.err
 
 
 def test_an_image_is_attached_if_the_agent_takes_it(place: Place) -> None:
@@ -90,7 +90,7 @@ def test_an_image_is_attached_if_the_agent_takes_it(place: Place) -> None:
     assert prompt["prompt"][1]["data"] == PIXEL  # type: ignore[index]
     done = place.run("What?", "--image", "a.png", odd="plain")
     assert done.code == 2
-    assert "this agent takes no images" in done.err
+    assert "this agent does not accept images" in done.err
 
 
 def test_mode_and_options_are_set_before_the_prompt(place: Place) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman import AgentExited, CapabilityError, ConfigError, ConnectionClosed, RequestError, __version__
 from dragoman.cli import exits, table
-from dragoman.cli.command import Call, Command
+from dragoman.cli.command import CliCommand, Invocation
 from dragoman.cli.main import main
 
 Captured = pytest.CaptureFixture[str]
@@ -90,17 +90,17 @@ def test_wrong_words_are_a_usage_error_with_a_hint(words: list[str], capsys: Cap
 
 
 def run_raising(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> int:
-    def run(call: Call) -> int:
+    def run(call: Invocation) -> int:
         raise error
 
-    monkeypatch.setattr(table, "load", lambda verb: Command(run, "fails"))
+    monkeypatch.setattr(table, "load", lambda verb: CliCommand(run, "fails"))
     return main(["version"])
 
 
 @pytest.mark.parametrize(
     ("error", "code"),
     [
-        (exits.Failure("no", exit_code=exits.TIMED_OUT), exits.TIMED_OUT),
+        (exits.CliError("no", exit_code=exits.TIMED_OUT), exits.TIMED_OUT),
         (ConfigError("agents.json: no command"), exits.USAGE),
         (AgentExited(3, "boom"), exits.AGENT_DIED),
         (ConnectionClosed("gone"), exits.AGENT_DIED),
@@ -120,7 +120,7 @@ def test_ending_has_its_exit_code(error: BaseException, code: int, monkeypatch: 
 
 
 def test_message_of_several_lines_is_shown_as_one(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
-    run_raising(exits.Failure("first\nsecond", hint="do\nthis"), monkeypatch)
+    run_raising(exits.CliError("first\nsecond", hint="do\nthis"), monkeypatch)
     assert capsys.readouterr().err == "dragoman: error: first second\nhint: do this\n"
 
 
@@ -135,7 +135,7 @@ def test_a_bug_shows_its_traceback_only_when_asked(monkeypatch: pytest.MonkeyPat
 
 
 def test_exit_codes_are_the_documented_ones() -> None:
-    codes = [exits.OK, exits.AGENT_ERROR, exits.USAGE, exits.TIMED_OUT, exits.AGENT_DIED, exits.NOBODY_TO_ASK]
+    codes = [exits.OK, exits.AGENT_ERROR, exits.USAGE, exits.TIMED_OUT, exits.AGENT_DIED, exits.CANNOT_ASK]
     assert [*codes, exits.STOPPED_EARLY, exits.AUTH_REQUIRED] == list(range(8))
     assert (exits.CANCELLED, exits.TERMINATED) == (128 + signal.SIGINT, 128 + signal.SIGTERM)
     assert exits.PIPE_CLOSED == 128 + signal.SIGPIPE
@@ -170,7 +170,7 @@ def run(call):
     print("running", flush=True)
     signal.pause()
 
-table.load = lambda verb: command.Command(run, "waits")
+table.load = lambda verb: command.CliCommand(run, "waits")
 sys.exit(main.main(["version"]))
 """
     with subprocess.Popen(
@@ -194,5 +194,5 @@ main([{word!r}])
 print(*sorted(set(sys.modules) - before), file=sys.stderr)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
-    inner = ["", "._version", ".cli", ".cli.exits", ".cli.main", ".cli.table"]
+    inner = ["", "._lazy", "._version", ".cli", ".cli.exits", ".cli.main", ".cli.table"]
     assert done.stderr.split() == [f"dragoman{name}" for name in inner]

@@ -76,9 +76,9 @@ def test_a_typed_line_becomes_the_value_its_field_wants(line: str, schema: Any, 
         ("6", v1.IntegerPropertySchema(minimum=7), "less than 7"),
         ("8", v1.IntegerPropertySchema(maximum=7), "more than 7"),
         ("9223372036854775808", v1.IntegerPropertySchema(), "too large"),
-        ("nan", v1.NumberPropertySchema(), "no number"),
-        ("inf", v1.NumberPropertySchema(), "no number"),
-        ("1_0", v1.NumberPropertySchema(), "no number"),
+        ("nan", v1.NumberPropertySchema(), "not a number"),
+        ("inf", v1.NumberPropertySchema(), "not a number"),
+        ("1_0", v1.NumberPropertySchema(), "not a number"),
         ("0.5", v1.NumberPropertySchema(minimum=1), "less than 1"),
         ("maybe", v1.BooleanPropertySchema(), "neither y nor n"),
         ("1", v1.BooleanPropertySchema(), "neither y nor n"),
@@ -154,8 +154,8 @@ async def test_a_form_is_asked_field_by_field_and_reviewed_before_it_is_sent() -
     )
     assert "gemini asks you to fill in a form" in terminal.text
     assert "Who are you?" in terminal.text
-    assert "x is no whole number" in terminal.text
-    assert "this would be sent to gemini" in terminal.text
+    assert "x is not a whole number" in terminal.text
+    assert "to be sent to gemini" in terminal.text
 
 
 @pytest.mark.rule(309)
@@ -168,7 +168,7 @@ async def test_enter_takes_the_default_and_leaves_out_what_is_optional() -> None
 async def test_a_needed_field_is_asked_again_until_it_has_a_value() -> None:
     outcome, terminal = await answer(form(["a"], a=STRING()), "\n", "\n", "\n", "now\n", "y\n")
     assert outcome == v1.AcceptElicitation({"a": "now"})
-    assert terminal.text.count("this one is needed") == 2
+    assert terminal.text.count("this field is required") == 2
 
 
 async def test_a_pattern_is_held_to() -> None:
@@ -199,7 +199,7 @@ async def test_decline_and_cancel_are_two_answers_at_every_step(lines: list[str]
 async def test_enter_alone_sends_nothing_at_the_review() -> None:
     outcome, terminal = await answer(form(a=STRING()), "\n", "x\n", "\n", "\n", "c\n")
     assert outcome == v1.CancelElicitation()
-    assert terminal.text.count("this would be sent") == 3
+    assert terminal.text.count("to be sent") == 3
 
 
 async def test_a_form_without_fields_is_accepted_only_by_a_yes() -> None:
@@ -292,10 +292,10 @@ async def test_a_page_is_opened_only_after_a_yes(keys: list[str], outcome: objec
         ("http://example.org/", "example.org", "not encrypted"),
         ("https://github.com@evil.example/", "evil.example", "look like another host"),
         ("https://github.com:pw@evil.example/", "evil.example", "look like another host"),
-        ("https://xn--pple-43d.com/", "xn--pple-43d.com", "look like others"),
-        ("https://аpple.com/", "аpple.com", "look like others"),
-        ("https://127.0.0.1:8080/", "127.0.0.1:8080", "bare network address"),
-        ("https://[::1]/", "::1", "bare network address"),
+        ("https://xn--pple-43d.com/", "xn--pple-43d.com", "look like other letters"),
+        ("https://аpple.com/", "аpple.com", "look like other letters"),
+        ("https://127.0.0.1:8080/", "127.0.0.1:8080", "an IP address"),
+        ("https://[::1]/", "::1", "an IP address"),
     ],
 )
 def test_the_host_that_counts_is_named_and_tricks_are_told(url: str, host: str, warning: str) -> None:

@@ -16,7 +16,6 @@ from dragoman.policy.decide import Decision
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.testing import linked, scripted_agent
-from dragoman.text.output_lines import OutputLines
 from tests.cli.prompt_kit import ATTACKS, acts, screen
 from tests.state.test_transcripts import FILES, messages, read
 
@@ -239,7 +238,7 @@ def test_messages_with_different_ids_are_kept_apart() -> None:
 
 
 def test_the_answer_can_be_left_to_stdout() -> None:
-    assert Shown(says_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
+    assert Shown(shows_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
 
 
 @pytest.mark.parametrize(
@@ -330,45 +329,6 @@ def test_nothing_an_agent_sends_acts_on_the_terminal(attack: str, verbose: bool)
     assert {
         letter for letter in unsafe if letter not in "\u200b\u200d\u2060\ufeff\u00ad\u3164\u2800\uffa0\u115f"
     } == set()
-
-
-@pytest.mark.parametrize(
-    ("data", "lines"),
-    [
-        (b"plain\n", ["plain"]),
-        (b"no end", ["no end"]),
-        (b"one\r\ntwo\r\r\n", ["one", "two"]),
-        (b" 10%\r 50%\r100%\n", ["100%"]),
-        (b"\x1b[32mok\x1b[0m\n", ["\x1b[32mok\x1b[0m\x1b[0m"]),
-        (b"\x1b[1;31mred\nstill\x1b[m not\n", ["\x1b[1;31mred\x1b[0m", "\x1b[1;31mstill\x1b[m not\x1b[0m"]),
-        (b"\x1b[2J\x1b[Ha\x1b[6n\x1b[?25l\x1b[1Ab\n", ["ab"]),
-        (b"\x1b]0;t\x07a\x1b]52;c;eA==\x1b\\b\x1b]8;;http://e/\x07c\n", ["abc"]),
-        (b"\x1bP1$r\x1b\\a\x1b_x\x1b\\b\x1bX\x1b\\c\x1b^\x1b\\\n", ["abc"]),
-        (b"\x1b]0;unfinished\n", []),
-        (b"\xc2\x9b31mx\xc2\x9d0;t\xc2\x9cy\n", ["\x1b[31mxy\x1b[0m"]),
-        (b"\x1b[>4;1mx\x1b[38:2:1:2:3my\n", ["x\x1b[38:2:1:2:3my\x1b[0m"]),
-        (b"a\x08\x00\x07b\x0ec\n", ["abc"]),
-        (b"\xff\xfe \xe2\x82\xac\n", ["\ufffd\ufffd €"]),
-        ("a\u202eb\u2066c\n".encode(), ["abc"]),
-        (b"tab\there\n", ["tab\there"]),
-        (b"\x1b(Bx\x1b=\x1bMy\n", ["xy"]),
-    ],
-)
-def test_of_a_commands_output_colours_may_stay_and_nothing_else_that_acts(data: bytes, lines: list[str]) -> None:
-    for step in (len(data), 1, 3):
-        output = OutputLines(True)
-        found = [line for at in range(0, len(data), step) for line in output.feed(data[at : at + step])]
-        assert [*found, *output.finish()] == lines, step
-
-
-def test_output_without_colour_has_none_and_a_line_without_end_is_shown_in_parts() -> None:
-    output = OutputLines(False)
-    assert output.feed(b"\x1b[31mred\x1b[0m\n") == ["red"]
-    parts = [*output.feed(b"x" * 3000), *output.feed(b"x" * 3000), *output.feed(b"x" * 3000), *output.finish()]
-    assert "".join(parts) == "x" * 9000
-    assert len(parts) > 1
-    assert output.feed(b"\x1b]0;" + b"y" * 100_000) == []
-    assert output.feed(b"\x07after\n") == ["after"]
 
 
 def test_a_flood_is_cut_and_its_last_lines_are_shown() -> None:

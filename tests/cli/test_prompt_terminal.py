@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli.prompt.keyboard import Keyboard, can_read
-from dragoman.cli.prompt.person import Person
+from dragoman.cli.prompt.user import UserPrompt
 from dragoman.schema import v1
 from tests.cli.prompt_kit import Screen, screen
 
@@ -26,11 +26,11 @@ os.dup2(os.open(os.environ["TERMINAL_OF_TEST"], os.O_RDWR), 2)
 """
 ASK = """
 import asyncio, sys
-from dragoman.cli.prompt.person import Person
+from dragoman.cli.prompt.user import UserPrompt
 from dragoman.schema import v1
 form = v1.ElicitationFormMode("Sure?", v1.ElicitationSchema(), session_id="s")
-print(Person.is_there(), flush=True)
-outcome = asyncio.run(Person(agent="gemini", colour=False).form(form, None))
+print(UserPrompt.is_available(), flush=True)
+outcome = asyncio.run(UserPrompt(agent="gemini", colour=False).form(form, None))
 print(type(outcome).__name__, sys.stdin.read())
 """
 
@@ -99,7 +99,7 @@ subprocess.run([sys.executable, "-c", {ASK!r}], process_group=0, check=True)
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 async def test_nobody_is_there_without_a_controlling_terminal(is_terminal: bool) -> None:
-    code = "from dragoman.cli.prompt.person import Person; print(Person.is_there())"
+    code = "from dragoman.cli.prompt.user import UserPrompt; print(UserPrompt.is_available())"
     async with screen() as terminal:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", code, stdout=PIPE, start_new_session=True,
@@ -110,7 +110,7 @@ async def test_nobody_is_there_without_a_controlling_terminal(is_terminal: bool)
 
 async def test_nobody_is_there_if_stderr_is_not_read_at_the_terminal() -> None:
     code = "os.dup2(os.open('/dev/null', os.O_WRONLY), 2)\n" + (
-        "from dragoman.cli.prompt.person import Person; print(Person.is_there())"
+        "from dragoman.cli.prompt.user import UserPrompt; print(UserPrompt.is_available())"
     )
     async with screen() as terminal, program(terminal, code) as child:
         assert (await child.communicate())[0] == b"False\n"
@@ -121,7 +121,7 @@ async def test_looking_for_a_person_does_not_swallow_what_was_typed() -> None:
         terminal.type("typed ahead\n")
         await terminal.until("ahead")
         with os.fdopen(os.dup(terminal.descriptor), "w") as stream:
-            assert Person.is_there(stream, terminal.path)
+            assert UserPrompt.is_available(stream, terminal.path)
         assert can_read(terminal.path)
         assert os.read(terminal.descriptor, 100) == b"typed ahead\n"
     assert not can_read("/dev/null")
@@ -180,7 +180,7 @@ async def test_no_descriptor_is_left_behind() -> None:
     async with screen() as terminal:
         before = len(os.listdir("/proc/self/fd"))
         for path in (terminal.path, "/dev/null", "/nonexistent"):
-            person = Person(agent="x", colour=False, tty=path)
+            person = UserPrompt(agent="x", colour=False, tty=path)
             asked = asyncio.create_task(person.choose_auth([v1.AuthMethodAgent("a", "A")]))
             if path == terminal.path:
                 await terminal.until_input_is_awaited()

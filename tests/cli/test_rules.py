@@ -25,7 +25,7 @@ class Ran(NamedTuple):
 
 
 class Shell:
-    """Runs the program in a project, with a home of its own."""
+    """Runs `dragoman rules` in a project, with a separate home directory."""
 
     def __init__(self, folder: Path) -> None:
         self.project = folder / "project"
@@ -95,7 +95,7 @@ def test_a_rule_for_everywhere_is_seen_from_every_project(rules: Shell, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "reason"),
     [
         (["execute", "--", "npm test; id"], "more than one simple command"),
         (["execute", "--", "sudo", "npm", "test"], "sudo does whatever"),
@@ -106,16 +106,16 @@ def test_a_rule_for_everywhere_is_seen_from_every_project(rules: Shell, tmp_path
         (["think"], "no rule allows it"),
     ],
 )
-def test_explain_says_why_something_is_asked(rules: Shell, words: list[str], said: str) -> None:
+def test_explain_shows_why_something_is_asked(rules: Shell, words: list[str], reason: str) -> None:
     rules("add", "--allow", "execute:npm test *")
     explained = rules("explain", *words)
     assert explained.code == exits.OK
     assert explained.out.startswith("ask: ")
-    assert said in explained.out
+    assert reason in explained.out
     assert "`always` would" in explained.out
 
 
-def test_a_rule_is_for_the_whole_project_wherever_in_it_one_stands(rules: Shell) -> None:
+def test_a_rule_is_for_the_whole_project_from_any_folder_in_it(rules: Shell) -> None:
     (rules.project / ".git").mkdir()
     deep = rules.project / "src" / "deep"
     deep.mkdir(parents=True)
@@ -184,7 +184,7 @@ def test_a_broken_file_is_named_and_left_alone(rules: Shell) -> None:
         ["list", "--project", "/no/such/folder"],
     ],
 )
-def test_words_that_make_no_sense_are_a_usage_error_with_a_hint(rules: Shell, words: list[str]) -> None:
+def test_wrong_arguments_are_a_usage_error_with_a_hint(rules: Shell, words: list[str]) -> None:
     ran = rules(*words)
     assert (ran.code, ran.out) == (exits.USAGE, "")
     assert "hint: " in ran.err
@@ -196,7 +196,7 @@ def test_help_has_examples(rules: Shell) -> None:
     assert "examples:" in ran.out
 
 
-def test_without_rules_people_are_told_and_stdout_stays_empty(rules: Shell) -> None:
-    assert rules("list") == Ran(exits.OK, "", "no rules: everything is asked for\n")
+def test_without_rules_a_note_is_written_and_stdout_stays_empty(rules: Shell) -> None:
+    assert rules("list") == Ran(exits.OK, "", "there are no rules: every request is asked about\n")
     rules("add", "--ask", "read")
     assert rules("list").out.splitlines()[1].split()[:2] == ["ask", "read"]

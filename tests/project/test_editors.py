@@ -13,7 +13,7 @@ import pytest
 from dragoman.builtin.context.commands import OWN
 from dragoman.builtin.models.find import find_model
 from dragoman.cli.command import parse
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.cli.table import COMMANDS, load
 from dragoman.errors import ConfigError
 from tests.project.pages import Block, blocks
@@ -98,7 +98,7 @@ def test_every_command_and_client_is_named() -> None:
 def test_a_command_that_does_not_exist_is_found() -> None:
     with pytest.raises(AssertionError):
         assert_starts(["dragoman", "agnet"])
-    with pytest.raises(Failure, match="--modle"):
+    with pytest.raises(CliError, match="--modle"):
         assert_starts(["dragoman", "agent", "--modle"])
     with pytest.raises(ConfigError, match="oracle"):
         assert_starts(["dragoman", "agent", "--model", "oracle:delphi"])

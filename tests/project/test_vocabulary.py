@@ -54,6 +54,7 @@ FOREIGN: dict[str, str] = {
     "ToolApprovalRequest": "AI SDK: the chunk `tool-approval-request`",
     "ToolApprovalResponse": "AI SDK: the chunk `tool-approval-response`",
     '"approval"': "AI SDK: a member of a tool part",
+    "tell(self)": "Python: a method of file objects",
     '"person"': "exec: a value of its JSON output, which is a contract",
 }
 

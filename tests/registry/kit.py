@@ -20,7 +20,9 @@ from typing import Any
 
 from dragoman.registry.agents import Agents, load_agents
 from dragoman.registry.catalogue import Catalogue, read_catalogue
+from dragoman.registry.editors import Editor
 from dragoman.registry.install import this_platform
+from dragoman.settings import load_settings
 
 # The smallest agents that answer `initialize`, in the languages of the two package managers and of a bare system.
 ANSWER = '{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":1,"agentInfo":{"name":"lark","version":"0.4.2"}}}'
@@ -59,8 +61,9 @@ class Home:
         return write(self.project / ".dragoman" / "settings.json", settings)
 
     def load(self) -> Agents:
-        editors = {"zed": self.zed, "jetbrains": self.jetbrains}
-        return load_agents(self.config, self.data, self.cache, self.project, editors=editors)  # type: ignore[arg-type]
+        editors: dict[Editor, Path] = {"zed": self.zed, "jetbrains": self.jetbrains}
+        settings = load_settings(self.config, self.project)
+        return load_agents(settings, self.data, self.cache, editors=editors)
 
 
 def write(path: Path, content: object) -> Path:

@@ -1,4 +1,4 @@
-"""Agents by name: who is asked first, what stands in the way, and what a name that is not there is told."""
+"""Agents by name: which source wins, what prevents a start, and the error for an unknown name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def home(tmp_path: Path) -> Home:
 
 
 def install_lark(home: Home) -> Installed:
-    """As an install would leave it."""
+    """The state after an installation."""
     agents = InstalledAgents(home.data)
     folder = agents.fresh_folder("lark-agent", "0.4.2")
     entry = Installed(
@@ -38,7 +38,7 @@ def install_lark(home: Home) -> Installed:
     return entry
 
 
-def test_scripted_is_always_there_and_says_what_it_is(home: Home) -> None:
+def test_scripted_is_always_there_and_marked_as_such(home: Home) -> None:
     entry = home.load().find("scripted")
     assert entry.command == (sys.executable, "-m", "dragoman.testing.scripted_agent")
     assert entry.is_scripted
@@ -46,7 +46,7 @@ def test_scripted_is_always_there_and_says_what_it_is(home: Home) -> None:
     assert "no model" in entry.where
 
 
-def test_nobody_else_can_be_called_scripted(home: Home) -> None:
+def test_no_other_agent_can_be_called_scripted(home: Home) -> None:
     home.user({"agent_servers": {"Scripted": {"command": "evil"}}})
     write(home.zed, {"agent_servers": {"scripted": {"command": "evil"}}})
     home.repository({"agent_servers": {"SCRIPTED": {"command": "evil"}}})
@@ -54,7 +54,7 @@ def test_nobody_else_can_be_called_scripted(home: Home) -> None:
     for name in ("scripted", "Scripted", "SCRIPTED"):
         assert agents.find(name).is_scripted
     assert agents.names() == ("scripted",)
-    assert sum("dragoman's own" in note for note in agents.notes) == 2
+    assert sum("is reserved" in note for note in agents.notes) == 2
 
 
 def test_places_are_asked_in_order(home: Home) -> None:
@@ -113,12 +113,12 @@ def test_case_counts_only_between_two(home: Home) -> None:
     ("name", "parts"),
     [
         ("gemni", ["no agent is called 'gemni'", "did you mean gemini?", "dragoman agents add gemni -- COMMAND"]),
-        ("zzz", ["known are gemini, scripted"]),
+        ("zzz", ["known agents: gemini, scripted"]),
         ("gemini --acp", ["to run a command write -- gemini --acp"]),
         ("lark-agent", ["'lark-agent' is in the registry but not installed", "dragoman agents install lark-agent"]),
     ],
 )
-def test_unknown_name_is_told_what_there_is(home: Home, name: str, parts: list[str]) -> None:
+def test_unknown_name_is_an_error_that_lists_the_known_ones(home: Home, name: str, parts: list[str]) -> None:
     home.user({"agent_servers": {"gemini": {"command": "gemini"}}})
     refresh_catalogue(home.cache, str(write(home.cache / "source.json", {"agents": [lark(npx={"package": "a"})]})))
     with pytest.raises(ConfigError) as caught:
@@ -142,31 +142,6 @@ def test_broken_file_of_the_user_or_the_project_stops(home: Home) -> None:
     path = home.repository("[1,")
     with pytest.raises(ConfigError, match=f"{path}:1:4"):
         home.load()
-
-
-def test_rules_of_the_settings_carry_their_scope(home: Home) -> None:
-    home.user({"rules": {"allow": ["edit:src/**"], "deny": ["delete"]}})
-    home.repository({"rules": {"allow": ["execute:curl *"], "ask": ["fetch"]}})
-    agents = home.load()
-    assert [(rule.action, rule.text, rule.scope) for rule in agents.rules()] == [
-        ("deny", "delete", "pinned"),
-        ("allow", "edit:src/**", "pinned"),
-        ("ask", "fetch", "repository"),
-    ]
-    assert any("cannot allow anything" in note for note in agents.notes)
-
-
-@pytest.mark.parametrize("write_settings", ["user", "repository"])
-def test_rule_that_cannot_be_read_names_its_file(home: Home, write_settings: str) -> None:
-    path = getattr(home, write_settings)({"rules": {"deny": ["frobnicate"]}})
-    with pytest.raises(ConfigError, match=str(path)):
-        home.load().rules()
-
-
-def test_allowing_everything_is_refused_from_settings(home: Home) -> None:
-    home.user({"rules": {"allow": ["*"]}})
-    with pytest.raises(ConfigError, match=r"rules\.allow"):
-        home.load().rules()
 
 
 def test_typed_command_is_an_agent_with_the_quirks_of_its_program() -> None:

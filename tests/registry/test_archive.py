@@ -1,12 +1,14 @@
-"""Archives nobody vouches for: what is right arrives complete, what is not leaves nothing behind."""
+"""Hostile archives: a correct one is unpacked completely, any other leaves nothing on the disk."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
 import stat
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -14,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman.registry.archive import ArchiveError, Limits, is_archive, unpack
+from dragoman.registry.archive import ArchiveError, ArchiveLimits, is_archive, unpack
 from tests.registry.kit import special, tar, zipped
 
 LONG = "folder/" * 40 + "file.txt"
 
 
-def unpacked(tmp_path: Path, content: bytes, limits: Limits = Limits()) -> Path:  # noqa: B008  # a tuple
+def unpacked(tmp_path: Path, content: bytes, limits: ArchiveLimits = ArchiveLimits()) -> Path:  # noqa: B008  # a tuple
     archive = tmp_path / "archive"
     archive.write_bytes(content)
     room = tmp_path / "room"
@@ -29,7 +31,7 @@ def unpacked(tmp_path: Path, content: bytes, limits: Limits = Limits()) -> Path:
     return room / "target"
 
 
-def refused(tmp_path: Path, content: bytes, why: str, limits: Limits = Limits()) -> None:  # noqa: B008  # a tuple
+def refused(tmp_path: Path, content: bytes, why: str, limits: ArchiveLimits = ArchiveLimits()) -> None:  # noqa: B008  # a tuple
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ArchiveError, match=why):
         unpacked(tmp_path, content, limits)
@@ -93,7 +95,7 @@ def test_path_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
 
 
 def test_naive_extraction_would_have_escaped(tmp_path: Path) -> None:
-    """The control: without a filter the standard library writes where the first of the escapes says."""
+    """The control: without a filter the standard library writes to the first of the paths that lead out."""
     archive = io.BytesIO(tar(("../evil", b"evil")))
     (tmp_path / "inner").mkdir()
     with tarfile.open(fileobj=archive) as opened:
@@ -114,7 +116,7 @@ def test_naive_extraction_would_have_escaped(tmp_path: Path) -> None:
         (b"Z", "neither a file nor a folder"),
     ],
 )
-def test_member_that_is_no_file_is_refused(tmp_path: Path, kind: bytes, why: str) -> None:
+def test_member_that_is_neither_file_nor_folder_is_refused(tmp_path: Path, kind: bytes, why: str) -> None:
     refused(tmp_path, tar(("good", b"1"), special("bad", kind, "/etc/passwd")), why)
 
 
@@ -134,7 +136,7 @@ def test_link_or_device_in_a_zip_is_refused(tmp_path: Path) -> None:
 
 
 def test_link_planted_in_the_folder_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who can write there while we unpack gains nothing."""
+    """A program that can write there during the unpacking gains nothing."""
     outside = tmp_path / "outside"
     outside.mkdir()
     mkdir = os.mkdir
@@ -190,14 +192,125 @@ def test_small_archive_of_zeros_is_harmless(tmp_path: Path) -> None:
 def test_number_and_size_of_files_are_limited(tmp_path: Path, make: object) -> None:
     assert callable(make)
     noise = random.Random(1).randbytes(2000)
-    refused(tmp_path, make(*((f"f{n}", b"") for n in range(11))), "more than 10 files", Limits(files=10))
-    refused(tmp_path, make(("a", noise), ("b", noise)), "more than 3000 bytes", Limits(total_bytes=3000))
+    refused(tmp_path, make(*((f"f{n}", b"") for n in range(11))), "more than 10 files", ArchiveLimits(files=10))
+    refused(tmp_path, make(("a", noise), ("b", noise)), "more than 3000 bytes", ArchiveLimits(total_bytes=3000))
 
 
-def test_header_that_claims_a_long_name_is_refused_without_reading_it(tmp_path: Path) -> None:
-    header = tarfile.TarInfo("././@LongLink")
-    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1 << 33
-    refused(tmp_path, header.tobuf(tarfile.GNU_FORMAT) + bytes(1024), "longer than any path")
+HEADER_KINDS = [tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE]
+
+
+def raw(kind: bytes, size: int, name: str = "name") -> bytes:
+    """One header block, whatever it claims."""
+    header = tarfile.TarInfo(name)
+    header.type, header.size = kind, size
+    return header.tobuf(tarfile.GNU_FORMAT)
+
+
+def block(content: bytes) -> bytes:
+    return content + bytes(-len(content) % tarfile.BLOCKSIZE)
+
+
+def pax(**attributes: str) -> bytes:
+    """An extended header, with names that Python's keywords cannot spell written as in `GNU_sparse_major`."""
+    records = b""
+    for name, value in attributes.items():
+        record = f" {name.replace('_', '.')}={value}\n".encode()
+        length = len(record) + 2 if len(record) < 98 else len(record) + 3
+        records += str(length).encode() + record
+    return raw(tarfile.XHDTYPE, len(records)) + block(records)
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+@pytest.mark.parametrize("size", [1 << 15, 1 << 20, 1 << 33, 1 << 60])
+def test_header_that_claims_a_long_name_is_refused_without_reading_it(tmp_path: Path, kind: bytes, size: int) -> None:
+    refused(tmp_path, raw(kind, size) + bytes(1024), "longer than any path")
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+def test_long_name_that_is_there_is_refused_before_it_is_in_memory(tmp_path: Path, kind: bytes) -> None:
+    content = gzip.compress(raw(kind, 8 << 20) + b"a" * (8 << 20) + raw(tarfile.REGTYPE, 0) + bytes(1024))
+    tracemalloc.start()
+    try:
+        refused(tmp_path, content, "longer than any path")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", HEADER_KINDS)
+def test_chain_of_headers_without_a_member_is_refused(tmp_path: Path, kind: bytes) -> None:
+    chain = (raw(kind, 9) + block(b"9 abc=de\n")) * 2000
+    refused(tmp_path, chain + raw(tarfile.REGTYPE, 0) + bytes(1024), "longer than any path")
+
+
+def test_long_number_in_a_header_is_refused_without_computing_it(tmp_path: Path) -> None:
+    number = raw(tarfile.XHDTYPE, 8192) + b"1" * 8192
+    refused(tmp_path, number + raw(tarfile.REGTYPE, 0) + bytes(1024), "a number in a header is too long")
+
+
+def test_attributes_of_the_whole_archive_are_not_collected(tmp_path: Path) -> None:
+    """A global header counts for one member only, so that many of them cannot fill the memory."""
+    parts = []
+    for number in range(500):
+        record = b"8192 key%04d=" % number
+        parts.append(raw(tarfile.XGLTYPE, 8192) + record + b"a" * (8191 - len(record)) + b"\n")
+        parts.append(raw(tarfile.REGTYPE, 0, f"f{number}"))
+    content = gzip.compress(b"".join(parts) + bytes(1024))
+    tracemalloc.start()
+    try:
+        target = unpacked(tmp_path, content)
+        assert tracemalloc.get_traced_memory()[1] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(os.listdir(target)) == 500
+
+
+SPARSE = {
+    "0.0": {"GNU_sparse_size": "1000000", "GNU_sparse_numblocks": "1"},
+    "0.1": {"GNU_sparse_map": "0,1", "GNU_sparse_size": "1000000"},
+    "1.0": {"GNU_sparse_major": "1", "GNU_sparse_minor": "0", "GNU_sparse_realsize": "1000000"},
+    "only its size": {"GNU_sparse_realsize": "1000000"},
+}
+
+
+@pytest.mark.parametrize("attributes", SPARSE.values(), ids=SPARSE.keys())
+def test_sparse_file_of_every_form_is_refused(tmp_path: Path, attributes: dict[str, str]) -> None:
+    content = pax(**attributes) + raw(tarfile.REGTYPE, 512) + block(b"1\n0\n1\n")
+    refused(tmp_path, content + bytes(1024), "a sparse file")
+
+
+def test_sparse_map_without_end_is_refused(tmp_path: Path) -> None:
+    content = pax(**SPARSE["1.0"]) + raw(tarfile.REGTYPE, 1 << 20) + b"900000\n" + b"0\n" * (1 << 19)
+    refused(tmp_path, content + bytes(1024), "longer than any path")
+
+
+@pytest.mark.parametrize("size", ["-1", "-512", "-99999999", "99999999999999999999"])
+def test_size_that_cannot_be_is_refused(tmp_path: Path, size: str) -> None:
+    refused(tmp_path, pax(size=size) + raw(tarfile.REGTYPE, 0) + bytes(1024), "damaged|too early")
+    negative = bytearray(raw(tarfile.REGTYPE, 0))
+    negative[124:136] = (int(size) % (1 << 96)).to_bytes(12, "big")
+    negative[124] = 0xFF if int(size) < 0 else 0x80
+    negative[148:156] = b"        "
+    negative[148:156] = b"%06o\0 " % sum(negative)
+    refused(tmp_path, bytes(negative) + bytes(1024), "damaged|too early")
+
+
+def test_damaged_header_after_the_first_is_not_taken_for_the_end(tmp_path: Path) -> None:
+    content = bytearray(tar(("a", b"1"), ("b", b"2"), packed=""))
+    content[1024 + 150] ^= 1
+    refused(tmp_path, bytes(content), "damaged")
+    refused(tmp_path, bytes(content[: 1024 + 100]), "too early")
+
+
+def test_name_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, tar(("good", b"1"), ("b\udcff", b"2")), "not a name in UTF-8")
+
+
+@pytest.mark.parametrize("make", [tar, zipped])
+def test_file_in_place_of_a_folder_is_refused(tmp_path: Path, make: object) -> None:
+    assert callable(make)
+    refused(tmp_path, make(("a/b", b"1"), ("a", b"2")), "twice")
+    refused(tmp_path, make(("a", b"1"), ("a/", b"")), "a file and a folder")
 
 
 def test_xz_that_wants_gigabytes_to_be_read_is_refused(tmp_path: Path) -> None:
@@ -225,11 +338,11 @@ def test_encrypted_and_oddly_packed_zips_are_refused(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_LZMA) as archive:
         archive.writestr("a", b"1" * 100)
-    refused(tmp_path, buffer.getvalue(), "packed in a way")
+    refused(tmp_path, buffer.getvalue(), "unsupported method")
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x7fELF" + bytes(600), bytes(2000), b"\x1f\x8bnot gzip"])
-def test_what_is_no_archive_is_not_taken_for_one(tmp_path: Path, content: bytes) -> None:
+def test_other_content_is_not_taken_for_an_archive(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
     assert not is_archive(path)
@@ -237,7 +350,7 @@ def test_what_is_no_archive_is_not_taken_for_one(tmp_path: Path, content: bytes)
 
 def test_existing_folder_is_not_unpacked_into(tmp_path: Path) -> None:
     target = unpacked(tmp_path, tar(("a", b"1")))
-    with pytest.raises(ArchiveError, match="already there"):
+    with pytest.raises(ArchiveError, match="exists already"):
         unpacked(tmp_path, tar(("b", b"1")))
     assert os.listdir(target) == ["a"]
 

@@ -62,7 +62,7 @@ def test_second_entry_of_one_id_does_not_replace_the_first() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {}, {"agents": {}}, None, "x"])
-def test_what_is_no_registry_is_refused(value: object) -> None:
+def test_what_is_not_a_registry_is_refused(value: object) -> None:
     with pytest.raises(ConfigError, match="not an ACP registry"):
         read_catalogue(value, "here", 0.0)
 

@@ -1,4 +1,4 @@
-"""What the doctor finds missing, how it says to get it, and what an agent says of itself."""
+"""What the doctor finds missing, its advice how to get it, and how an agent describes itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.errors import AgentExited, ConfigError, ConnectionClosed, RequestError
 from dragoman.registry.agents import AgentEntry, resolve_command
-from dragoman.registry.doctor import Finding, examine, probe
+from dragoman.registry.doctor import DoctorFinding, examine, probe
 from dragoman.registry.needs import AGENTS, PACKAGES
 from dragoman.registry.quirks import Quirks
 from tests.registry.kit import write
@@ -32,7 +32,7 @@ def program(folder: Path, name: str, text: str, *, mode: int = 0o755) -> Path:
     return path
 
 
-def found(command: list[str], path: Path | str = "/nowhere", **more: Any) -> dict[str, Finding]:
+def found(command: list[str], path: Path | str = "/nowhere", **more: Any) -> dict[str, DoctorFinding]:
     """By what was looked at; of two the one that is missing."""
     name = more.pop("name", "mine")
     variables = {"PATH": str(path), **more.pop("variables", {})}
@@ -70,7 +70,7 @@ def test_command_with_its_arguments_in_one_word_is_explained(tmp_path: Path) -> 
     assert "the others in args" in finding.fix
 
 
-def test_file_that_cannot_be_run_and_folder_are_told_apart(tmp_path: Path) -> None:
+def test_file_that_cannot_be_run_and_folder_are_distinguished(tmp_path: Path) -> None:
     path = program(tmp_path, "agent", "x", mode=0o644)
     assert "not executable" in found([str(path)])["program"].detail
     assert "a folder" in found([str(tmp_path)])["program"].detail
@@ -86,8 +86,8 @@ def test_interpreter_of_a_script_is_looked_for(tmp_path: Path) -> None:
     assert (finding.state, finding.detail) == ("ok", "v22.1.0")
 
 
-def test_node_that_is_too_old_for_a_package_is_told(tmp_path: Path) -> None:
-    """npm installs such a package without a word."""
+def test_node_that_is_too_old_for_a_package_is_reported(tmp_path: Path) -> None:
+    """npm installs such a package without a warning."""
     fake_node(tmp_path, "v20.20.2")
     package = tmp_path / "node_modules" / "@lark" / "agent"
     write(package / "package.json", {"name": "@lark/agent", "version": "0.99.1", "engines": {"node": ">=22.13"}})
@@ -98,7 +98,7 @@ def test_node_that_is_too_old_for_a_package_is_told(tmp_path: Path) -> None:
     for command in ([str(link)], ["node", str(package / "dist" / "index.js"), "--acp"]):
         finding = found(command, tmp_path)["node"]
         assert finding.state == "missing"
-        assert finding.detail == "@lark/agent 0.99.1 wants node >=22.13, this is v20.20.2"
+        assert finding.detail == "@lark/agent 0.99.1 needs node >=22.13, this is v20.20.2"
     fake_node(tmp_path, "v22.13.0")
     assert found([str(link)], tmp_path)["node"].state == "ok"
 
@@ -151,7 +151,7 @@ def echo(tmp_path: Path, answer: str) -> AgentEntry:
     return resolve_command([sys.executable, str(write(tmp_path / "agent.py", ECHO.replace("RESULT", answer)))])
 
 
-async def test_agent_says_who_it_is_and_what_it_offers(tmp_path: Path) -> None:
+async def test_answer_of_the_agent_names_it_and_its_capabilities(tmp_path: Path) -> None:
     answer = {
         "protocolVersion": 1,
         "agentInfo": {"name": "lark", "version": "1.0", "title": "Lark"},
@@ -161,22 +161,22 @@ async def test_agent_says_who_it_is_and_what_it_offers(tmp_path: Path) -> None:
             {"id": "key", "name": "Key", "type": "env_var", "vars": [{"name": "LARK_KEY_X"}, {"name": "PATH"}]},
         ],
     }
-    said = await probe(echo(tmp_path, f'"result": json.loads({json.dumps(answer)!r})'), tmp_path, seconds=20)
-    assert (said.name, said.version, said.title, said.protocol_version) == ("lark", "1.0", "Lark", 1)
-    assert said.capabilities["loadSession"] is True
-    assert [(login.id, login.type, login.missing) for login in said.logins] == [
+    result = await probe(echo(tmp_path, f'"result": json.loads({json.dumps(answer)!r})'), tmp_path, seconds=20)
+    assert (result.name, result.version, result.title, result.protocol_version) == ("lark", "1.0", "Lark", 1)
+    assert result.capabilities["loadSession"] is True
+    assert [(login.id, login.type, login.missing) for login in result.logins] == [
         ("login", "agent", ()),
         ("key", "env_var", ("LARK_KEY_X",)),
     ]
-    assert 0 < said.seconds < 20
+    assert 0 < result.seconds < 20
 
 
-async def test_agent_may_say_nothing_of_itself(tmp_path: Path) -> None:
-    said = await probe(echo(tmp_path, '"result": {"protocolVersion": 1}'), tmp_path, seconds=20)
-    assert (said.name, said.version, said.capabilities, said.logins) == ("", "", {}, ())
+async def test_agent_may_have_no_name(tmp_path: Path) -> None:
+    result = await probe(echo(tmp_path, '"result": {"protocolVersion": 1}'), tmp_path, seconds=20)
+    assert (result.name, result.version, result.capabilities, result.logins) == ("", "", {}, ())
 
 
-async def test_agent_that_cannot_be_asked_says_why(tmp_path: Path) -> None:
+async def test_agent_that_cannot_be_started_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no"):
         await probe(echo(tmp_path, '"error": {"code": -32603, "message": "no"}'), tmp_path, seconds=20)
     with pytest.raises(AgentExited, match="broken pipe dream"):

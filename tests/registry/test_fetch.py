@@ -104,7 +104,7 @@ def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
             get(f"{place.address}/a", seconds=60.0)
 
 
-def test_error_of_the_server_and_nobody_there_are_told() -> None:
+def test_error_of_the_server_and_no_server_are_reported() -> None:
     with site() as place:
         address = place.address
         with pytest.raises(FetchError, match="answered 404"):
@@ -120,7 +120,7 @@ def test_this_machine_is_reached_without_the_users_proxy(monkeypatch: pytest.Mon
         assert get(f"{place.address}/a") == b"direct"
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     seen: list[Any] = []
     with site() as place:
         place.pages["/a"] = b"x" * 100

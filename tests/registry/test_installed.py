@@ -1,4 +1,4 @@
-"""The folder of installed agents: an index somebody tampered with deletes and runs nothing outside."""
+"""The folder of installed agents: a manipulated index cannot delete or start anything outside of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.registry.installed import Installed, InstalledAgents, stays_in_folder
+from dragoman.registry.installed import Installed, InstalledAgents, is_inner_path
 from tests.registry.kit import write
 
 
@@ -111,7 +111,7 @@ def test_root_that_is_a_link_deletes_nothing(agents: InstalledAgents, tmp_path: 
     moved = tmp_path / "moved"
     agents.root.rename(moved)
     agents.root.symlink_to(moved)
-    with pytest.raises(ConfigError, match="nothing is deleted there"):
+    with pytest.raises(ConfigError, match="cannot be opened"):
         agents.remove("lark")
     assert (moved / entry.folder).is_dir()
 
@@ -137,7 +137,7 @@ def test_tampered_entry_is_not_run(agents: InstalledAgents, change: dict[str, An
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"version": 9, "agents": {}}', '{"version": 1, "agents": []}'])
-def test_broken_index_is_told_and_not_written_over(agents: InstalledAgents, content: str) -> None:
+def test_broken_index_is_an_error_and_not_overwritten(agents: InstalledAgents, content: str) -> None:
     add(agents)
     agents.index.write_text(content)
     with pytest.raises(ConfigError, match=str(agents.index)):
@@ -159,11 +159,11 @@ def test_two_at_once_exclude_each_other(agents: InstalledAgents) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "answer"),
+    ("path", "answer"),
     [("a", True), ("./a/b", True), ("a/../b", False), ("../a", False), ("/a", False), ("", False), (".", False)],
 )
-def test_path_stays_below(word: str, answer: bool) -> None:
-    assert stays_in_folder((word,)) is answer
+def test_path_stays_inside(path: str, answer: bool) -> None:
+    assert is_inner_path(path) is answer
 
 
 def test_root_is_private(agents: InstalledAgents) -> None:

@@ -1,4 +1,4 @@
-"""What docs/agents.md shows is read as it says, and its table of quirks is the real one."""
+"""The examples of docs/agents.md can be read, and its table of quirks is complete."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.registry.catalogue import read_catalogue
-from dragoman.registry.documents import Document
+from dragoman.registry.editors import read_editor_agents
 from dragoman.registry.quirks import KNOWN
-from dragoman.registry.settings import load_settings
+from dragoman.settings import read_settings_file
+from dragoman.settings.documents import Document
 from tests.project.pages import Block, blocks
 from tests.project.sources import ROOT
 from tests.registry.kit import write
@@ -31,7 +32,9 @@ def test_example_is_read_without_a_note(block: Block, tmp_path: Path) -> None:
         assert catalogue.agents["lark-agent"].kinds == ("npx", "uvx", "binary")
         assert not catalogue.skipped
         return
-    settings = load_settings(write(tmp_path / "settings.json", block.text), block.words[0])  # type: ignore[arg-type]
+    path = write(tmp_path / "settings.json", block.text)
+    is_own = block.words[0] != "zed"
+    settings = read_settings_file(path, block.words[0]) if is_own else read_editor_agents(path)  # type: ignore[arg-type]
     assert settings.notes == ()
     assert settings.servers
 

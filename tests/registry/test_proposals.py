@@ -1,8 +1,7 @@
-"""What a repository ships never acts by itself: not its agents, not its servers, not its default, not its rules."""
+"""An agent that a project proposes runs only after the user accepted exactly its command."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.registry.agents import Agents
-from dragoman.registry.proposals import Accepted, fingerprint, mcp_fingerprint
+from dragoman.settings.acceptances import Acceptances
 from tests.registry.kit import Home, write
 
 AGENT = {"command": "helper", "args": ["--acp"], "env": {"MODE": "safe"}}
@@ -26,7 +25,7 @@ def accept(home: Home, name: str) -> Agents:
     agents = home.load()
     entry = agents.look_up(name)
     assert entry is not None
-    agents.accepted.add(home.project, "agent", name, entry.sha256)
+    agents.settings.accept("agent", name, entry.sha256)
     return home.load()
 
 
@@ -109,7 +108,7 @@ def test_name_that_looks_like_another_is_not_used(home: Home, name: str) -> None
     home.repository({"agent_servers": {name: {"command": "evil"}}})
     agents = home.load()
     assert name not in agents.names()
-    assert any("plain letters" in note for note in agents.notes)
+    assert any("plain ASCII letters" in note for note in agents.notes)
 
 
 def test_project_can_neither_install_nor_set_quirks(home: Home) -> None:
@@ -129,95 +128,20 @@ def test_project_can_neither_install_nor_set_quirks(home: Home) -> None:
     assert len(agents.notes) == 2
 
 
-def test_default_of_a_project_counts_after_it_was_accepted(home: Home) -> None:
-    home.user({"agent_servers": {"bold": {"command": "bold", "args": ["--yolo"]}}})
-    home.repository({"default_agent": "bold"})
-    agents = home.load()
-    assert agents.default is None
-    assert agents.proposed_default == "bold"
-    agents.accepted.add(home.project, "default", "bold", fingerprint(("bold",)))
-    assert home.load().default == "bold"
-    home.repository({"default_agent": "scripted"})
-    assert home.load().default is None
-
-
-SERVER = {"command": "db", "args": ["--ro"], "env": {"A": "1"}}
-REMOTE = {"url": "https://example.org/mcp", "headers": {"X": "1"}}
-
-
-@pytest.mark.parametrize(
-    ("server", "swapped"),
-    [
-        (SERVER, {**SERVER, "command": "evil"}),
-        (SERVER, {**SERVER, "args": ["--rw"]}),
-        (SERVER, {**SERVER, "env": {"A": "2"}}),
-        (SERVER, REMOTE),
-        (REMOTE, {**REMOTE, "url": "https://evil.example/mcp"}),
-        (REMOTE, {**REMOTE, "headers": {"X": "2"}}),
-    ],
-)
-def test_server_of_a_project_is_used_only_as_it_was_accepted(
-    home: Home, server: dict[str, Any], swapped: dict[str, Any]
-) -> None:
-    home.user({"mcp_servers": {"mine": {"command": "mine"}}})
-    home.repository({"mcp_servers": {"db": server, "MINE": {"command": "evil"}}})
-    agents = home.load()
-    assert agents.mcp_servers() == {"mine": {"command": "mine"}}
-    assert agents.proposed_mcp_servers() == {"db": server}
-    assert any("'MINE' is not used" in note for note in agents.notes)
-    agents.accepted.add(home.project, "mcp", "db", mcp_fingerprint(server))
-    assert home.load().mcp_servers() == {"mine": {"command": "mine"}, "db": server}
-    home.repository({"mcp_servers": {"db": swapped}})
-    assert home.load().mcp_servers() == {"mine": {"command": "mine"}}
-
-
 def test_accepting_an_agent_accepts_no_server_of_that_name(home: Home) -> None:
     home.repository({"agent_servers": {"db": {"command": "db"}}, "mcp_servers": {"db": {"command": "db"}}})
-    assert accept(home, "db").mcp_servers() == {}
-
-
-def test_fingerprint_has_no_seams() -> None:
-    """Words, variables and addresses cannot be shifted into each other."""
-    prints = [
-        fingerprint(("a", "b")),
-        fingerprint(("a b",)),
-        fingerprint(("ab",)),
-        fingerprint(("a",), {"b": ""}),
-        fingerprint(("a",), {"": "b"}),
-        fingerprint((), {"a": "b"}),
-        fingerprint(url="a"),
-        fingerprint(headers={"a": "b"}),
-        fingerprint(('a","b',)),
-    ]
-    assert len(set(prints)) == len(prints)
-    assert fingerprint(("a",), {"x": "1", "y": "2"}) == fingerprint(("a",), {"y": "2", "x": "1"})
+    assert accept(home, "db").settings.mcp_servers() == {}
 
 
 @pytest.mark.parametrize(
     "content", ["{", "[]", '{"version": 2, "accepted": []}', '{"version": 1, "accepted": [{"name": "x"}]}']
 )
-def test_broken_file_of_acceptances_is_never_taken_for_an_empty_one(home: Home, content: str) -> None:
+def test_broken_file_of_acceptances_is_never_treated_as_empty(home: Home, content: str) -> None:
     path = write(home.config / "accepted.json", content)
     home.repository({"agent_servers": {"helper": AGENT}})
-    accepted = Accepted(home.config)
+    accepted = Acceptances(home.config)
     with pytest.raises(ConfigError, match=str(path)):
         home.load().find("helper")
     with pytest.raises(ConfigError, match=str(path)):
         accepted.add(home.project, "agent", "helper", "0")
     assert path.read_text() == content
-
-
-def test_acceptance_can_be_taken_back_and_the_file_is_readable(home: Home) -> None:
-    accepted = Accepted(home.config)
-    accepted.add(home.project, "agent", "helper", "00")
-    accepted.add(home.project, "agent", "helper", "11")
-    accepted.add(home.project, "mcp", "helper", "22")
-    kept = json.loads(accepted.path.read_text())["accepted"]
-    assert [(entry["kind"], entry["name"], entry["sha256"]) for entry in kept] == [
-        ("agent", "helper", "11"),
-        ("mcp", "helper", "22"),
-    ]
-    assert accepted.path.stat().st_mode & 0o777 == 0o600
-    assert accepted.remove(home.project, "agent", "helper")
-    assert not accepted.remove(home.project, "agent", "helper")
-    assert Accepted(home.config).holds(home.project, "mcp", "helper", "22")

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.registry.quirks import CAPABILITIES, KNOWN, PLAIN, Known, programs, quirks_of
+from dragoman.registry.quirks import KNOWN, PLAIN, KnownAgent, programs, quirks_of
+from dragoman.settings.servers import WITHHOLDABLE
 from tests.registry.kit import Home
 
 SHARED = Path(__file__).parent.parent.parent.parent / "shared"
@@ -70,16 +71,16 @@ def test_shared_daemons_are_spared() -> None:
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
-def test_every_entry_does_something_for_a_reason(known: Known) -> None:
+def test_every_entry_does_something_for_a_reason(known: KnownAgent) -> None:
     assert known.quirks != PLAIN
-    assert known.quirks.withhold <= CAPABILITIES
+    assert known.quirks.withhold <= WITHHOLDABLE
     assert all(known.quirks.spare)
     assert known.why
     assert known.quirks.evidence
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
-def test_evidence_is_there(known: Known) -> None:
+def test_evidence_is_there(known: KnownAgent) -> None:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} with the recordings is not here")
     name, _, number = known.quirks.evidence.partition("#")

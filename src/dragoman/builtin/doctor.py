@@ -19,8 +19,8 @@ from dragoman.builtin.models.find import NO_MODEL, find_model
 from dragoman.builtin.models.providers import default_model, missing_key, provider_of
 from dragoman.builtin.tools.search_ripgrep import find_ripgrep
 from dragoman.errors import ConfigError, StoreError
-from dragoman.registry.doctor import Finding
-from dragoman.store.rules import RuleFile
+from dragoman.registry.doctor import DoctorFinding as Finding
+from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,7 +23,8 @@ from dragoman.policy.decide import (
     offer_options,
     rule_to_remember,
 )
-from dragoman.store.rules import RuleFile
+from dragoman.settings.project import find_project
+from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.settings import AgentSettings
     from dragoman.policy import Action, Request
     from dragoman.policy.decide import Decision, Option, RememberScope
-    from dragoman.registry import Agents
+    from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
 
     AskUser = Callable[[Sequence[Option]], Awaitable[str | None]]
@@ -49,7 +50,7 @@ class SessionRules:
         self._session_id = session_id
         self._file = RuleFile(settings.rules_file)
         self._answers: list[Rule] = []
-        self._files: dict[str, Agents] = {}
+        self._files: dict[str, EffectiveSettings] = {}
 
     async def load(self) -> None:
         """Read the answers given in this session before. Raises: StoreError."""
@@ -86,13 +87,12 @@ class SessionRules:
             _log.warning("the MCP servers of the settings are left out: %s", error)
             return dict(self._settings.mcp_servers)
 
-    def _settings_of(self, project: str) -> Agents:
+    def _settings_of(self, project: str) -> EffectiveSettings:
         """The settings files, read once for each folder. Raises: ConfigError."""
-        from dragoman.registry import find_project, load_agents
+        from dragoman.settings.effective import load_settings
 
         if project not in self._files:
-            place = self._settings.config_dir
-            self._files[project] = load_agents(place, place, place, find_project(Path(project)), editors={})
+            self._files[project] = load_settings(self._settings.config_dir, find_project(Path(project)))
         return self._files[project]
 
 

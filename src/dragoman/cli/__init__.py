@@ -1,6 +1,6 @@
-"""Show it: the command line, one verb per module.
+"""The command line, one module per verb.
 
-It knows words, streams and exit codes; it holds no protocol logic, and nobody imports it. Start-up is part of its
-promise: `--help` and `--version` load no command, and a command loads only what it uses.
+Owns arguments, streams and exit codes. It contains no protocol logic, and no other package imports it. A short start-up
+is part of its contract: `--help` and `--version` load no command, and a command loads only what it uses.
 Read `main.py` first, then a module of `commands/`.
 """

@@ -1,7 +1,7 @@
-"""What a verb takes, declared once: parsing, help and completion all read the same declaration.
+"""The declaration of a verb, used for parsing, help and completion.
 
-It does not know any verb, and leaves the splitting of words to `argparse`; the help text is written here
-because it is checked against the documentation and must be the same on every Python.
+Parsing is left to `argparse`. The help text is written here because it is compared with the documentation and must be
+the same on every Python.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 
 
-class Option(NamedTuple):
-    """`--flag`, or `--flag VALUE` if a value is named. A repeatable one gives a list of its values."""
+class CliOption(NamedTuple):
+    """`--flag`, or `--flag VALUE` if `value` is set. A repeatable option gives a list of its values."""
 
     flag: str
     help: str
@@ -26,7 +26,7 @@ class Option(NamedTuple):
 
     @property
     def offered(self) -> tuple[str, ...]:
-        """What completion offers: the choices, or words that are not the only ones possible."""
+        """The words completion offers: the choices, or suggestions if any word is allowed."""
         return self.choices or (self.suggest() if self.suggest else ())
 
     @property
@@ -35,19 +35,19 @@ class Option(NamedTuple):
 
     @property
     def usage(self) -> str:
-        """As it stands in the first line of the help."""
+        """The option in the first line of the help."""
         shown = f"[{self.flags[0]} {self.value}]" if self.value else f"[{self.flags[0]}]"
         return f"{shown}..." if self.is_repeatable else shown
 
     @property
     def title(self) -> str:
-        """As it stands before its description."""
+        """The option in front of its description."""
         flags = ", ".join(self.flags)
         return f"{flags} {self.value}" if self.value else flags
 
 
 class Argument(NamedTuple):
-    """A word by its position."""
+    """A positional argument."""
 
     name: str
     help: str
@@ -64,47 +64,47 @@ class Argument(NamedTuple):
         return f"[{self.name}]" if self.is_optional else self.name
 
 
-class Call(NamedTuple):
-    """One use of a verb: its parsed words, and the words after `--` as they came (None without `--`)."""
+class Invocation(NamedTuple):
+    """One use of a verb: its parsed arguments, and the words after `--` unchanged (None without `--`)."""
 
     given: argparse.Namespace
     program: tuple[str, ...] | None
 
 
-class Command(NamedTuple):
-    """A verb: what it takes and what runs it. `run` writes data to stdout and returns an exit code."""
+class CliCommand(NamedTuple):
+    """A verb: its arguments and options, and the function that runs it and returns an exit code."""
 
-    run: Callable[[Call], int]
+    run: Callable[[Invocation], int]
     description: str
     arguments: tuple[Argument, ...] = ()
-    options: tuple[Option, ...] = ()
+    options: tuple[CliOption, ...] = ()
     examples: tuple[str, ...] = ()
     takes_program: bool = False
 
 
-HELP = Option("--help", "show this help")
-JSON = Option("--json", "write one JSON document")
+HELP = CliOption("--help", "show this help")
+JSON = CliOption("--json", "write one JSON document")
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse without its own way of ending the program, and without asking how wide the terminal is."""
+    """argparse that raises instead of ending the program, and does not ask for the width of the terminal."""
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        return argparse.HelpFormatter(self.prog, width=80)  # no width would load shutil and all it can unpack
+        return argparse.HelpFormatter(self.prog, width=80)  # without a width, shutil would be imported
 
     def error(self, message: str) -> NoReturn:
-        raise Failure(message, hint=f"see {self.prog} --help")
+        raise CliError(message, hint=f"see {self.prog} --help")
 
 
-def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
-    """Reads the words after the verb.
+def parse(verb: str, command: CliCommand, words: Sequence[str]) -> Invocation:
+    """Parse the words after the verb.
 
     Raises:
-        Failure: they do not fit the declaration.
+        CliError: the words do not fit the declaration.
     """
     own, program = split_program(words)
     if program is not None and not command.takes_program:
-        raise Failure(f"{verb} takes no program after --", hint=f"see dragoman {verb} --help")
+        raise CliError(f"{verb} does not take a program after --", hint=f"see dragoman {verb} --help")
     # Abbreviations are refused: a new option must never change what an old script means.
     parser = _Parser(prog=f"dragoman {verb}", add_help=False, allow_abbrev=False)
     for option in command.options:
@@ -119,19 +119,19 @@ def parse(verb: str, command: Command, words: Sequence[str]) -> Call:
             argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
         )
     # Options may stand between the words: `rules remove --everywhere RULE`.
-    return Call(parser.parse_intermixed_args(own), program)
+    return Invocation(parser.parse_intermixed_args(own), program)
 
 
 def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | None]:
-    """Cuts at the first `--`; what follows belongs to another program, verbatim."""
+    """Split at the first `--`; what follows belongs to another program and stays unchanged."""
     if "--" not in words:
         return list(words), None
     cut = words.index("--")
     return list(words[:cut]), tuple(words[cut + 1 :])
 
 
-def help_text(verb: str, command: Command) -> str:
-    """What `dragoman VERB --help` prints."""
+def help_text(verb: str, command: CliCommand) -> str:
+    """Return what `dragoman VERB --help` prints."""
     options = (*command.options, HELP)
     usage = [option.usage for option in command.options] + [argument.usage for argument in command.arguments]
     if command.takes_program:
@@ -150,5 +150,5 @@ def _section(title: str, rows: list[tuple[str, str]]) -> str:
     return "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in rows)])
 
 
-def _described(entry: Option | Argument) -> str:
+def _described(entry: CliOption | Argument) -> str:
     return f"{entry.help} ({', '.join(entry.choices)})" if entry.choices else entry.help

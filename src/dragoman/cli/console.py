@@ -1,50 +1,96 @@
-"""The two streams: stdout is data, stderr is everything else.
+"""Writing to the two streams: stdout is data, stderr is everything else.
 
-It decides where colour is allowed and how an error, a table and a JSON document look; it knows no verb.
+Decides where colour is allowed and how an error, a note, a table and a JSON document look. Everything written here
+passes through `dragoman.text.terminal`, so that text from an agent, a file or the network cannot act on the terminal.
 """
 
 import os
 import sys
+from contextlib import contextmanager
+
+from dragoman.text.colour import BOLD, RED, Painter
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import TextIO
-
-BOLD = "1"
-DIM = "2"
-RED = "31"
 
 
 def uses_colour(stream: "TextIO") -> bool:
-    """Colour is for people: only a terminal gets it, unless NO_COLOR is set or the terminal cannot."""
+    """Return whether to write colours: only to a terminal that can show them, and not if NO_COLOR is set."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, style: str, stream: "TextIO") -> str:
-    return f"\x1b[{style}m{text}\x1b[0m" if uses_colour(stream) else text
+    """Colour text that is safe already, if the stream shows colours."""
+    return Painter(uses_colour(stream))(text, style)
 
 
 def write_error(message: str, hint: str = "") -> None:
-    """One line what happened, one line what to do. Line breaks inside would look like a second error."""
-    lines = [f"dragoman: {paint('error:', RED, sys.stderr)} {' '.join(message.split())}"]
+    """Write an error: one line for what happened, one for what to do. A line break would look like a second error."""
+    from dragoman.text.terminal import sentence
+
+    lines = [f"dragoman: {paint('error:', RED, sys.stderr)} {sentence(message)}"]
     if hint:
-        lines.append(f"{paint('hint:', BOLD, sys.stderr)} {' '.join(hint.split())}")
+        lines.append(f"{paint('hint:', BOLD, sys.stderr)} {sentence(hint)}")
     sys.stderr.write("\n".join(lines) + "\n")
 
 
-def write_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> None:
-    """Columns for people; programs ask for JSON."""
-    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+def write_note(text: str) -> None:
+    """Write one line about what happens to stderr, at once."""
+    from dragoman.text.terminal import one_line
 
-    def line(cells: "Sequence[str]") -> str:
-        return "  ".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+    sys.stderr.write(f"dragoman: {one_line(text)}\n")
+    sys.stderr.flush()
+
+
+def write_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> None:
+    """Write columns to stdout, for people; programs ask for JSON."""
+    from dragoman.text.terminal import cells, fit, one_line
+
+    shown = [tuple(map(one_line, row)) for row in rows]
+    widths = [max(map(cells, column)) for column in zip(header, *shown, strict=True)]
+
+    def line(row: "Sequence[str]") -> str:
+        return "  ".join(map(fit, row, widths)).rstrip()
 
     sys.stdout.write(paint(line(header), BOLD, sys.stdout) + "\n")
-    sys.stdout.writelines(line(row) + "\n" for row in rows)
+    sys.stdout.writelines(line(row) + "\n" for row in shown)
 
 
 def write_json(document: object) -> None:
+    """Write one JSON document to stdout, indented."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    sys.stdout.write(json_text(msgspec.json.format(msgspec.json.encode(document), indent=2)) + "\n")
+
+
+def json_text(data: bytes) -> str:
+    """Return JSON as it is to be written to stdout: on a terminal, characters that would act on it are escaped."""
+    text = data.decode(errors="replace")
+    if not sys.stdout.isatty():
+        return text
+    from dragoman.text.terminal import escape_json
+
+    return escape_json(text)
+
+
+@contextmanager
+def shown_log(write: "Callable[[str], object]" = write_note) -> "Iterator[None]":
+    """While entered, write each warning the library logs as a line; its text may come from an agent."""
+    import logging
+
+    class Lines(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            write(f"{record.levelname.lower()}: {record.getMessage()}")
+            if record.exc_info and os.environ.get("DRAGOMAN_DEBUG"):
+                from dragoman.text.terminal import plain
+
+                sys.stderr.write(plain(logging.Formatter().formatException(record.exc_info)) + "\n")
+
+    logger, handler = logging.getLogger("dragoman"), Lines(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

@@ -1,6 +1,6 @@
-"""How a run ends: the exit codes scripts rely on, and the one exception that carries one.
+"""The exit codes scripts rely on, and the exception that carries one.
 
-The codes are a contract; a code never changes its meaning. It does not know how an ending is printed.
+The codes are a contract: a code never changes its meaning. Errors are printed by `console.py`.
 """
 
 OK = 0
@@ -8,7 +8,7 @@ AGENT_ERROR = 1
 USAGE = 2
 TIMED_OUT = 3
 AGENT_DIED = 4
-NOBODY_TO_ASK = 5
+CANNOT_ASK = 5
 STOPPED_EARLY = 6
 AUTH_REQUIRED = 7
 CHECK_FAILED = 8
@@ -23,19 +23,19 @@ MEANINGS = {
     USAGE: "wrong usage, configuration or set-up",
     TIMED_OUT: "timed out",
     AGENT_DIED: "the agent could not start, or died",
-    NOBODY_TO_ASK: "a permission was cancelled because nobody could be asked",
-    STOPPED_EARLY: "the turn ended with another stop reason than `end_turn`",
+    CANNOT_ASK: "a permission request was cancelled because no user could be asked",
+    STOPPED_EARLY: "the turn ended with a stop reason other than `end_turn`",
     AUTH_REQUIRED: "authentication is required",
-    CHECK_FAILED: "a check failed: something is not as recorded, or not as it must be",
+    CHECK_FAILED: "a check failed: a difference from a recording, or a broken rule",
     BUG: "a bug in dragoman itself",
     CANCELLED: "cancelled by Ctrl-C",
-    PIPE_CLOSED: "the reader of the output went away",
+    PIPE_CLOSED: "the reader of the output closed the pipe",
     TERMINATED: "ended by SIGTERM",
 }
 
 
-class Failure(Exception):
-    """Ends the run with `exit_code`, one line that says what happened and, if there is one, a hint what to do."""
+class CliError(Exception):
+    """Ends the program with `exit_code`, a line that says what happened and, optionally, a hint what to do."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)
@@ -44,26 +44,26 @@ class Failure(Exception):
         self.exit_code = exit_code
 
 
-def failure_of(error: Exception) -> Failure:
-    """The ending an exception stands for; what nobody expected is a bug."""
+def cli_error_of(error: Exception) -> CliError:
+    """Return the failure an exception stands for; an unexpected one is a bug."""
     from dragoman import errors
 
     match error:
-        case Failure():
+        case CliError():
             return error
         case errors.RequestError(code=errors.AUTH_REQUIRED):
-            return Failure(str(error), hint="log in to the agent first", exit_code=AUTH_REQUIRED)
+            return CliError(str(error), hint="log in to the agent first", exit_code=AUTH_REQUIRED)
         case errors.RequestError() | errors.RemoteProtocolError() | errors.CapabilityError():
-            return Failure(str(error), exit_code=AGENT_ERROR)
+            return CliError(str(error), exit_code=AGENT_ERROR)
         case errors.ConnectionClosed():
-            return Failure(str(error), exit_code=AGENT_DIED)
+            return CliError(str(error), exit_code=AGENT_DIED)
         case errors.ConfigError() | errors.StoreError():
-            return Failure(str(error))
+            return CliError(str(error))
         case OSError():
-            return Failure(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
+            return CliError(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         case _:
             name = type(error).__name__
-            return Failure(
+            return CliError(
                 f"internal error: {name}: {error}" if str(error) else f"internal error: {name}",
                 hint="this is a bug; set DRAGOMAN_DEBUG=1 to see the traceback",
                 exit_code=BUG,

@@ -1,7 +1,7 @@
-"""The entry: picks the verb, runs it, and turns every ending into one exit code.
+"""The entry point: chooses the verb, runs it, and turns every result and error into one exit code.
 
-This is the only place that catches everything. It does not know what a verb does. What it imports at the top is
-what `dragoman --version` pays for; keep it to modules without imports of their own.
+This is the only place that catches all exceptions. What it imports at the top adds to the start-up time of
+`dragoman --version`, so keep it to modules without imports of their own.
 """
 
 import os
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def program() -> "NoReturn":
-    """`dragoman` as a program: `main`, and then out, without taking every module apart first.
+    """Run `main` and exit without the interpreter's tear-down of all modules.
 
-    By now nothing is left to do but what is registered for the exit; the rest would cost a tenth of a short run.
+    Registered exit functions are still run; the tear-down would take a tenth of the time of a short run.
     """
     import atexit
 
@@ -27,14 +27,14 @@ def program() -> "NoReturn":
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # it is closed, or its reader gone
+        except (OSError, ValueError):  # it is closed, or its reader is gone
             continue
     atexit._run_exitfuncs()
     os._exit(code)
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Runs `dragoman` with these words (the program's own by default) and returns its exit code."""
+    """Run `dragoman` with these arguments (`sys.argv` by default) and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(words)
@@ -79,24 +79,26 @@ def _run_verb(verb: str, words: list[str]) -> int:
     return command.run(parse(verb, command, words))
 
 
-def _unknown(word: str) -> exits.Failure:
+def _unknown(word: str) -> exits.CliError:
     from difflib import get_close_matches
 
     what = "option" if word.startswith("-") else "command"
     known = ["--help", "--version"] if what == "option" else list(table.COMMANDS)
     nearest = get_close_matches(word, known, n=1)
     hint = f"did you mean {nearest[0]}?" if nearest else "see dragoman --help"
-    return exits.Failure(f"unknown {what} {word!r}", hint=hint)
+    return exits.CliError(f"unknown {what} {word!r}", hint=hint)
 
 
 def _report(error: Exception) -> int:
     from dragoman.cli.console import write_error
 
-    failure = exits.failure_of(error)
+    failure = exits.cli_error_of(error)
     if failure.exit_code == exits.BUG and os.environ.get("DRAGOMAN_DEBUG"):
         import traceback
 
-        traceback.print_exception(error)
+        from dragoman.text.terminal import plain
+
+        sys.stderr.write(plain("".join(traceback.format_exception(error))))
     if isinstance(error, OSError):
         _forget_output()
     write_error(failure.message, failure.hint)
@@ -104,7 +106,7 @@ def _report(error: Exception) -> int:
 
 
 def _forget_output() -> None:
-    """Keeps the interpreter from failing once more when it flushes stdout at exit."""
+    """Redirect stdout to /dev/null, so that flushing it at exit does not fail again."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -1,7 +1,7 @@
-"""Completion scripts for bash, zsh and fish, written from the declarations of the verbs.
+"""Completion scripts for bash, zsh and fish, generated from the declarations of the verbs.
 
-The scripts are static: completing never starts Python. What follows `--` belongs to another program and is
-left to the shell's own completion.
+The scripts are static: completion never starts Python. What follows `--` belongs to another program and is left to the
+shell's own completion.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from shlex import quote
 
-from dragoman.cli.command import HELP, Command
+from dragoman.cli.command import HELP, CliCommand
 from dragoman.cli.table import COMMANDS
 
-Commands = Mapping[str, Command]
+Commands = Mapping[str, CliCommand]
 TOP = ("--help", "--version")
-OWN_WORDS = "not contains -- -- (commandline -opc)"  # fish's way to say: before the first `--`
+OWN_WORDS = "not contains -- -- (commandline -opc)"  # true before the first `--`
 
 
 def bash(commands: Commands) -> str:
@@ -123,10 +123,10 @@ def _lines(lines: list[str]) -> str:
 
 
 def _zsh(text: str) -> str:
-    """`_arguments` and `_describe` cut at colons and brackets."""
+    """Escape the colons and brackets that `_arguments` and `_describe` split at."""
     return "".join(f"\\{char}" if char in "\\:[]" else char for char in text)
 
 
 def _fish(text: str) -> str:
-    """Single quotes in fish know two escapes."""
+    """Quote for fish, whose single quotes have two escapes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

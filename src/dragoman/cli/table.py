@@ -1,25 +1,25 @@
-"""Every verb with its one line, cheap to import; a verb's module is loaded only when somebody asks for it."""
+"""Every verb with its summary, cheap to import; a verb's module is loaded when the verb is used."""
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
-    from dragoman.cli.command import Command
+    from dragoman.cli.command import CliCommand
 
 COMMANDS = {
-    "agent": "be a coding agent: what an editor starts",
-    "agents": "list agents, get one, and find out why one does not run",
-    "check": "judge an agent, a client or a recording by the rules of the protocol",
+    "agent": "run the built-in coding agent, for an editor",
+    "agents": "list and install agents, and find out why one does not run",
+    "check": "test an agent, a client or a recording against the rules of the protocol",
     "completion": "print a completion script for your shell",
     "demo": "show a full turn of the built-in agent, with a scripted model",
-    "exec": "send one prompt to an agent, for scripts: one result, one exit code",
-    "inspect": "look at a recording: timeline, messages, sessions, broken rules",
+    "exec": "send one prompt to an agent, for scripts",
+    "inspect": "show a recording: timeline, messages, sessions, broken rules",
     "login": "log in to an agent",
     "logout": "log out of an agent",
     "methods": "list the methods of the protocol",
-    "record": "write down what an editor and an agent say to each other",
-    "replay": "play a recording: as a fake agent, or as a fake client",
+    "record": "record the messages between an editor and an agent",
+    "replay": "play a recording as a fake agent or a fake client",
     "rules": "list, explain and change what agents may do without asking",
-    "sessions": "list the sessions an agent remembers, or delete one",
-    "version": "show the versions of everything that matters",
+    "sessions": "list the sessions an agent has stored, or delete one",
+    "version": "show the versions of dragoman, Python and the protocol",
 }
 
 EXAMPLES = (
@@ -31,16 +31,16 @@ EXAMPLES = (
 )
 
 
-def load(verb: str) -> "Command":
-    """The command behind a verb of the table."""
+def load(verb: str) -> "CliCommand":
+    """Import a verb's module and return its command."""
     from importlib import import_module
 
-    command: Command = import_module(f"dragoman.cli.commands.{verb}").COMMAND
+    command: CliCommand = import_module(f"dragoman.cli.commands.{verb}").COMMAND
     return command
 
 
 def help_text() -> str:
-    """What `dragoman --help` prints."""
+    """Return what `dragoman --help` prints."""
     width = max(map(len, COMMANDS))
     verbs = "\n".join(f"  {verb:{width}}  {summary}" for verb, summary in COMMANDS.items())
     examples = "\n".join(f"  {example}" for example in EXAMPLES)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from dragoman.conformance.case import Fail
+from dragoman.text.terminal import shorten
 from dragoman.trace.entry import End, Frame
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Test: TypeAlias = Callable[["WireMessage"], bool]
 
 # A longer line closes the connection, so that it does not fill the memory; the protocol's own limit is 32 MiB.
 LINE_BYTES = 256 * 1024 * 1024
+EXCERPT_CHARACTERS = 160  # of a line, in messages and reports
 
 
 class Silence(Fail):
@@ -106,13 +108,7 @@ class WireMessage:
         return self.is_response and type(self.id) is type(id) and self.id == id
 
     def __repr__(self) -> str:
-        return clip(self.line.decode(errors="replace"))
-
-
-def clip(text: str, length: int = 160) -> str:
-    """One line of at most `length` characters."""
-    text = " ".join(text.split())
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+        return shorten(self.line.decode(errors="replace"), EXCERPT_CHARACTERS)
 
 
 def as_json(value: object) -> str:
@@ -219,7 +215,7 @@ class Conversation:
         if found is not None:
             return found
         if self.ended is not None:
-            raise Gone(f"the connection ended ({clip(str(self.ended))}) before {what}")
+            raise Gone(f"the connection ended ({shorten(str(self.ended), EXCERPT_CHARACTERS)}) before {what}")
         future: asyncio.Future[WireMessage] = asyncio.get_running_loop().create_future()
         waiting = (test, future)
         self._waiting.append(waiting)
@@ -269,7 +265,7 @@ class Conversation:
             self._over.set_result(None)
         for _, future in list(self._waiting):
             if not future.done():
-                future.set_exception(Gone(f"the connection ended ({clip(str(reason))})"))
+                future.set_exception(Gone(f"the connection ended ({shorten(str(reason), EXCERPT_CHARACTERS)})"))
 
     def drained(self) -> None:
         pass

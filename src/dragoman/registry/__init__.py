@@ -1,22 +1,11 @@
-"""Remembers which agents exist: by what name, by which command, from where, and with which quirks.
+"""Owns which agents exist: their names, their commands, where each comes from, and their quirks.
 
-It reads the settings of the user, of a project and of editors, and installs from the ACP registry. What a repository
-ships is a proposal here, never an order. It does not know sessions, rules or screens, nor where its directories are:
-they come as parameters. Read `agents.py` first, then `settings.py` and `proposals.py`; `install.py` stands by itself.
+Names come from the settings, from other editors and from the ACP registry, which agents are also installed from.
+It does not know sessions, permission rules or user interfaces, nor where its folders are: they are parameters.
+Read `agents.py` first; `catalogue.py` and `install.py` are about the ACP registry, `doctor.py` about what is missing.
 """
 
 from dragoman.registry.agents import AgentEntry, Agents, load_agents, resolve_command
 from dragoman.registry.quirks import Quirks
-from dragoman.registry.settings import RuleTexts, Settings, find_project, load_settings
 
-__all__ = [
-    "AgentEntry",
-    "Agents",
-    "Quirks",
-    "RuleTexts",
-    "Settings",
-    "find_project",
-    "load_agents",
-    "load_settings",
-    "resolve_command",
-]
+__all__ = ["AgentEntry", "Agents", "Quirks", "load_agents", "resolve_command"]

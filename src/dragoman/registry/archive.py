@@ -1,9 +1,9 @@
-"""Unpacks archives nobody vouches for: regular files and folders only, into a fresh folder, within limits.
+"""Unpacks archives that may be hostile: regular files and folders only, into a new folder, within limits.
 
-Owns what may be in an archive and what it may cost. One member that is a link, a device, a path that leads out, or one
-byte too many, and the whole archive is refused and the folder deleted. Names are walked one by one below the folder's
-descriptor, and no link is ever made there, so none can be followed. Whether an archive is the right one is
-`install.py`'s to know, before this runs.
+A link, a device, a path that leads out of the folder or one byte too many, and the whole archive is refused and the
+folder deleted. The parts of a path are opened one after the other below the folder's descriptor, and no link is created
+there, so none can be followed. The formats are read in `tarball.py` and `zipped.py`. Whether an archive is the right
+one is checked in `install.py`, before this runs.
 """
 
 from __future__ import annotations
@@ -20,48 +20,49 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK_BYTES: Final = 1 << 18
-_LONGEST_NAME_BYTES: Final = 4096  # what a path may be on Linux
+_LONGEST_NAME_BYTES: Final = 4096  # the longest path on Linux
 _DEEPEST: Final = 64
 
 
-class Limits(NamedTuple):
-    """What an archive may become. The largest agents measured are 500 MB in 30,000 files."""
+class ArchiveLimits(NamedTuple):
+    """How much an archive may contain. The largest known agents have 500 MB in 30,000 files."""
 
     files: int = 100_000
     total_bytes: int = 4 << 30
-    # Programs and texts pack to a third or a tenth; DEFLATE can go to 1:1032, and only a bomb does. Small archives of
-    # many zeros are harmless, so the ratio counts from some size on.
+    # Programs and texts are compressed to a third or a tenth. DEFLATE reaches 1:1032, but only in a bomb. A small
+    # archive of many zeros is harmless, so the ratio applies from some size on.
     ratio: int = 100
     ratio_from_bytes: int = 16 << 20
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = ArchiveLimits()
 
 
 class ArchiveError(ConfigError):
-    """An archive was refused; nothing of it is left on disk."""
+    """An archive was refused; nothing of it is on the disk."""
 
 
 class Member(NamedTuple):
-    """A file or a folder on its way out of an archive."""
+    """A file or a folder of an archive; `read` returns the next bytes of a file."""
 
     name: str
     is_folder: bool
     is_executable: bool
     read: Callable[[int], bytes]
     is_counted: bool = False
-    """Whether its reader has counted the bytes already: that of a tar counts headers too."""
+    """Whether its bytes have been counted already: the reader of tar counts headers too."""
 
 
-def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
-    """Unpacks into `target`, which must not exist; it is complete or not there at all.
+def unpack(archive: Path, target: Path, *, limits: ArchiveLimits = LIMITS) -> None:
+    """Unpack an archive into the new folder `target`, completely or not at all.
 
-    The content decides about the format: zip, or tar plain or packed by gzip, bzip2 or xz.
+    The format is found by the content: zip, or tar, plain or compressed with gzip, bzip2 or xz.
 
-    Raises: ArchiveError, which says which member was refused and why.
+    Raises:
+        ArchiveError: the archive was refused; the message names the member and the reason.
     """
     if target.exists():
-        raise ArchiveError(f"{target} is already there; archives are unpacked into new folders only")
+        raise ArchiveError(f"{target} exists already; archives are unpacked into new folders only")
     fresh = target.with_name(f"{target.name}.unpacking")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
@@ -77,7 +78,7 @@ def unpack(archive: Path, target: Path, *, limits: Limits = LIMITS) -> None:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the content is of a format `unpack` knows."""
+    """Whether the content has a format that `unpack` knows."""
     from dragoman.registry.tarball import is_tar
 
     with open(path, "rb") as file:
@@ -88,9 +89,9 @@ _ZIP_STARTS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class _Unpacking:
-    """One archive on its way to disk."""
+    """Writes one archive to the disk and counts what it contains."""
 
-    def __init__(self, folder: Path, packed_bytes: int, limits: Limits) -> None:
+    def __init__(self, folder: Path, packed_bytes: int, limits: ArchiveLimits) -> None:
         self._folder = folder
         self._limits = limits
         self._most_bytes = min(limits.total_bytes, max(limits.ratio_from_bytes, packed_bytes * limits.ratio))
@@ -121,7 +122,7 @@ class _Unpacking:
                     pass
             return
         if not parts:
-            raise ArchiveError(f"refused: {member.name!r} is no name of a file")
+            raise ArchiveError(f"refused: {member.name!r} is not the name of a file")
         with _opened(root, parts[:-1]) as folder:
             self._write(folder, parts[-1], member)
 
@@ -130,7 +131,7 @@ class _Unpacking:
         try:
             fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
         except FileExistsError:
-            raise ArchiveError(f"refused: {member.name!r} is in it twice") from None
+            raise ArchiveError(f"refused: {member.name!r} appears twice") from None
         with open(fd, "wb") as file:
             while chunk := member.read(_CHUNK_BYTES):
                 if not member.is_counted:
@@ -138,7 +139,7 @@ class _Unpacking:
                 file.write(chunk)
 
     def _count(self, size_bytes: int) -> None:
-        """Called with every piece that is unpacked, before it is kept."""
+        """Count bytes that were unpacked, before they are used. Raises: ArchiveError, if there are too many."""
         self._bytes += size_bytes
         if self._bytes > self._most_bytes:
             raise ArchiveError(
@@ -148,7 +149,7 @@ class _Unpacking:
 
 @contextmanager
 def _opened(root: int, parts: list[str]) -> Iterator[int]:
-    """The folder below `root`, made if needed; every step is looked at and no link is followed."""
+    """The descriptor of a folder below `root`, which is created if needed; no link is followed."""
     fd = os.dup(root)
     try:
         for part in parts:
@@ -157,7 +158,7 @@ def _opened(root: int, parts: list[str]) -> Iterator[int]:
             try:
                 inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
             except OSError:
-                raise ArchiveError(f"refused: {part!r} is a file and a folder") from None
+                raise ArchiveError(f"refused: {part!r} is both a file and a folder") from None
             os.close(fd)
             fd = inner
         yield fd
@@ -166,7 +167,7 @@ def _opened(root: int, parts: list[str]) -> Iterator[int]:
 
 
 def _parts(name: str) -> list[str]:
-    """The steps of a member's path, if it stays inside."""
+    """The parts of a member's path. Raises: ArchiveError, if it leads out of the folder."""
     if not name or name.startswith("/") or "\\" in name or "\0" in name or name[1:2] == ":":
         raise ArchiveError(f"refused: {name!r} is not a path below the archive")
     parts = [part for part in name.split("/") if part not in ("", ".")]

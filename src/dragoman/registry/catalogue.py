@@ -1,7 +1,7 @@
-"""The ACP registry: which agents exist, in which version, and how each is distributed.
+"""The ACP registry: the agents that can be installed, their versions, and how each is distributed.
 
-Owns reading its JSON, from a file or an address, and the copy that is kept. Read with tolerance: one entry that is not
-understood is left out and counted, the others are there. Getting an agent is `install.py`'s.
+It is read from an address or a file, and a copy is stored. An entry that is not understood is skipped with a reason;
+the others can be used. Installing an agent is in `install.py`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from dragoman.errors import ConfigError
-from dragoman.registry.documents import read_document, write_document
 from dragoman.registry.installed import ID, PINNED
+from dragoman.settings.documents import read_document, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ADDRESS: Final = "https://cdn.agentclientprotocol.com/registry/v1/latest/registry.json"
 FILE_NAME: Final = "registry.json"
-FRESH_SECONDS: Final = (
-    24 * 3600.0
-)  # versions change every hour there, but who installs wants a recent one, not the last
+# Some version changes every hour. A user who installs an agent wants a recent version, not necessarily the newest.
+FRESH_SECONDS: Final = 24 * 3600.0
 _LIMIT_BYTES: Final = 8 << 20  # sixty agents are 60 KB
 _FETCH_SECONDS: Final = 60.0
 
@@ -36,7 +35,7 @@ _Words = list[Annotated[str, Meta(pattern=r"\A[^\x00]*\Z")]]
 
 
 class Package(Struct, frozen=True):
-    """A package of npm or of Python."""
+    """A package of npm or Python."""
 
     package: _Text
     cmd: str = ""
@@ -44,7 +43,7 @@ class Package(Struct, frozen=True):
     env: _Variables = {}
 
 
-class Target(Struct, frozen=True):
+class BinaryTarget(Struct, frozen=True):
     """An archive for one platform."""
 
     archive: _Text
@@ -55,9 +54,11 @@ class Target(Struct, frozen=True):
 
 
 class Distributions(Struct, frozen=True):
+    """The ways in which an agent is distributed; archives by platform."""
+
     npx: Package | None = None
     uvx: Package | None = None
-    binary: dict[str, Target] = {}
+    binary: dict[str, BinaryTarget] = {}
 
 
 class Listed(Struct, frozen=True):
@@ -79,14 +80,14 @@ class Listed(Struct, frozen=True):
 
 
 class Catalogue(Struct, frozen=True):
-    """The registry as it was when it was fetched."""
+    """A copy of the registry."""
 
     agents: dict[str, Listed]
     origin: str
     fetched: float
-    """Seconds since 1970."""
+    """When, in seconds since 1970."""
     skipped: tuple[str, ...] = ()
-    """Entries that were not understood, each with its reason."""
+    """A reason for each entry that was not understood."""
 
     def age_seconds(self, now: float | None = None) -> float:
         return max(0.0, (time.time() if now is None else now) - self.fetched)
@@ -97,12 +98,18 @@ class Catalogue(Struct, frozen=True):
 
 
 def read_catalogue(value: Any, origin: str, fetched: float) -> Catalogue:
-    """Understands the registry's JSON.
+    """Read the registry's JSON.
 
-    Raises: ConfigError if it is not a registry at all.
+    Args:
+        value: the parsed JSON.
+        origin: the address or file it comes from.
+        fetched: when, in seconds since 1970.
+
+    Raises:
+        ConfigError: it is not a registry.
     """
     if not isinstance(value, dict) or not isinstance(value.get("agents"), list):
-        raise ConfigError(f'{origin}: not an ACP registry; it should be {{"version": ..., "agents": [...]}}')
+        raise ConfigError(f'{origin}: not an ACP registry; it should look like {{"version": ..., "agents": [...]}}')
     agents: dict[str, Listed] = {}
     skipped: list[str] = []
     for place, entry in enumerate(value["agents"]):
@@ -114,7 +121,7 @@ def read_catalogue(value: Any, origin: str, fetched: float) -> Catalogue:
             skipped.append(f"{label}: {error}")
             continue
         if not listed.kinds:
-            skipped.append(f"{label}: it is distributed in no way this program knows")
+            skipped.append(f"{label}: it has no known kind of distribution")
         elif listed.id in agents:
             skipped.append(f"{label}: it is listed twice")
         else:
@@ -123,7 +130,7 @@ def read_catalogue(value: Any, origin: str, fetched: float) -> Catalogue:
 
 
 def cached_catalogue(cache_dir: Path) -> Catalogue | None:
-    """The copy that was kept, however old; None if there is none that can be read. It can always be fetched again."""
+    """The stored copy of any age; None if there is none, or if it cannot be read and has to be fetched again."""
     try:
         document = read_document(cache_dir / FILE_NAME)
         if document is None:
@@ -135,9 +142,10 @@ def cached_catalogue(cache_dir: Path) -> Catalogue | None:
 
 
 def refresh_catalogue(cache_dir: Path, origin: str = ADDRESS) -> Catalogue:
-    """Gets the registry from an address or a file, and keeps a copy.
+    """Fetch the registry from an address or a file, and store a copy.
 
-    Raises: ConfigError when it cannot be had or is not a registry; the old copy stays then.
+    Raises:
+        ConfigError: it cannot be fetched or is not a registry; the old copy stays.
     """
     value = _fetched(origin) if "://" in origin else _from_file(Path(origin))
     catalogue = read_catalogue(value, origin, time.time())
@@ -159,5 +167,5 @@ def _fetched(url: str) -> Any:
 def _from_file(path: Path) -> Any:
     document = read_document(path)
     if document is None:
-        raise ConfigError(f"{path}: no such file; give a file or an address of an ACP registry")
+        raise ConfigError(f"{path}: no such file; give the file or the address of an ACP registry")
     return document.value

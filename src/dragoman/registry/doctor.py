@@ -1,7 +1,6 @@
-"""Says what is missing to run an agent and how to get it, and asks the agent itself: a real `initialize`.
+"""Finds out what is missing to run an agent, and how to get it; sends the agent a real `initialize` request.
 
-Owns the examination of a command on this machine, and the shape of the answers. What agents need is in `needs.py`;
-starting one and speaking with it is `dragoman.client`'s.
+`examine` looks at the command without starting it, `probe` starts it. What agents need is in `needs.py`.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ _VERSION_SECONDS: Final = 10.0
 _SHEBANG_BYTES: Final = 256
 
 
-class Finding(Struct, frozen=True):
-    """One thing that was looked at. `missing` keeps the agent from running, `note` may be worth knowing."""
+class DoctorFinding(Struct, frozen=True):
+    """The result of one check. With `missing` the agent cannot run; `note` is information."""
 
     what: str
     state: Literal["ok", "missing", "note"]
@@ -43,17 +42,17 @@ class Finding(Struct, frozen=True):
 
 
 class Login(Struct, frozen=True):
-    """A way to log in that the agent offers."""
+    """A login method that the agent offers."""
 
     id: str
     name: str
     type: str
     missing: tuple[str, ...] = ()
-    """Variables it wants and that are not set."""
+    """Environment variables that it needs and that are not set."""
 
 
-class Probe(Struct, frozen=True):
-    """What the agent said of itself."""
+class ProbeResult(Struct, frozen=True):
+    """The agent's answer to `initialize`."""
 
     name: str
     version: str
@@ -64,22 +63,30 @@ class Probe(Struct, frozen=True):
     seconds: float
 
 
-def examine(entry: AgentEntry, environment: Mapping[str, str] | None = None) -> list[Finding]:
-    """Looks at everything the command needs, without starting it."""
-    found: list[Finding] = []
+def examine(entry: AgentEntry, environment: Mapping[str, str] | None = None) -> list[DoctorFinding]:
+    """Check everything that an agent's command needs, without starting it."""
+    found: list[DoctorFinding] = []
     if entry.problem:
-        found.append(Finding("configuration", "missing", entry.problem))
+        found.append(DoctorFinding("configuration", "missing", entry.problem))
     if entry.command:
         variables = {**(os.environ if environment is None else environment), **entry.env}
         found += _Examination(entry, variables).run()
     return found
 
 
-async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> Probe:
-    """Starts the agent, initializes it, ends it.
+async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> ProbeResult:
+    """Start the agent, initialize it and end it.
 
-    Raises: ConfigError when it cannot be started, ConnectionClosed (AgentExited) when it ends or stays silent,
-    RequestError when it answers with an error, RemoteProtocolError when it speaks another protocol.
+    Args:
+        entry: the agent.
+        cwd: the folder to start it in.
+        seconds: how long to wait for its answer.
+
+    Raises:
+        ConfigError: it cannot be started.
+        ConnectionClosed: it ended (AgentExited) or did not answer in time.
+        RequestError: it answered with an error.
+        RemoteProtocolError: it does not follow the protocol.
     """
     from dragoman.client import spawn
 
@@ -90,24 +97,24 @@ async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> Probe:
         env=entry.env,
         spare=entry.quirks.spare,
         initialize_seconds=seconds,
-        terminal_login=True,  # some name a login in a terminal only to a client that says it has one
+        terminal_login=True,  # some agents list their terminal login only for a client with this capability
     ) as agent:
         took_seconds = time.monotonic() - started
         return _probe_of(agent.initialized, took_seconds, {**os.environ, **entry.env})
 
 
-def _probe_of(answer: v1.InitializeResponse, seconds: float, variables: Mapping[str, str]) -> Probe:
+def _probe_of(answer: v1.InitializeResponse, seconds: float, variables: Mapping[str, str]) -> ProbeResult:
     from dragoman.schema import encode
 
     info = answer.agent_info or None
-    said: dict[str, Any] = json.loads(encode(answer))
-    methods = [method for method in said.get("authMethods") or () if isinstance(method, dict)]
-    return Probe(
+    document: dict[str, Any] = json.loads(encode(answer))
+    methods = [method for method in document.get("authMethods") or () if isinstance(method, dict)]
+    return ProbeResult(
         name=info.name if info else "",
         version=info.version if info else "",
         title=(info.title or "") if info else "",
         protocol_version=answer.protocol_version,
-        capabilities=said.get("agentCapabilities") or {},
+        capabilities=document.get("agentCapabilities") or {},
         logins=tuple(_login(method, variables) for method in methods),
         seconds=seconds,
     )
@@ -120,14 +127,16 @@ def _login(method: dict[str, Any], variables: Mapping[str, str]) -> Login:
 
 
 class _Examination:
+    """The checks of one command."""
+
     def __init__(self, entry: AgentEntry, variables: Mapping[str, str]) -> None:
         self._entry = entry
         self._variables = variables
         self._programs = programs(entry.command)
         self._needs = needs_of(self._programs | {entry.name.lower()})
-        self._found: list[Finding] = []
+        self._found: list[DoctorFinding] = []
 
-    def run(self) -> list[Finding]:
+    def run(self) -> list[DoctorFinding]:
         program = self._find(self._entry.command[0])
         if program is None:
             self._add_missing(self._entry.command[0])
@@ -146,7 +155,7 @@ class _Examination:
         return self._found
 
     def _add(self, what: str, state: Literal["ok", "missing", "note"], detail: str, fix: str = "") -> None:
-        self._found.append(Finding(what, state, detail, fix))
+        self._found.append(DoctorFinding(what, state, detail, fix))
 
     def _find(self, program: str) -> str | None:
         return shutil.which(program, path=self._variables.get("PATH", os.defpath))
@@ -157,15 +166,15 @@ class _Examination:
             why = "a folder" if os.path.isdir(program) else "not executable"
             self._add("program", "missing", f"{program} is {why}", f"chmod +x {program}, or name another program")
         elif " " in program and self._find(program.split(maxsplit=1)[0]):
-            fix = "write its words apart: the program in command, the others in args"
-            self._add("program", "missing", f"there is no program called {program!r}", fix)
+            fix = "separate its words: the program in command, the others in args"
+            self._add("program", "missing", f"no program is called {program!r}", fix)
         else:
             fix = RUNTIMES.get(name) or (self._needs.get if self._needs else "install it, or give its full path")
             where = "" if os.sep in program else " on the PATH"
             self._add("program", "missing", f"{program} is not found{where}", fix)
 
     def _look_at(self, program: str) -> None:
-        """The interpreter a script names, and whether that is new enough."""
+        """Check the interpreter of a script and its version."""
         name = os.path.basename(program)
         interpreter = _shebang(program)
         if name in RUNTIMES or name.rstrip("0123456789.") == "python":
@@ -190,10 +199,10 @@ class _Examination:
     def _add_version(self, what: str, program: str) -> None:
         version = _version(program, self._variables)
         state: Literal["ok", "missing"] = "ok" if version else "missing"
-        self._add(what, state, version or f"{program} does not run", "" if version else RUNTIMES.get(what, ""))
+        self._add(what, state, version or f"{program} cannot be run", "" if version else RUNTIMES.get(what, ""))
 
     def _look_at_engines(self, program: str) -> None:
-        """npm installs a package for a newer Node without a word, and it fails in its own way later."""
+        """Check the Node version a package asks for: npm ignores it, and the package fails later without a reason."""
         script = self._script(program)
         for folder in Path(os.path.realpath(script)).parents if script else ():
             manifest = read_manifest(folder)
@@ -209,7 +218,7 @@ class _Examination:
         have = _version(node, self._variables)
         if fits(have.removeprefix("v"), wanted) is False:
             label = f"{manifest.get('name')} {manifest.get('version')}"
-            self._add("node", "missing", f"{label} wants node {wanted}, this is {have}", RUNTIMES["node"])
+            self._add("node", "missing", f"{label} needs node {wanted}, this is {have}", RUNTIMES["node"])
 
     def _script(self, program: str) -> str:
         if os.path.basename(program) != "node":
@@ -230,12 +239,12 @@ class _Examination:
         if home and "codex-acp" in self._programs:
             temporary = self._variables.get("TMPDIR") or tempfile.gettempdir()
             if is_below(os.path.realpath(home), os.path.realpath(temporary)):
-                detail = f"CODEX_HOME ({home}) is in the folder for temporary files; its sandbox refuses to run there"
+                detail = f"CODEX_HOME ({home}) is in the folder for temporary files, where its sandbox refuses to run"
                 self._add("environment", "note", detail, "move CODEX_HOME, or set TMPDIR to another folder")
 
 
 def _shebang(program: str) -> str:
-    """The interpreter a script names; empty for everything else."""
+    """The interpreter that a script names; empty if the file is not a script."""
     try:
         with open(program, "rb") as file:
             first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]
@@ -250,7 +259,7 @@ def _shebang(program: str) -> str:
 
 
 def _version(program: str, variables: Mapping[str, str]) -> str:
-    """The first line it prints about its version; empty if it does not run."""
+    """The first line of the output of `--version`; empty if the program cannot be run."""
     try:
         done = subprocess.run(
             [program, "--version"],

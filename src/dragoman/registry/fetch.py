@@ -1,7 +1,7 @@
-"""Gets one file from the network, within bounds of size and time.
+"""Fetches one file from the network, within limits of size and time.
 
-Owns which addresses are acceptable: https, and plain http only to this machine, at every step of a redirection. What
-the bytes mean and whether they are the right ones is the caller's to check.
+Only https addresses are fetched, and http addresses of this machine; each redirect is checked as well. The caller
+checks whether the content is the right one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CHUNK_BYTES: Final = 1 << 16
-_SILENCE_SECONDS: Final = 30.0  # without a byte; the time for the whole is the caller's
+_SILENCE_SECONDS: Final = 30.0  # without a byte; the caller limits the time for the whole file
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 class FetchError(ConfigError):
-    """A file could not be had; the message names the address and the reason."""
+    """A file could not be fetched; the message names the address and the reason."""
 
 
 def fetch(
@@ -37,9 +37,17 @@ def fetch(
     seconds: float,
     progress: Callable[[int], None] | None = None,
 ) -> str:
-    """Writes what is at `url` to `into` and returns its sha256.
+    """Write the file at `url` to `into` and return its sha256.
 
-    Raises: FetchError when the address is not acceptable, nobody answers, or it is too long or too slow.
+    Args:
+        url: an https address, or an http address of this machine.
+        into: receives the content.
+        limit_bytes: the largest size.
+        seconds: the longest time for the whole file.
+        progress: called with the number of bytes so far.
+
+    Raises:
+        FetchError: the address is not allowed, no server answers, or the file is too long or too slow.
     """
     check_address(url)
     deadline = time.monotonic() + seconds
@@ -72,7 +80,7 @@ def fetch(
 
 
 def check_address(url: str, *, came_from: str = "") -> None:
-    """Raises: FetchError for an address that is neither https nor on this machine."""
+    """Check that an address is https, or http on this machine. Raises: FetchError."""
     try:
         parts = urlsplit(url)
         host, has_password = parts.hostname or "", parts.username is not None
@@ -81,13 +89,13 @@ def check_address(url: str, *, came_from: str = "") -> None:
     if not url.isprintable() or " " in url or not host:
         raise FetchError(f"{url!r} is not an address; write https://...")
     if has_password:
-        raise FetchError(f"the address of {host} holds a user name; addresses are shown and kept, so it must not")
+        raise FetchError(f"the address of {host} contains a user name; remove it, since addresses are shown")
     if parts.scheme == "https":
         return
-    # A server elsewhere must not send us to services of this machine.
+    # A remote server must not redirect to services of this machine.
     if parts.scheme == "http" and host in _LOOPBACK and (not came_from or urlsplit(came_from).hostname in _LOOPBACK):
         return
-    raise FetchError(f"{url}: only https is fetched (http only from this machine itself)")
+    raise FetchError(f"{url}: only https addresses are fetched (http only from this machine)")
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -99,6 +107,6 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _opener(url: str) -> OpenerDirector:
-    """This machine is reached directly, everything else as the user's proxy settings say."""
+    """Opens addresses of this machine directly, and all others through the proxy of the user, if there is one."""
     is_local = urlsplit(url).hostname in _LOOPBACK
     return build_opener(_Redirects, *([ProxyHandler({})] if is_local else []))

@@ -1,8 +1,8 @@
-"""Installs an agent of the registry: exactly one version, into a folder of its own, counted only when it is complete.
+"""Installs an agent from the registry: one exact version, in a folder of its own.
 
-Owns the three ways of distribution: npm packages, Python packages and archives. An archive is compared with its sha256
-before a byte of it is unpacked; one without a checksum needs the user's word. Nothing is installed for the whole
-machine, and nothing is left of what failed. The index and all deletions are `installed.py`'s.
+An agent is an npm package, a Python package or an archive. The sha256 of an archive is compared before anything is
+unpacked; an archive without one needs `accept_unverified`. Nothing is installed for the whole machine,
+and a failed installation leaves nothing behind. The index and all deletions are in `installed.py`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
 from dragoman.registry import packages
-from dragoman.registry.archive import LIMITS, Limits, is_archive, unpack
-from dragoman.registry.catalogue import Listed, Package, Target
+from dragoman.registry.archive import LIMITS, ArchiveLimits, is_archive, unpack
+from dragoman.registry.catalogue import BinaryTarget, Listed, Package
 from dragoman.registry.fetch import fetch
-from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, stays_in_folder
+from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, is_inner_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,26 +37,33 @@ _ARCHIVES: Final = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".ta
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
-class Plan(Struct, frozen=True, kw_only=True):
-    """What an install will do, to be shown before it is done."""
+class InstallPlan(Struct, frozen=True, kw_only=True):
+    """What an installation will do, so that it can be shown first."""
 
     listed: Listed
     version: str
     distribution: Distribution
     source: str
-    """The package with its exact version, or the archive's address."""
+    """The package with its exact version, or the address of the archive."""
     sha256: str = ""
-    """Of the archive; empty if the registry does not tell it."""
+    """Of the archive; empty if the registry lists none."""
     is_verified: bool = True
-    """Whether something vouches for the bytes: the package manager's own checksums, or the registry's."""
+    """Whether the content is verified: by the package manager, or by a checksum in the registry."""
 
 
 def make_plan(
     listed: Listed, *, distribution: Distribution | None = None, version: str = "", target: str | None = None
-) -> Plan:
-    """Chooses how to install; `target` is the platform (this one by default).
+) -> InstallPlan:
+    """Choose how to install an agent.
 
-    Raises: ConfigError when there is no way, or none to that version.
+    Args:
+        listed: the agent in the registry.
+        distribution: the kind of package; by default the best one for this machine.
+        version: another version than the registry's, for packages.
+        target: the platform; by default this machine's.
+
+    Raises:
+        ConfigError: the agent is not distributed for this machine, or not in this version.
     """
     target = this_platform() if target is None else target
     ways = listed.distribution
@@ -67,36 +74,45 @@ def make_plan(
         package = ways.npx if way == "npx" else ways.uvx if way == "uvx" else None
         if package is not None and (way == "npx" or way == "uvx"):
             spec = packages.pinned(way, package.package, version or listed.version, is_asked=bool(version))
-            return Plan(listed=listed, version=spec.version, distribution=way, source=str(spec))
+            return InstallPlan(listed=listed, version=spec.version, distribution=way, source=str(spec))
     asked = f"as {distribution}" if distribution else "for this machine"
-    raise ConfigError(f"{listed.id} is not distributed {asked} ({target}); it is as {', '.join(listed.kinds)}")
+    raise ConfigError(f"{listed.id} is not distributed {asked} ({target}); available: {', '.join(listed.kinds)}")
 
 
 def install(
-    plan: Plan,
+    plan: InstallPlan,
     agents: InstalledAgents,
     *,
     accept_unverified: bool = False,
     python: str = sys.executable,
-    limits: Limits = LIMITS,
-    say: Callable[[str], None] = lambda sentence: None,
+    limits: ArchiveLimits = LIMITS,
+    report: Callable[[str], None] = lambda sentence: None,
 ) -> Installed:
-    """Does what the plan says; an earlier version is replaced when this one is complete.
+    """Install an agent. An earlier version is replaced when the new one is complete.
 
-    Raises: ConfigError (FetchError, ArchiveError) with what failed; then everything is as it was before.
+    Args:
+        plan: what to install, from `make_plan`.
+        agents: where to install it.
+        accept_unverified: install an archive without a checksum.
+        python: the interpreter for a Python package.
+        limits: what an archive may contain.
+        report: called with a sentence for each step.
+
+    Raises:
+        ConfigError: something failed (FetchError, ArchiveError); nothing has changed.
     """
     if not plan.is_verified and not accept_unverified:
         raise ConfigError(
-            f"{plan.source}: the registry tells no sha256 for it, so nobody can say whether it is what its author "
-            "published; install it all the same with --without-checksum"
+            f"{plan.source}: the registry lists no sha256 for this download, so it cannot be verified; "
+            "to install it anyway use --without-checksum"
         )
     with agents.locked():
         folder = agents.fresh_folder(plan.listed.id, plan.version)
         try:
             if plan.distribution == "binary":
-                entry = _install_binary(plan, agents, folder, limits, say)
+                entry = _install_binary(plan, agents, folder, limits, report)
             else:
-                entry = _install_package(plan, agents, folder, python, say)
+                entry = _install_package(plan, agents, folder, python, report)
         except BaseException:
             agents.discard(folder)
             raise
@@ -105,13 +121,13 @@ def install(
 
 
 def this_platform() -> str:
-    """The name of this machine in the registry."""
+    """The name of this machine's platform in the registry."""
     machine = platform.machine().lower()
     return f"{'darwin' if sys.platform == 'darwin' else 'linux'}-{_MACHINES.get(machine, machine)}"
 
 
 def _usable(listed: Listed, target: str) -> list[Distribution]:
-    """The ways that can work here, best first: what is checked and needs nothing new before what does not."""
+    """The kinds of package that can work here, best first: verified ones, and those whose tools are installed."""
     ways = listed.distribution
     binary = ways.binary.get(target)
     order: list[tuple[Distribution, bool]] = [
@@ -124,12 +140,12 @@ def _usable(listed: Listed, target: str) -> list[Distribution]:
     return [way for way, is_usable in order if is_usable]
 
 
-def _binary_plan(listed: Listed, target: Target, version: str) -> Plan:
+def _binary_plan(listed: Listed, target: BinaryTarget, version: str) -> InstallPlan:
     if version and version != listed.version:
         raise ConfigError(f"the registry has {listed.id} {listed.version} as an archive, not {version}")
-    if not stays_in_folder((os.path.normpath(target.cmd),)):
-        raise ConfigError(f"{listed.id}: the registry names {target.cmd!r} as its program, which is not in the archive")
-    return Plan(
+    if not is_inner_path(os.path.normpath(target.cmd)):
+        raise ConfigError(f"{listed.id}: the registry names the program {target.cmd!r}, which is not below the archive")
+    return InstallPlan(
         listed=listed,
         version=listed.version,
         distribution="binary",
@@ -140,7 +156,7 @@ def _binary_plan(listed: Listed, target: Target, version: str) -> Plan:
 
 
 def _install_package(
-    plan: Plan, agents: InstalledAgents, folder: str, python: str, say: Callable[[str], None]
+    plan: InstallPlan, agents: InstalledAgents, folder: str, python: str, report: Callable[[str], None]
 ) -> Installed:
     way = plan.distribution
     package = plan.listed.distribution.npx if way == "npx" else plan.listed.distribution.uvx
@@ -149,18 +165,18 @@ def _install_package(
     place = agents.root / folder
     place.mkdir(mode=0o700)
     if way == "npx":
-        program = packages.install_npm(spec, place, cmd=package.cmd, say=say)
+        program = packages.install_npm(spec, place, cmd=package.cmd, report=report)
     else:
-        program = packages.install_python(spec, place, cmd=package.cmd, python=python, say=say)
+        program = packages.install_python(spec, place, cmd=package.cmd, python=python, report=report)
     return _entry(plan, folder, (program, *package.args), package.env)
 
 
 def _install_binary(
-    plan: Plan, agents: InstalledAgents, folder: str, limits: Limits, say: Callable[[str], None]
+    plan: InstallPlan, agents: InstalledAgents, folder: str, limits: ArchiveLimits, report: Callable[[str], None]
 ) -> Installed:
     target = plan.listed.distribution.binary[this_platform()]
     cmd = os.path.normpath(target.cmd)
-    say(f"fetching {plan.source}")
+    report(f"fetching {plan.source}")
     with tempfile.NamedTemporaryFile(dir=agents.root, prefix=".download-") as file:
         digest = fetch(plan.source, file, limit_bytes=_LARGEST_DOWNLOAD_BYTES, seconds=_DOWNLOAD_SECONDS)
         file.flush()
@@ -168,35 +184,35 @@ def _install_binary(
         _unpack(Path(file.name), agents.root / folder, plan.source, cmd, limits)
     program = agents.root / folder / cmd
     if not program.is_file():
-        raise ConfigError(f"{plan.source}: there is no {target.cmd!r} in it; tell the agent's author")
+        raise ConfigError(f"{plan.source}: it does not contain {target.cmd!r}; report this to the agent's author")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return replace(_entry(plan, folder, (cmd, *target.args), target.env), sha256=digest)
 
 
-def _check(plan: Plan, digest: str, before: Installed | None) -> None:
+def _check(plan: InstallPlan, digest: str, before: Installed | None) -> None:
     if plan.sha256 and digest != plan.sha256:
         raise ConfigError(
-            f"{plan.source}: refused: its sha256 is {digest}, the registry says {plan.sha256}; "
-            "it was damaged on the way or replaced; do not use it"
+            f"{plan.source}: refused: its sha256 is {digest}, the registry lists {plan.sha256}; "
+            "the download is damaged or was replaced"
         )
     if not plan.sha256 and before is not None and before.source == plan.source and before.sha256 != digest:
         raise ConfigError(
             f"{plan.source}: refused: its sha256 is {digest}, and was {before.sha256} when it was installed; "
-            "somebody replaced it; remove the agent first if that is right"
+            "the archive was replaced; if that is right, remove the agent first"
         )
 
 
-def _unpack(archive: Path, target: Path, source: str, cmd: str, limits: Limits) -> None:
+def _unpack(archive: Path, target: Path, source: str, cmd: str, limits: ArchiveLimits) -> None:
     if is_archive(archive):
         unpack(archive, target, limits=limits)
     elif urlsplit(source).path.lower().endswith(_ARCHIVES):
-        raise ConfigError(f"{source}: refused: it is damaged, or not an archive this program knows")
-    else:  # the program itself
+        raise ConfigError(f"{source}: refused: it is damaged, or not a known kind of archive")
+    else:  # the download is the program itself
         (target / cmd).parent.mkdir(mode=0o700, parents=True)
         shutil.copyfile(archive, target / cmd)
 
 
-def _entry(plan: Plan, folder: str, command: tuple[str, ...], env: dict[str, str]) -> Installed:
+def _entry(plan: InstallPlan, folder: str, command: tuple[str, ...], env: dict[str, str]) -> Installed:
     assert PINNED.fullmatch(plan.version)
     return Installed(
         id=plan.listed.id,

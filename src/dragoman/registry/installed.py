@@ -1,8 +1,8 @@
-"""The agents installed from the registry: an index, and one folder for each below a root of our own.
+"""The agents installed from the registry: an index, and a folder for each agent below one root.
 
-Owns the root's layout and every deletion in it. A folder is named by us (`id@version-token`), so what is deleted is
-found by that name below the root's descriptor, never by a path out of the index: an index that somebody changed can
-lose an agent, but cannot make us delete or run anything outside. How an agent gets into its folder is `install.py`.
+All deletions below the root happen here. A folder has a name of our own form (`id@version-token`). It is deleted by
+that name below the root's descriptor, never by a path from the index: a manipulated index can lose an agent, but it
+cannot delete or start anything outside the root. How an agent gets into its folder is in `install.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct, ValidationError, convert, to_builtins
 
 from dragoman.errors import ConfigError
-from dragoman.registry.documents import read_document, write_document
+from dragoman.settings.documents import read_document, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ class Installed(Struct, frozen=True, kw_only=True):
     version: str
     distribution: Distribution
     source: str
-    """The package with its version, or the archive's address."""
+    """The package with its version, or the address of the archive."""
     command: tuple[str, ...]
     folder: str
     env: dict[str, str] = {}
@@ -49,7 +49,7 @@ class Installed(Struct, frozen=True, kw_only=True):
 
 
 class InstalledAgents:
-    """The root of the installed agents, `agents` in the data directory. Nothing is created by looking."""
+    """The installed agents, in the folder `agents` of the data directory. Reading creates no folder."""
 
     def __init__(self, data_dir: Path) -> None:
         self.root = data_dir / FOLDER
@@ -57,23 +57,25 @@ class InstalledAgents:
         self.notes: list[str] = []
 
     def all(self) -> dict[str, Installed]:
-        """By id. An entry that is not as we wrote it is left out, with a note.
+        """All installed agents by id. An entry of the index that cannot be right is skipped, with a note.
 
-        Raises: ConfigError if the index as a whole cannot be read.
+        Raises:
+            ConfigError: the index cannot be read.
         """
         self.notes = []
         entries = (self._checked(id_, value) for id_, value in self._read().items())
         return {entry.id: entry for entry in entries if entry is not None}
 
     def argv(self, entry: Installed) -> tuple[str, ...]:
-        """The command as it can be started."""
+        """The command with the full path of its program."""
         return (str(self.root / entry.folder / entry.command[0]), *entry.command[1:])
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else installs or removes meanwhile.
+        """Lock the root, so that no other program installs or removes agents.
 
-        Raises: ConfigError when somebody does.
+        Raises:
+            ConfigError: another program holds the lock, or the root cannot be used.
         """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -84,25 +86,25 @@ class InstalledAgents:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
         except BlockingIOError:
-            raise ConfigError(f"{self.root}: another install or remove is running; try again when it is done") from None
+            raise ConfigError(f"{self.root}: another install or remove is running; try again later") from None
         finally:
             os.close(fd)
 
     def fresh_folder(self, id_: str, version: str) -> str:
-        """A new name for a folder; the index decides when it counts."""
+        """A new name for a folder. The agent in it is installed only when the index contains it, see `keep`."""
         assert ID.fullmatch(id_), id_
         assert PINNED.fullmatch(version), version
         return f"{id_}@{version}-{os.urandom(4).hex()}"
 
     def keep(self, entry: Installed) -> None:
-        """Makes an agent count from now on, and deletes what it replaces."""
+        """Add an agent to the index, and delete the folders of its other versions. Raises: ConfigError."""
         index = self._read()
         index[entry.id] = to_builtins(entry)
         self._write(index)
         self._delete_folders(entry.id, but=entry.folder)
 
     def remove(self, id_: str) -> bool:
-        """Forgets an agent and deletes its folders; says whether there was one."""
+        """Remove an agent from the index and delete its folders; False if there was none. Raises: ConfigError."""
         index = self._read()
         was_there = index.pop(id_, None) is not None
         if was_there:
@@ -110,7 +112,7 @@ class InstalledAgents:
         return self._delete_folders(id_) or was_there
 
     def discard(self, folder: str) -> None:
-        """Deletes a folder that never came to count."""
+        """Delete the folder of an installation that failed. Raises: ConfigError."""
         self._delete([folder])
 
     def _delete_folders(self, id_: str, but: str = "") -> bool:
@@ -123,13 +125,13 @@ class InstalledAgents:
         return bool(ours)
 
     def _delete(self, folders: list[str]) -> None:
-        """By name below the root's descriptor; a link is not followed but refused."""
+        """Delete by name below the root's descriptor; a link is refused, not followed."""
         import shutil
 
         try:
             root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            raise ConfigError(f"{self.root}: nothing is deleted there: {error.strerror}; make it a folder") from error
+            raise ConfigError(f"{self.root}: cannot be opened: {error.strerror}; make it a folder") from error
         try:
             for folder in folders:
                 if not _FOLDER.fullmatch(folder):
@@ -138,7 +140,7 @@ class InstalledAgents:
                     shutil.rmtree(folder, dir_fd=root)
         except OSError as error:
             raise ConfigError(
-                f"{self.root}: {error.filename} cannot be deleted: {error.strerror}; look at it and delete it by hand"
+                f"{self.root}: {error.filename} cannot be deleted: {error.strerror}; delete it by hand"
             ) from error
         finally:
             os.close(root)
@@ -150,7 +152,8 @@ class InstalledAgents:
         value = document.value
         if not isinstance(value, dict) or value.get("version") != VERSION or not isinstance(value.get("agents"), dict):
             raise ConfigError(
-                f"{self.index}: no index of installed agents, or of a newer dragoman; move it away and install again"
+                f"{self.index}: not an index of installed agents, or written by a newer dragoman; "
+                "move it away and install the agents again"
             )
         agents: dict[str, Any] = value["agents"]
         return agents
@@ -165,14 +168,14 @@ class InstalledAgents:
             self.notes.append(f"{self.index}: {id_!r} is not used: {error}; install it again")
             return None
         named = _FOLDER.fullmatch(entry.folder)
-        if entry.id != id_ or named is None or named[1] != id_ or not stays_in_folder(entry.command[:1]):
+        program = entry.command[0] if entry.command else ""
+        if entry.id != id_ or named is None or named[1] != id_ or not is_inner_path(program):
             self.notes.append(f"{self.index}: {id_!r} is not used: it points outside its folder; install it again")
             return None
         return entry
 
 
-def stays_in_folder(command: tuple[str, ...]) -> bool:
-    """Whether the first word of a command is a relative path that stays inside its folder."""
-    if not command or not command[0] or "\0" in command[0] or os.path.isabs(command[0]):
-        return False
-    return ".." not in Path(command[0]).parts and Path(command[0]).parts != ()
+def is_inner_path(path: str) -> bool:
+    """Whether a path is relative and cannot lead out of the folder it is relative to."""
+    parts = Path(path).parts
+    return parts != () and not os.path.isabs(path) and ".." not in parts and "\0" not in path

@@ -1,7 +1,7 @@
-"""What well-known agents need to run: where their program comes from, and what they want to know from the environment.
+"""What well-known agents need: where their program comes from, and which environment variables they read.
 
-Owns the table; `doctor.py` holds a machine against it. An agent that is not here is examined all the same, with less
-advice. The variables are advice too: an agent may know more of them, or be logged in.
+`doctor.py` uses this table for its advice, and examines an agent that is not in it with less advice. A variable that is
+not set may be no problem: the agent may read others, or the user may have logged in.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 
-class Needs(NamedTuple):
-    """One agent: how its program is got, and variables of which one is enough (a login is, too)."""
+class AgentNeeds(NamedTuple):
+    """How to install one agent, and the variables of which one is enough (as is a login)."""
 
     get: str
     variables: tuple[str, ...] = ()
 
 
-def _npm(package: str, *variables: str) -> Needs:
-    return Needs(f"npm install -g {package}", variables)
+def _npm(package: str, *variables: str) -> AgentNeeds:
+    return AgentNeeds(f"npm install -g {package}", variables)
 
 
-def _pip(package: str, *variables: str) -> Needs:
-    return Needs(f"pip install '{package}'", variables)
+def _pip(package: str, *variables: str) -> AgentNeeds:
+    return AgentNeeds(f"pip install '{package}'", variables)
 
 
-# By the name of the program, and of the package it comes in.
+# By the name of the program; `PACKAGES` has the names of packages.
 AGENTS: Final = {
     "gemini": _npm("@google/gemini-cli", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "claude-agent-acp": _npm("@agentclientprotocol/claude-agent-acp", "ANTHROPIC_API_KEY"),
@@ -57,7 +57,7 @@ PACKAGES: Final = {
     "hermes-agent": "hermes-acp",
 }
 
-_NODE: Final = "install Node.js 22 or newer, which brings it (your system's packages, or the installer of the project)"
+_NODE: Final = "install Node.js 22 or newer, which includes it"
 _UV: Final = "install uv (pip install uv), or install the agent with: dragoman agents install NAME"
 # Programs that run others.
 RUNTIMES: Final = {
@@ -75,8 +75,8 @@ RUNTIMES: Final = {
 }
 
 
-def needs_of(programs: set[str]) -> Needs | None:
-    """By every name a command's program goes by."""
+def needs_of(programs: set[str]) -> AgentNeeds | None:
+    """The needs of the agent that one of these programs is; None if it is not known."""
     for program in sorted(programs):
         needs = AGENTS.get(PACKAGES.get(program, program))
         if needs is not None:

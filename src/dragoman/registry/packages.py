@@ -1,7 +1,7 @@
-"""Packages of npm and of Python: their exact names, and their installation below one folder.
+"""Installs an npm or Python package in one exact version below one folder, with the user's own npm or pip.
 
-Owns what a package may be called (a name and one version; no address, no path, no option of the tool that installs it)
-and which of its programs is the agent. The tools are the user's own and follow the user's settings.
+A package is given by a name and one version; an address, a path or an option of the tool is refused. Decides also which
+program of the package is the agent.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PYTHON: Final = re.compile(
 )
 _EXACT_NPM: Final = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
 _EXACT_PYTHON: Final = re.compile(r"\d+(?:\.\d+)*(?:[._-]?[a-z]+\d*)*", re.ASCII | re.I)
-_INSTALL_SECONDS: Final = 1800.0  # the largest agent takes 260 s on a slow machine
-_SAID_LINES: Final = 8
+_INSTALL_SECONDS: Final = 1800.0  # the largest known agent takes 260 s on a slow machine
+_OUTPUT_LINES: Final = 8
 
 
 class Spec(NamedTuple):
@@ -46,28 +46,42 @@ class Spec(NamedTuple):
 
 
 def pinned(manager: Manager, package: str, version: str, *, is_asked: bool = False) -> Spec:
-    """The package at exactly one version: its own, or `version` where it has none or that was asked for.
+    """The package in exactly one version.
 
-    Raises: ConfigError for anything that is not a name with an exact version.
+    Args:
+        manager: npx for npm, uvx for Python.
+        package: the name, with or without a version.
+        version: used if the package has no version, or if `is_asked`.
+        is_asked: whether the user asked for `version`.
+
+    Raises:
+        ConfigError: the package is not a name, or the version is not exact.
     """
     match = (_NPM if manager == "npx" else _PYTHON).fullmatch(package)
     if match is None:
-        raise ConfigError(f"{package!r} is not the name of a package; addresses and paths are not installed")
+        raise ConfigError(f"{package!r} is not the name of a package; addresses and paths cannot be installed")
     exact = version if is_asked or match["version"] is None else match["version"]
     if not (_EXACT_NPM if manager == "npx" else _EXACT_PYTHON).fullmatch(exact):
-        raise ConfigError(f"{package!r} is not pinned to one version ({exact!r}); name one: NAME@1.2.3")
+        raise ConfigError(f"{package!r} has no exact version ({exact!r}); give one, such as NAME@1.2.3")
     return Spec(manager, match["name"], exact)
 
 
-def install_npm(spec: Spec, folder: Path, *, cmd: str, say: Callable[[str], None]) -> str:
-    """Installs below `folder`; the agent's program as a path below it."""
+def install_npm(spec: Spec, folder: Path, *, cmd: str, report: Callable[[str], None]) -> str:
+    """Install an npm package below `folder` and return its program as a path below it.
+
+    Raises:
+        ConfigError: the installation failed, or it is not clear which program is the agent.
+    """
     npm = shutil.which("npm")
     if npm is None:
-        raise ConfigError(f"{spec} needs npm, which is not there; install Node.js 20 or newer, which brings it")
+        raise ConfigError(f"{spec} needs npm, which is not installed; install Node.js 20 or newer, which includes it")
     (folder / "package.json").write_text('{"private": true}\n')
     quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
     run_tool(
-        [npm, "install", "--prefix", str(folder), "--save-exact", *quiet, str(spec)], folder, say=say, what=str(spec)
+        [npm, "install", "--prefix", str(folder), "--save-exact", *quiet, str(spec)],
+        folder,
+        report=report,
+        what=str(spec),
     )
     own = folder / "node_modules" / spec.name
     manifest = read_manifest(own)
@@ -76,24 +90,28 @@ def install_npm(spec: Spec, folder: Path, *, cmd: str, say: Callable[[str], None
     program = _choose(spec, _npm_programs(spec, manifest), cmd)
     path = f"node_modules/.bin/{program}"
     if not (folder / path).exists():
-        raise ConfigError(f"{spec}: its program {program!r} is missing after the install")
+        raise ConfigError(f"{spec}: its program {program!r} is missing after the installation")
     return path
 
 
-def install_python(spec: Spec, folder: Path, *, cmd: str, python: str, say: Callable[[str], None]) -> str:
-    """Installs into a virtual environment at `folder`; the agent's program as a path below it."""
+def install_python(spec: Spec, folder: Path, *, cmd: str, python: str, report: Callable[[str], None]) -> str:
+    """Install a Python package into a virtual environment at `folder` and return its program below it.
+
+    Raises:
+        ConfigError: the installation failed, or it is not clear which program is the agent.
+    """
     inner = str(folder / "bin" / "python")
-    # A pip of its own takes ten seconds to make and is used once; the one at hand can install for another Python.
+    # Creating a pip in the new environment takes ten seconds; the pip that is here can install for another Python.
     has_pip = _can_install_for_others(python)
     pip = [python, "-m", "pip", "--python", inner] if has_pip else [inner, "-m", "pip"]
     empty = ["--without-pip"] if has_pip else []
-    run_tool([python, "-m", "venv", *empty, str(folder)], folder, say=say, what="a virtual environment")
+    run_tool([python, "-m", "venv", *empty, str(folder)], folder, report=report, what="a virtual environment")
     quiet = ["--disable-pip-version-check", "--no-input", "--quiet"]
-    run_tool([*pip, "install", *quiet, str(spec)], folder, say=say, what=str(spec))
+    run_tool([*pip, "install", *quiet, str(spec)], folder, report=report, what=str(spec))
     program = _choose(spec, _python_programs(spec, folder), cmd)
     path = f"bin/{program}"
     if not (folder / path).exists():
-        raise ConfigError(f"{spec}: its program {program!r} is missing after the install")
+        raise ConfigError(f"{spec}: its program {program!r} is missing after the installation")
     return path
 
 
@@ -109,7 +127,7 @@ def _can_install_for_others(python: str) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The `package.json` of a folder; empty if it has none that can be read."""
+    """The content of `package.json` in a folder; empty if it cannot be read."""
     try:
         value = json.loads((folder / "package.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -117,15 +135,16 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def run_tool(argv: Sequence[str], folder: Path, *, say: Callable[[str], None], what: str) -> None:
-    """Runs an installer to its end.
+def run_tool(argv: Sequence[str], folder: Path, *, report: Callable[[str], None], what: str) -> None:
+    """Run an installer until it ends.
 
-    Raises: ConfigError with its last words when it fails.
+    Raises:
+        ConfigError: it failed; the message ends with the last lines of its output.
     """
-    say(f"installing {what}")
+    report(f"installing {what}")
     code, text = asyncio.run(_run(argv, folder))
     if code != 0:
-        last = [line.strip() for line in text.splitlines() if line.strip()][-_SAID_LINES:]
+        last = [line.strip() for line in text.splitlines() if line.strip()][-_OUTPUT_LINES:]
         raise ConfigError(f"{what}: {os.path.basename(argv[0])} failed with code {code}: {' | '.join(last)}")
 
 
@@ -144,7 +163,7 @@ async def _run(argv: Sequence[str], folder: Path) -> tuple[int | str | None, str
 
 
 def _choose(spec: Spec, programs: Sequence[str], cmd: str) -> str:
-    """The program the registry names, else the one called like the package, else the only one."""
+    """The program that the registry names, else the one with the name of the package, else the only one."""
     bare = re.split(r"[\[]", spec.name.rpartition("/")[2])[0]
     wanted = cmd or (bare if bare in programs else programs[0] if len(programs) == 1 else "")
     if wanted not in programs:

@@ -1,7 +1,7 @@
-"""What a client has to do differently for one agent, and the recording that proves it.
+"""Quirks: what a client has to do differently for one agent, and the recording that proves it.
 
-Owns the table and how an agent is recognised: by the name it is configured under, or by the program it runs. An entry
-of the user's settings overrides it member by member. Withholding, sparing and answering belong to others.
+The table is here, and how an agent is recognised: by its name in the settings, or by the program it runs. The user's
+settings override single members. The quirks are applied by the client, not here.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from msgspec.structs import replace
 
 
 class Quirks(Struct, frozen=True, kw_only=True):
-    """How to treat one agent; the default is an agent without any."""
+    """What to do differently for one agent; by default nothing."""
 
     withhold: frozenset[str] = frozenset()
     """Capabilities not to offer although the client has them, such as `fs.readTextFile`."""
     spare: tuple[str, ...] = ()
-    """Words in the command line of daemons that other programs share, and that are left alone at the end."""
+    """Words in the command lines of shared daemons, which are not ended with the agent."""
     missing_file: Literal["error", "empty"] = "error"
-    """What reading a file that does not exist answers."""
+    """The answer to reading a file that does not exist."""
     replays_late: bool = False
-    """It answers `session/load` before it has replayed the history; its list of commands marks the end of that."""
+    """Whether it answers `session/load` before it has replayed the history; its list of commands comes after it."""
     evidence: str = ""
-    """The recording that shows the need, or the setting that asked for it."""
+    """The recording that proves the quirk, or the place in the settings that set it."""
 
 
-class Known(NamedTuple):
-    """A row of the table: names (of the entry, the program or its package) and what to do."""
+class KnownAgent(NamedTuple):
+    """A row of the table: the names of an agent (in settings, of its program or package) and its quirks."""
 
     names: frozenset[str]
     quirks: Quirks
@@ -38,26 +38,25 @@ class Known(NamedTuple):
 
 
 PLAIN: Final = Quirks()
-CAPABILITIES: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "terminal"})
 
-# Recordings are in `transcripts/`; two of the agents were watched but their recordings not kept, the notes were.
+# Recordings are in `transcripts/`. Of two agents only the notes were kept, not the recordings.
 KNOWN: Final = (
-    Known(
+    KnownAgent(
         frozenset({"gemini", "gemini-cli", "@google/gemini-cli"}),
         Quirks(withhold=frozenset({"fs.readTextFile"}), replays_late=True, evidence="transcripts/gemini.jsonl"),
-        "it reads a file before it creates it and takes the answer that there is none for a failure, so it cannot "
-        "create files; without reading it uses its own, and writes through the client all the same; "
-        "a prompt sent right after session/load was answered would be mixed up with the history that still comes",
+        "it reads a file before it creates it and treats the answer that there is none as a failure, so it cannot "
+        "create files; if reading is not offered it reads the disk, and still writes through the client; "
+        "a prompt sent right after session/load was answered would be mixed up with the history that still arrives",
     ),
-    Known(
+    KnownAgent(
         frozenset({"cline"}),
         Quirks(spare=("--cline-hub-daemon",), evidence="research/real-agents.md#35"),
-        "its hub serves every editor on this machine and outlives each of them on purpose",
+        "its hub serves every editor on this machine and is meant to outlive each of them",
     ),
-    Known(
+    KnownAgent(
         frozenset({"openhands", "openhands-cli"}),
         Quirks(spare=("tmux -Lopenhands",), evidence="research/real-agents.md#35"),
-        "all its instances share one tmux server, and so would lose their shells",
+        "all its instances share one tmux server and would lose their shells",
     ),
 )
 
@@ -69,7 +68,7 @@ _TAKES_VALUE: Final = frozenset({"--from", "--python", "-p", "--package", "--wit
 
 
 def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
-    """The quirks of an agent by its configured name and its command."""
+    """The quirks of an agent, by its name in the settings and its command."""
     names = {name.strip().lower().replace(" ", "-"), *programs(command)}
     for known in KNOWN:
         if known.names & names:
@@ -78,12 +77,12 @@ def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
 
 
 def overridden(quirks: Quirks, given: dict[str, object], where: str) -> Quirks:
-    """`quirks` with what the settings say instead; checked by the reader of the settings."""
+    """`quirks` with the members that the settings override; the reader of the settings has checked them."""
     return replace(quirks, **given, evidence=where) if given else quirks
 
 
 def programs(command: tuple[str, ...]) -> set[str]:
-    """What a command runs, by every name it goes by: `npx -y @google/gemini-cli@latest` is `@google/gemini-cli`."""
+    """The names of the programs that a command runs: `npx -y @google/gemini-cli@latest` runs `@google/gemini-cli`."""
     words = list(command)
     if words and os.path.basename(words[0]) == "env":
         words = words[1:]
@@ -101,7 +100,7 @@ def programs(command: tuple[str, ...]) -> set[str]:
 
 
 def _run_by_runner(words: list[str]) -> set[str]:
-    """The first word that is neither an option nor the runner's own verb, without its version."""
+    """The first word that is neither an option nor a verb of the runner, without its version."""
     found, is_value_next = set(), False
     for word in words:
         if is_value_next or not word.startswith("-"):
@@ -128,12 +127,12 @@ def _run_by_interpreter(words: list[str]) -> set[str]:
 
 
 def _packages(path: str) -> set[str]:
-    """The npm package a path lies in."""
+    """The npm package that contains a path."""
     return set(re.findall(r"node_modules/((?:@[^/]+/)?[^/@.][^/]*)/", path))
 
 
 def _without_version(package: str) -> str:
-    """`@scope/name@1.2`, `name==1.2` and `name[extra]` without what follows the name."""
+    """The name in `@scope/name@1.2`, `name==1.2` or `name[extra]`."""
     return re.split(r"(?<=.)@|[=<>~!\[]", package, maxsplit=1)[0].lower()
 
 

@@ -1,128 +1,158 @@
-"""Reads a tar archive from front to back: one header, then its bytes, then the next.
+"""Reads tar archives, plain or compressed with gzip, bzip2 or xz, from front to back with the standard `tarfile`.
 
-Owns the format (ustar, with the long names of GNU and POSIX) and its compressions. It knows regular files and folders
-only: everything else is refused by name. Written here because the standard reader follows what a header claims into
-memory, and knows links and devices. Where a member goes is `archive.py`'s to decide.
+`tarfile` parses the headers; the content of a member is read here. It trusts what a header claims about sizes, so it
+gets a reader that can only go forward, counts every byte, and bounds what is read between two members: names and
+attributes of any length, sparse maps and chains of headers all end at that bound. Members that are neither a file nor
+a folder are refused. Where a member is written is decided in `archive.py`. See docs/decisions/0010.
 """
 
 from __future__ import annotations
 
+import re
+import tarfile
 import zlib
-from typing import IO, TYPE_CHECKING, Final, Protocol
+from typing import IO, TYPE_CHECKING, Final, Protocol, cast
 
 from dragoman.registry.archive import ArchiveError, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-BLOCK: Final = 512
 _CHUNK_BYTES: Final = 1 << 18
-_LONGEST_HEADER_BYTES: Final = 1 << 16  # of a long name or of extended attributes
-_LARGEST_DICTIONARY_BYTES: Final = 128 << 20  # of xz; its own tool writes 64 MiB at most
-_DAMAGE: Final = (OSError, EOFError, ValueError, zlib.error)
+# For all headers of one member. A path has 4,096 bytes; the rest is for attributes that are read and ignored. Python
+# before 3.11.10 and 3.12.6 needs memory that grows with the square of this: 64 MiB for 16 KiB.
+_LONGEST_HEADER_BYTES: Final = 16 << 10
+# Longer than any name in a path. The same versions of Python need quadratic time for a long number (CVE-2024-6232).
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{256}")
+_LARGEST_DICTIONARY_BYTES: Final = 128 << 20  # of xz; its own program writes at most 64 MiB
+_DAMAGE: Final = (tarfile.TarError, OSError, EOFError, ValueError, LookupError, OverflowError, zlib.error)
+_LONGEST_REASON: Final = 200
+_ENCODING: Final = ("utf-8", "surrogateescape")
 _KINDS: Final = {
-    b"1": "a hard link",
-    b"2": "a symbolic link",
-    b"3": "a device",
-    b"4": "a device",
-    b"6": "a pipe",
-    b"S": "a sparse file",
+    tarfile.LNKTYPE: "a hard link",
+    tarfile.SYMTYPE: "a symbolic link",
+    tarfile.CHRTYPE: "a device",
+    tarfile.BLKTYPE: "a device",
+    tarfile.FIFOTYPE: "a pipe",
+    tarfile.GNUTYPE_SPARSE: "a sparse file",
 }
+_FILES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
 def is_tar(file: IO[bytes]) -> bool:
+    """Whether the file starts with a tar header, after decompression."""
     try:
-        head = _unpacked(file).read(BLOCK)
+        tarfile.TarInfo.frombuf(_decompressed(file).read(tarfile.BLOCKSIZE), *_ENCODING)
     except _DAMAGE:
         return False
-    return len(head) == BLOCK and _checksum_is_right(head)
+    return True
 
 
 def members(file: IO[bytes], count: Callable[[int], None]) -> Iterator[Member]:
-    """Every member in order; `count` hears of every byte before it is used, and may refuse."""
-    reader = _Reader(_unpacked(file), count)
-    long_name = long_size = None
-    while (head := reader.block()) is not None:
-        size, kind = _number(head[124:136]), head[156:157]
-        if kind in (b"x", b"L"):
-            text = reader.header(size)
-            if kind == b"L":
-                long_name = text.rstrip(b"\0")
-            else:
-                attributes = _attributes(text)
-                long_name = attributes.get(b"path", long_name)
-                long_size = attributes.get(b"size", long_size)
-            continue
-        if kind == b"g":
-            reader.header(size)
-            continue
-        name = _text(long_name if long_name is not None else _short_name(head))
-        size = _decimal(long_size) if long_size is not None else size
-        long_name = long_size = None
-        if kind not in (b"0", b"\0", b"5", b"7"):
-            raise ArchiveError(f"refused: {name!r} is {_KINDS.get(kind, 'neither a file nor a folder')}")
-        is_folder = kind == b"5" or (kind != b"7" and name.endswith("/"))
-        reader.begin(size)
-        yield Member(name, is_folder, bool(_number(head[100:108]) & 0o111), reader.read, is_counted=True)
-        reader.finish()
+    """Every member in order.
+
+    Args:
+        file: the archive.
+        count: called with the number of decompressed bytes before they are used; it raises to refuse more.
+
+    Raises:
+        ArchiveError: the archive is damaged, or a member is neither a file nor a folder.
+    """
+    reader = _ForwardReader(_decompressed(file), count)
+    try:
+        archive = tarfile.TarFile(fileobj=cast("IO[bytes]", reader), encoding=_ENCODING[0], errors=_ENCODING[1])
+        while (header := archive.next()) is not None:
+            # tarfile keeps every header and every attribute it has read, so its memory would grow with the archive.
+            archive.members.clear()  # type: ignore[attr-defined]  # a plain list since Python 2.3
+            archive.pax_headers = {}
+            _check(header)
+            is_folder = header.isdir() or header.name.endswith("/")
+            reader.begin_content(0 if header.isdir() else header.size)
+            yield Member(header.name, is_folder, bool(header.mode & 0o111), reader.read_content, is_counted=True)
+            reader.begin_header()
+    except _DAMAGE as error:
+        # Some of these errors quote the archive.
+        raise ArchiveError(f"refused: it is damaged: {str(error)[:_LONGEST_REASON]}") from error
+    reader.finish()
 
 
-class _Reader:
-    """ToolAccess out what comes out of the compression, and never more than was asked for."""
+def _check(header: tarfile.TarInfo) -> None:
+    kind = _KINDS.get(header.type, "neither a file nor a folder")
+    if any(name.startswith("GNU.sparse") for name in header.pax_headers):
+        kind = "a sparse file"
+    elif header.type in _FILES or header.isdir():
+        kind = ""
+    if kind:
+        raise ArchiveError(f"refused: {header.name!r} is {kind}")
+    if header.size < 0:
+        raise ArchiveError("refused: it is damaged: a size is negative")
+    try:
+        header.name.encode()
+    except UnicodeEncodeError:
+        raise ArchiveError(f"refused: {header.name!r} is not a name in UTF-8") from None
+
+
+class _ForwardReader:
+    """The decompressed archive as a file for `tarfile`, which reads headers from it and skips content."""
 
     def __init__(self, file: _Readable, count: Callable[[int], None]) -> None:
         self._file = file
         self._count = count
-        self._left = self._padding = 0
+        self._position = 0
+        self._content_bytes = 0
+        self._last_block = b""
+        self.begin_header()
 
-    def block(self) -> bytes | None:
-        """The next header; None at the end."""
-        head = self._take(BLOCK, may_end=True)
-        if not head.strip(b"\0"):
-            self._drain()
-            return None
-        if not _checksum_is_right(head):
-            raise ArchiveError("refused: it is damaged, or not an archive this program knows")
-        return head
+    def begin_header(self) -> None:
+        self._header_bytes = _LONGEST_HEADER_BYTES
 
-    def header(self, size: int) -> bytes:
-        if size > _LONGEST_HEADER_BYTES:
-            raise ArchiveError("refused: a name in it is longer than any path")
-        self.begin(size)
-        text = self.read(size)
-        self.finish()
-        return text
+    def begin_content(self, size: int) -> None:
+        self._content_bytes = size
 
-    def begin(self, size: int) -> None:
-        self._left, self._padding = size, -size % BLOCK
-
-    def read(self, size: int) -> bytes:
-        data = self._take(min(size, self._left, _CHUNK_BYTES)) if self._left else b""
-        self._left -= len(data)
-        return data
-
-    def finish(self) -> None:
-        while self.read(_CHUNK_BYTES):
-            pass
-        self._take(self._padding)
-
-    def _drain(self) -> None:
-        """An empty block ends an archive; the checksum of its compression comes after whatever follows."""
-        while len(self._some(_CHUNK_BYTES)) == _CHUNK_BYTES:
-            pass
-
-    def _take(self, size: int, *, may_end: bool = False) -> bytes:
-        data = self._some(size)
-        if len(data) < size and (data or not may_end):
+    def read_content(self, size: int) -> bytes:
+        """The next bytes of the current member; empty at its end."""
+        data = self._take(min(size, self._content_bytes, _CHUNK_BYTES))
+        self._content_bytes -= len(data)
+        if not data and self._content_bytes:
             raise ArchiveError("refused: it ends too early")
         return data
 
-    def _some(self, size: int) -> bytes:
+    def finish(self) -> None:
+        """Check that the archive ended as it should: `tarfile` takes a damaged header after the first for the end."""
+        if len(self._last_block) not in (0, tarfile.BLOCKSIZE) or self._last_block.strip(b"\0"):
+            raise ArchiveError("refused: it is damaged, or it ends too early")
+        while self._take(_CHUNK_BYTES):  # the checksum of gzip and xz comes last
+            pass
+
+    # What `tarfile` calls.
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, position: int) -> int:
+        if position < self._position:
+            raise ArchiveError("refused: it is damaged: two members overlap")
+        while position > self._position:
+            if not self._take(min(position - self._position, _CHUNK_BYTES)):
+                raise ArchiveError("refused: it ends too early")
+        return position
+
+    def read(self, size: int) -> bytes:
+        if size > self._header_bytes:
+            raise ArchiveError("refused: a name or an attribute in it is longer than any path")
+        self._header_bytes -= size
+        data = self._last_block = self._take(size)
+        if _LONG_NUMBER.search(data):
+            raise ArchiveError("refused: it is damaged: a number in a header is too long")
+        return data
+
+    def _take(self, size: int) -> bytes:
         try:
-            data = self._file.read(size)
+            data = self._file.read(size) if size else b""
         except _DAMAGE as error:
             raise ArchiveError(f"refused: it is damaged: {error}") from error
         self._count(len(data))
+        self._position += len(data)
         return data
 
 
@@ -131,7 +161,7 @@ class _Readable(Protocol):
 
 
 class _Xz:
-    """An xz stream with a bound on its memory, which the standard file of that name does not have."""
+    """Decompresses xz with a bound on memory, which `lzma.LZMAFile` does not have."""
 
     def __init__(self, file: IO[bytes]) -> None:
         from lzma import LZMADecompressor, LZMAError
@@ -153,7 +183,7 @@ class _Xz:
         return data
 
 
-def _unpacked(file: IO[bytes]) -> _Readable:
+def _decompressed(file: IO[bytes]) -> _Readable:
     file.seek(0)
     start = file.read(6)
     file.seek(0)
@@ -166,54 +196,3 @@ def _unpacked(file: IO[bytes]) -> _Readable:
 
         return bz2.BZ2File(file)
     return _Xz(file) if start == b"\xfd7zXZ\0" else file
-
-
-def _checksum_is_right(head: bytes) -> bool:
-    try:
-        return sum(head) - sum(head[148:156]) + 8 * 0x20 == _number(head[148:156])
-    except ArchiveError:
-        return False
-
-
-def _number(field: bytes) -> int:
-    if field[:1] == b"\x80":  # large sizes are binary
-        return int.from_bytes(field[1:], "big")
-    digits = field.strip(b" \0")
-    if digits.strip(b"01234567"):
-        raise ArchiveError("refused: a header of it is damaged")
-    return int(digits or b"0", 8)
-
-
-def _decimal(digits: bytes) -> int:
-    if not digits.isdigit() or len(digits) > 18:
-        raise ArchiveError("refused: a header of it is damaged")
-    return int(digits)
-
-
-def _short_name(head: bytes) -> bytes:
-    name = head[:100].partition(b"\0")[0]
-    prefix = head[345:500].partition(b"\0")[0] if head[257:263] == b"ustar\0" else b""
-    return prefix + b"/" + name if prefix else name
-
-
-def _attributes(text: bytes) -> dict[bytes, bytes]:
-    """`LENGTH NAME=VALUE` lines."""
-    found: dict[bytes, bytes] = {}
-    while text.strip(b"\0"):
-        digits = text.partition(b" ")[0]
-        length = _decimal(digits)
-        line, text = text[len(digits) + 1 : length], text[length:]
-        name, equals, value = line.removesuffix(b"\n").partition(b"=")
-        if not equals or length <= len(digits):
-            raise ArchiveError("refused: a header of it is damaged")
-        if name.startswith(b"GNU.sparse"):
-            raise ArchiveError("refused: it holds a sparse file")
-        found[name] = value
-    return found
-
-
-def _text(name: bytes) -> str:
-    try:
-        return name.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ArchiveError(f"refused: {name!r} is not a name in UTF-8") from None

@@ -1,7 +1,4 @@
-"""Whether a version fits a range as `package.json` writes it: `>=20`, `^18.17 || >=20.5`, `22.x`.
-
-Owns that small language. A range it does not understand gives no answer, which is not a no.
-"""
+"""Version ranges of `package.json`, such as `>=20`, `^18.17 || >=20.5` and `22.x`."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ _Version = tuple[int, int, int]
 
 
 def fits(version: str, wanted: str) -> bool | None:
-    """Whether `version` is in the range; None if one of the two cannot be read."""
+    """Whether `version` is in the range `wanted`; None if one of the two cannot be understood."""
     have = _PART.fullmatch(version.strip())
     if have is None or have[1] or not all(have[place] and have[place].isdigit() for place in (2, 3, 4)):
         return None
@@ -57,7 +54,7 @@ def _fits_one(version: _Version, part: re.Match[str]) -> bool:
 
 
 def _after(version: _Version, places: int) -> _Version:
-    """The first version that does not start with so many numbers of this one."""
+    """The first version after all those that start with the same numbers; `places` says how many are compared."""
     numbers = list(version[:places])
     numbers[-1] += 1
     return (*numbers, 0, 0, 0)[:3]  # type: ignore[return-value]  # three of them

@@ -1,6 +1,6 @@
-"""Reads a zip archive: the standard reader for the format, behind a look at what its directory claims.
+"""Reads zip archives with the standard `zipfile`, after a check of the size of their directory.
 
-Owns what is acceptable in a member: a file or a folder, stored or deflated, not encrypted. Everything else is refused.
+A member must be a file or a folder, stored or deflated, and not encrypted. Everything else is refused.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _END: Final = b"PK\x05\x06"
 _END64: Final = b"PK\x06\x06"
-_TAIL_BYTES: Final = 65_536 + 22 + 20 + 56  # the longest comment, the record before it, and its large form
-# The reader takes the directory into memory as a whole before it can be asked anything.
+_TAIL_BYTES: Final = 65_536 + 22 + 20 + 56  # the longest comment, the record before it, and its 64-bit form
+# `zipfile` reads the whole directory into memory when it opens the archive.
 _LONGEST_DIRECTORY_BYTES: Final = 64 << 20
 _IS_ENCRYPTED: Final = 0x1
-# bzip2 and lzma inside a zip are unpacked without a bound by the standard reader, and nobody ships them.
+# `zipfile` decompresses bzip2 and lzma without a limit, and no known agent uses them.
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _UNIX: Final = 3
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, ValueError, RuntimeError)
 
 
 def members(file: IO[bytes]) -> Iterator[Member]:
-    """Every member in the order of the directory."""
+    """Every member in the order of the directory. Raises: ArchiveError."""
     _check_directory(file)
     try:
         with zipfile.ZipFile(file) as archive:
@@ -63,8 +63,8 @@ def _check(entry: zipfile.ZipInfo) -> None:
     if entry.flag_bits & _IS_ENCRYPTED:
         raise ArchiveError(f"refused: {entry.filename!r} is encrypted")
     if entry.compress_type not in _METHODS:
-        raise ArchiveError(f"refused: {entry.filename!r} is packed in a way this program does not unpack")
-    # The standard reader turns what a name looks like on other systems; what it was must be what it is.
+        raise ArchiveError(f"refused: {entry.filename!r} is compressed with an unsupported method")
+    # `zipfile` changes names of other systems; the name in the archive must be the one that is used.
     if entry.orig_filename != entry.filename:
         raise ArchiveError(f"refused: {entry.orig_filename!r} is not a path below the archive")
 

@@ -1,5 +1,4 @@
-"""Remembers things between runs, in files of the user's: sessions, and the rules the user wrote or confirmed.
+"""Keeps sessions in an SQLite database, so that a crash loses nothing that was shown.
 
-Knows where such files are and how they are written so that a crash loses nothing; does not know the protocol's wire
-nor what a rule means to anybody. Read `places.py` first.
+It does not know the protocol's wire format or how a turn runs. Read `sessions.py` first.
 """

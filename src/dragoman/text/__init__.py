@@ -1,4 +1,5 @@
-"""Text made safe to show: for terminals, in questions, and with secrets replaced by placeholders.
+"""Text made safe to show: on terminals, in questions to the user, and with secrets replaced by placeholders.
 
-Owns what may reach a screen or a shared file. It does not know messages, sessions or streams. Read `terminal.py` first.
+Every program that prints text it did not write itself (from a peer, a file or an agent) passes it through here first.
+It does not depend on messages, sessions or streams. Read `terminal.py` first, then `visible.py`.
 """

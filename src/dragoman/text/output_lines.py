@@ -1,7 +1,7 @@
-"""The output of a command as lines that are safe to show: colours may stay, everything else that acts goes.
+"""The output of a command as lines that are safe to show: colours may stay, every other escape sequence is removed.
 
-Fed in pieces of any size: a sequence or a letter cut in two is put together again. A carriage return starts the line
-anew, as on a screen, so that of a progress bar its last state remains. Knows no stream and no command.
+Accepts pieces of any size: a sequence or a character split in two is joined again. A carriage return starts the line
+again, as on a screen, so that only the last state of a progress bar remains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TOKEN: Final = re.compile(
     | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)   # OSC, DCS, SOS, PM, APC
     | (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                                           # every other CSI
     | (?P<part>(?:\x1b(?:[\]PX^_][^\x07\x1b\x9c]*\x1b?|\[[0-?]*[ -/]*|[ -/]*)|[\x90\x98\x9d-\x9f][^\x07\x1b\x9c]*\x1b?
-        |\x9b[0-?]*[ -/]*)\Z)                                                    # cut: the rest is still to come
+        |\x9b[0-?]*[ -/]*)\Z)                                                    # split: the rest has not arrived yet
     | \x1b[ -/]*[0-~]
     | (?P<newline>\n)
     | (?P<return>\r)
@@ -27,15 +27,15 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_CUT: Final = 4096  # letters of an unfinished sequence; a longer one is no sequence, and is dropped
-_LONGEST: Final = 4096  # letters of a line; a longer one is shown in parts
-_COLOURS: Final = 128  # letters of colour carried over to the next line
+_CUT: Final = 4096  # characters of an unfinished sequence; a longer one is dropped
+_LONGEST: Final = 4096  # characters of a line; a longer one is shown in parts
+_COLOURS: Final = 128  # characters of colour sequences carried over to the next line
 _PLAIN_AGAIN: Final = frozenset({"\x1b[0m", "\x1b[m", "\x9b0m", "\x9bm"})
 _RESET: Final = "\x1b[0m"
 
 
 class OutputLines:
-    """Bytes in, lines out."""
+    """Turns bytes into lines; see the module."""
 
     __slots__ = ("_colour", "_decode", "_has_colour", "_held", "_length", "_line", "_returned", "_start")
 
@@ -45,16 +45,16 @@ class OutputLines:
         self._held = ""
         self._line: list[str] = []
         self._length = 0
-        self._colour = ""  # what is in force here
-        self._start = ""  # what was in force where this line began
+        self._colour = ""  # in effect here
+        self._start = ""  # in effect where this line began
         self._returned = False
 
     def feed(self, data: bytes) -> list[str]:
-        """The lines this completes."""
+        """Return the lines that this piece completes."""
         return self._read(self._held + self._decode(data))
 
     def finish(self) -> list[str]:
-        """What is left without a newline."""
+        """Return the rest, which has no newline."""
         lines = self._read(self._decode(b"", True))
         self._held = ""
         return [*lines, self._take()] if self._line else lines

@@ -1,7 +1,8 @@
-"""Text of a peer made fit for a terminal: nothing in it acts, and its width is known.
+"""Text from elsewhere, made safe for a terminal and cut to a known length.
 
-Owns the one boundary between what was recorded and a screen. Escape sequences go as a whole, other controls and marks
-that turn the reading direction go too; what is left is text. Knows no colours: those are ours and come later.
+`plain` and `one_line` remove everything that acts on a terminal: escape sequences as a whole, other control characters
+and marks that change the reading direction. `escape_json` does the same for JSON without changing its value. `clip` and
+`fit` count terminal columns, `cut` and `shorten` count characters. Colours are added afterwards (see `colour.py`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import re
 from typing import Final
 from unicodedata import category, east_asian_width
 
-# A string sequence (OSC, DCS, APC, PM, SOS) ends with BEL or ST. One without an end loses its introducer only: its
-# text is harmless then, and somebody who looks at a broken peer wants to see it.
+# A string sequence (OSC, DCS, APC, PM, SOS) ends with BEL or ST. If the end is missing, only the introducer is removed:
+# the rest is harmless text then, and useful to see when a program is broken.
 _ACTING: Final = re.compile(
     r"""
     (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)  # a string, with its end
     | (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                                         # CSI: cursor, colours, queries
     | \x1b[ -/]*[0-~]                                                          # every other escape
-    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                                            # controls but tab and newline
+    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                                            # controls except tab and newline
     | [\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]                           # reading direction
     | [\U000e0000-\U000e007f]                                                  # tags: invisible text
     """,
@@ -25,32 +26,50 @@ _ACTING: Final = re.compile(
 )
 _BREAKS: Final = re.compile(r"\r\n|[\n\r\u2028\u2029]")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
+# Everything a terminal acts on, line breaks excepted. JSON escapes the first 32 itself; text that is not JSON does not.
+_JSON_ESCAPED: Final = {
+    **{code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F) if code != 0x0A},
+    **{code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))},
+    **{code: f"\\udb40\\u{code - 0xE0000 + 0xDC00:04x}" for code in range(0xE0000, 0xE0080)},
+    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
+}
 LINE_BREAK: Final = "↵"
+ELLIPSIS: Final = "…"
 
 
 def plain(text: str) -> str:
-    """`text` without anything that acts on a terminal; line breaks and tabs stay."""
-    if text.isprintable():  # false for everything above
+    """Return the text without anything that acts on a terminal; line breaks and tabs stay."""
+    if text.isprintable():  # False for everything above
         return text
     return _SURROGATES.sub("\ufffd", _ACTING.sub("", _BREAKS.sub("\n", text)))
 
 
 def one_line(text: str) -> str:
-    """The same on one line; line breaks are shown."""
+    """Return the same on one line, with each line break shown as `LINE_BREAK`."""
     if text.isprintable():
         return text
     return plain(text).replace("\n", LINE_BREAK).replace("\t", " ")
 
 
+def sentence(text: str) -> str:
+    """Return the same on one line, with each run of white space replaced by one space."""
+    return plain(" ".join(text.split()))
+
+
+def escape_json(text: str) -> str:
+    r"""Escape as `\uXXXX` what JSON may hold literally and a terminal acts on; the JSON keeps its value."""
+    return text if text.isprintable() else text.translate(_JSON_ESCAPED)
+
+
 def cells(text: str) -> int:
-    """How many columns of a terminal the text takes."""
+    """Return how many columns of a terminal the text takes."""
     if text.isascii():
         return len(text)
     return sum(map(_cells_of, text))
 
 
 def clip(text: str, width: int) -> str:
-    """At most `width` columns of the text; an ellipsis stands for the rest."""
+    """Return at most `width` columns of the text; an ellipsis stands for the rest."""
     if cells(text) <= width:
         return text
     taken, used = [], 0
@@ -59,19 +78,23 @@ def clip(text: str, width: int) -> str:
         if used > width - 1:
             break
         taken.append(letter)
-    return "".join(taken) + "…" if width > 0 else ""
-
-
-def shorten(text: str, characters: int) -> str:
-    """The text on one line, white space joined, at most `characters` long; an ellipsis stands for the rest."""
-    line = " ".join(text.split())
-    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+    return "".join(taken) + ELLIPSIS if width > 0 else ""
 
 
 def fit(text: str, width: int) -> str:
-    """Exactly `width` columns: cut, or filled up with spaces."""
+    """Return exactly `width` columns: clipped, or filled up with spaces."""
     clipped = clip(text, width)
     return clipped + " " * (width - cells(clipped))
+
+
+def cut(text: str, characters: int) -> str:
+    """Return at most `characters` characters of the text; an ellipsis stands for the rest."""
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + ELLIPSIS
+
+
+def shorten(text: str, characters: int) -> str:
+    """Return at most `characters` characters of the text on one line, with single spaces; see `cut`."""
+    return cut(" ".join(text.split()), characters)
 
 
 def _cells_of(letter: str) -> int:
@@ -83,7 +106,7 @@ def _cells_of(letter: str) -> int:
 
 
 def size(size_bytes: int) -> str:
-    """A size in at most five columns."""
+    """Return a size in at most five columns."""
     if size_bytes < 1000:
         return f"{size_bytes}"
     value = float(size_bytes)
@@ -95,7 +118,7 @@ def size(size_bytes: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time span in at most seven columns."""
+    """Return a time span in at most seven columns."""
     if seconds < 0.01:
         return f"{seconds * 1000:.1f}ms"
     if seconds < 0.9995:

@@ -1,7 +1,7 @@
-"""A peer's words as a question shows them: on one line, in their place, and with nothing hidden in them.
+"""Text of a peer in a question to the user: on its own line, with nothing hidden in it.
 
-`label` is for words that describe (a title, a name): what cannot be seen is dropped. `quoted` and `spelled` are for
-what will happen (a command, a path, a line of a file): what cannot be seen is spelled out. Pure; knows no colours.
+`label` is for text that describes (a title, a name): invisible characters are removed. `quoted` and `spelled` are for
+what will happen (a command, a path, a line of a file): invisible characters are spelled out. Pure; no colours.
 """
 
 from __future__ import annotations
@@ -15,29 +15,28 @@ from dragoman.text.terminal import cells, clip, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Letters and marks of no width or no ink which Python calls printable: joiners, Hangul fillers, the Braille blank,
+# Characters without width or shape that Python calls printable: joiners, Hangul fillers, the Braille blank,
 # variation selectors.
 _BLANK: Final = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 )
-_STACKED: Final = 2  # marks on one letter; more of them paint over the lines above and below
-_UNREAD: Final = 20_000  # letters of a label looked at: the rest could never be shown
-_LONGEST: Final = 50_000  # letters of a line: twenty screens, and a millisecond each
+_STACKED: Final = 2  # marks on one letter; more of them cover the lines above and below
+_UNREAD: Final = 20_000  # characters of a label that are read: the rest would not fit
+_LONGEST: Final = 50_000  # characters of a line: about twenty screens
 _SAFE_WORD: Final = re.compile(r"[A-Za-z0-9_@%+=:,./~^-]+")
 _ESCAPES: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e", "\\": "\\\\", "'": "\\'"}
-CONTINUED: Final = (
-    "⤷ "  # begins what did not fit: a terminal's own wrapping would let text start a line that looks like ours
-)
+# Begins a continued line: with a terminal's own wrapping, a peer's text could begin a line that looks like ours.
+CONTINUED: Final = "⤷ "
 
 
 def is_hidden(letter: str) -> bool:
-    """Whether a reader cannot see it, or takes it for a space."""
+    """Return whether a character cannot be seen, or looks like a space."""
     return not letter.isprintable() or letter in _BLANK
 
 
 def label(text: str, width: int, missing: str = "(nothing)") -> str:
-    """Words that describe: at most `width` columns of them."""
+    """Return at most `width` columns of a description."""
     seen = " ".join("".join(_seen(one_line(text[:_UNREAD]))).split())
     return clip(seen, width) or missing
 
@@ -54,7 +53,7 @@ def _seen(text: str) -> Iterator[str]:
 
 
 def quoted(word: str) -> str:
-    """A word of a command or a path, so that a shell would read exactly this; hidden letters are spelled."""
+    """Quote a word of a command or a path as a shell would read it; hidden characters are escaped."""
     if _SAFE_WORD.fullmatch(word):
         return word
     if not any(map(is_hidden, word)):
@@ -70,7 +69,7 @@ def _escaped(letter: str) -> str:
 
 
 def spelled(line: str) -> str:
-    """A line of a file or a script as it is; hidden letters are named."""
+    """Return a line of a file or a script with hidden characters named, as `<U+202E>`."""
     line = line.expandtabs(4)
     if line.isprintable() and not any(letter in _BLANK for letter in line):
         return line
@@ -78,9 +77,9 @@ def spelled(line: str) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """All of the text in lines of at most `width` columns; all but the first are marked. Absurd lengths are cut."""
+    """Wrap text into lines of at most `width` columns, all but the first marked. Extreme lengths are cut."""
     if len(text) > _LONGEST:
-        text = f"{text[:_LONGEST]}… ({len(text) - _LONGEST} more letters)"
+        text = f"{text[:_LONGEST]}… ({len(text) - _LONGEST} more characters)"
     if cells(text) <= width:
         return [text]
     lines: list[str] = []
@@ -97,6 +96,6 @@ def wrapped(text: str, width: int) -> list[str]:
 
 
 def paragraphs(text: str, width: int) -> list[str]:
-    """A text of several lines, line by line and wrapped, hidden letters named."""
+    """Wrap text of several lines, with hidden characters named."""
     found = text.replace("\r\n", "\n").strip("\n").split("\n")
     return [piece for line in found for piece in wrapped(spelled(line), width)]

@@ -155,7 +155,7 @@ def test_permission_is_requested_for_the_command_and_its_folder(tmp_path: Path) 
         ({"command": "npm te"}, "`npm te`"),
         ({"command": "echo `id`"}, "``echo `id```"),
         ({"command": "a\nb"}, "`a\nb`"),
-        ({"command": "x" * 3000}, "`" + "x" * 2000 + "…`"),
+        ({"command": "x" * 3000}, "`" + "x" * 1999 + "…`"),
     ],
 )
 def test_a_title_is_the_line(arguments: dict[str, object], title: str) -> None:

@@ -20,8 +20,8 @@ from dragoman.builtin.context.history import CLEAR, COMMAND
 from dragoman.builtin.models.model import Model, StepEnd
 from dragoman.builtin.modes import MODES
 from dragoman.errors import ConfigError
-from dragoman.registry.settings import PROJECT_FOLDER, find_project
 from dragoman.schema import v1
+from dragoman.settings.project import PROJECT_FOLDER, find_project
 from dragoman.uistream import chunks as c
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 

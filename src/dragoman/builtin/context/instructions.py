@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.registry.settings import find_project
+from dragoman.settings.project import find_project
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:

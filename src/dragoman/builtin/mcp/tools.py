@@ -16,6 +16,7 @@ from msgspec import Struct
 from dragoman.builtin.tools.long_output import LIMIT_BYTES, fit
 from dragoman.builtin.tools.tool import Preview, ToolOutput
 from dragoman.policy import Request
+from dragoman.text.terminal import cut
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -67,11 +68,11 @@ class McpTool:
         self.kind: Kind = offer.kind
         self.offer = offer
         self.schema = {"type": "object", "properties": {}, **offer.schema}
-        self.description = shortened(offer.description or offer.title or offer.name, DESCRIPTION_CHARACTERS)
+        self.description = cut((offer.description or offer.title or offer.name).strip(), DESCRIPTION_CHARACTERS)
         self._server = server
         self._caller = caller
         shown = " ".join((offer.title or offer.name).split())
-        self._title = shortened(f"{server}: {shown}", TITLE_CHARACTERS)
+        self._title = cut(f"{server}: {shown}".strip(), TITLE_CHARACTERS)
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         return Preview(self._title)
@@ -104,11 +105,6 @@ def name_of(server: str, tool: str, taken: Collection[str]) -> str:
         number += 1
         name = f"{whole[: NAME_CHARACTERS - len(str(number)) - 1]}_{number}"
     return name
-
-
-def shortened(text: str, characters: int) -> str:
-    text = text.strip()
-    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
 
 
 def output_of(blocks: Iterable[Any], structured: Any, *, is_error: bool) -> ToolOutput:

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import LIMIT_BYTES, ends, fit
 from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.text.terminal import cut
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import CommandResult, ToolContext
@@ -60,7 +61,7 @@ class BashTool:
         if not command:
             return Preview("Run a command")
         # The user may be asked about this command, so only what is too long for a screen is left out.
-        shown = command if len(command) <= _TITLE_LETTERS else command[:_TITLE_LETTERS] + "…"
+        shown = cut(command, _TITLE_LETTERS)
         quote = "``" if "`" in shown else "`"
         return Preview(f"{quote}{shown}{quote}")
 

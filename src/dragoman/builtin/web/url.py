@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.policy.hosts import plain_host
+from dragoman.text.terminal import cut
 
 _LONGEST: Final = 8192  # what servers accept
 _PORTS: Final = {"http": 80, "https": 443}
@@ -71,4 +72,4 @@ def join(base: str, reference: str) -> str:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 200 else text[:199] + "…")
+    return repr(cut(text, 200))

@@ -1,6 +1,7 @@
-"""What `dragoman agents` does, one part per module: look, write down, get, examine.
+"""The actions of `dragoman agents`, one module each: list, show, add, remove, install, accept, doctor, update.
 
-It knows words, tables and questions; which agents exist and who may run what is `dragoman.registry`'s. Everything that
-comes from a repository, the registry or an agent is made harmless before it is shown.
-Read `place.py` first.
+They read the command line and write tables, questions and JSON; which agents exist is the concern of
+`dragoman.registry`, and what the user accepted that of `dragoman.settings`. Text from a repository, the registry or an
+agent is made safe for the terminal before it is written.
+Read `context.py` first, then any action.
 """

@@ -1,4 +1,4 @@
-"""`dragoman agents doctor`: what is missing to run an agent, how to get it, and what the agent says of itself."""
+"""`dragoman agents doctor`: what is missing to run an agent, how to get it, and how the agent describes itself."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.agents.paths import here, needed, shown_command, shown_path, tell_notes
-from dragoman.cli.console import BOLD, RED, paint, write_json
+from dragoman.cli.agents.context import load_agents_here, required_name
+from dragoman.cli.agents.display import shown_command, shown_path, write_notes
+from dragoman.cli.console import paint, shown_log, write_json
 from dragoman.errors import AgentExited, DragomanError
+from dragoman.text.colour import BOLD, RED
 from dragoman.text.terminal import duration, one_line, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.registry.agents import AgentEntry
-    from dragoman.registry.doctor import Finding, Probe
+    from dragoman.registry.doctor import DoctorFinding, ProbeResult
 
-_SECONDS = 60.0  # the slowest real agent answers after eleven on two busy cores
+_SECONDS = 60.0  # the slowest known agent needs eleven seconds on two busy cores
 
 
-def examine_agent(call: Call) -> int:
+def examine_agent(call: Invocation) -> int:
     from dragoman.registry import resolve_command
     from dragoman.registry.doctor import examine
 
     if call.program is not None and call.given.name is not None:
-        raise exits.Failure(
-            "doctor takes a name or a command, not both", hint="dragoman agents doctor -- my-agent --acp"
+        raise exits.CliError(
+            "agents doctor takes a name or a command, not both", hint="dragoman agents doctor -- my-agent --acp"
         )
-    agents = here()
+    agents = load_agents_here()
     if call.program is not None:
         entry = resolve_command(call.program)
     else:
-        name = needed(call.given.name, "doctor", "dragoman agents doctor gemini")
+        name = required_name(call.given.name, "doctor", "dragoman agents doctor gemini")
         entry = agents.look_up(name) or agents.find(name)
     findings = examine(entry)
     seconds = _seconds(call.given.timeout)
@@ -45,17 +47,18 @@ def examine_agent(call: Call) -> int:
         write_json(_document(entry, findings, answer, error))
     else:
         _write(entry, findings, answer, error)
-    tell_notes(agents)
+    write_notes(agents)
     if not is_complete:
         return exits.USAGE
-    return exits.OK if error is None else exits.failure_of(error).exit_code
+    return exits.OK if error is None else exits.cli_error_of(error).exit_code
 
 
-async def _ask(entry: AgentEntry, seconds: float) -> tuple[Probe | None, DragomanError | None]:
+async def _ask(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, DragomanError | None]:
     from dragoman.registry.doctor import probe
 
     try:
-        return await probe(entry, Path.cwd(), seconds=seconds), None
+        with shown_log():
+            return await probe(entry, Path.cwd(), seconds=seconds), None
     except DragomanError as error:
         return None, error
 
@@ -66,11 +69,13 @@ def _seconds(given: str | None) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise exits.Failure(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
+        raise exits.CliError(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
     return seconds
 
 
-def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None) -> None:
+def _write(
+    entry: AgentEntry, findings: list[DoctorFinding], answer: ProbeResult | None, error: DragomanError | None
+) -> None:
     write = sys.stdout.write
     source = "" if entry.source == "command" else f" ({entry.source}: {shown_path(entry.where)})"
     write(f"{paint(one_line(entry.name), BOLD, sys.stdout)}{source}\n")
@@ -82,14 +87,14 @@ def _write(entry: AgentEntry, findings: list[Finding], answer: Probe | None, err
     elif error is not None:
         write(f"{paint('failed', RED, sys.stdout)}: initialize: {one_line(str(error))}\n")
         if isinstance(error, AgentExited) and error.stderr_tail.strip():
-            write("  its last words on stderr:\n")
+            write("  the end of its stderr:\n")
             sys.stdout.writelines(f"    {line}\n" for line in plain(error.stderr_tail).rstrip().splitlines()[-15:])
     else:
         write("not started: something is missing\n")
 
 
-def write_findings(findings: Sequence[Finding]) -> None:
-    """One line each, and one for what to do about it."""
+def write_findings(findings: Sequence[DoctorFinding]) -> None:
+    """Write one line for each finding, and one for what to do about it."""
     write = sys.stdout.write
     for finding in findings:
         mark = {"ok": "ok", "note": "note", "missing": paint("missing", RED, sys.stdout)}[finding.state]
@@ -98,22 +103,22 @@ def write_findings(findings: Sequence[Finding]) -> None:
             write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
 
 
-def _write_answer(answer: Probe) -> None:
+def _write_answer(answer: ProbeResult) -> None:
     write = sys.stdout.write
-    name = one_line(answer.title or answer.name) or "it does not say who it is"
+    name = one_line(answer.title or answer.name) or "an agent without a name"
     version = f" {one_line(answer.version)}" if answer.version else ""
     write(f"ok: initialize: {name}{version}, protocol version {answer.protocol_version}, {duration(answer.seconds)}\n")
-    offered = ", ".join(_offers(answer.capabilities)) or "nothing beyond the base"
+    offered = ", ".join(_offers(answer.capabilities)) or "only what every agent must"
     write(f"  it offers: {one_line(offered)}\n")
     if not answer.logins:
-        write("  it needs no login that it knows of\n")
+        write("  it lists no login\n")
     for login in answer.logins:
         missing = f"; not set: {', '.join(login.missing)}" if login.missing else ""
         write(f"  login: {one_line(login.id)} ({one_line(login.name)}, {one_line(login.type)}{one_line(missing)})\n")
 
 
 def _offers(capabilities: dict[str, Any], prefix: str = "") -> list[str]:
-    """Paths of everything that is offered: true, or an object that is there."""
+    """The paths of all capabilities that are offered: true, or an object."""
     found = []
     for name, value in capabilities.items():
         path = f"{prefix}{name}"
@@ -125,7 +130,7 @@ def _offers(capabilities: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def _document(
-    entry: AgentEntry, findings: list[Finding], answer: Probe | None, error: DragomanError | None
+    entry: AgentEntry, findings: list[DoctorFinding], answer: ProbeResult | None, error: DragomanError | None
 ) -> dict[str, Any]:
     return {
         "name": entry.name,

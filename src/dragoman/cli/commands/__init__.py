@@ -1,5 +1,5 @@
 """One module per verb; each exports a `COMMAND` and is imported when its verb is used.
 
-The table in `cli/table.py` names the verbs; a module here says what its verb takes and does.
-Read `methods.py` first.
+`cli/table.py` lists the verbs; a module here declares the arguments and options of its verb and runs it. Larger verbs
+have a package of their own for the work (`cli/agents`, `cli/exec`). Read `methods.py` first.
 """

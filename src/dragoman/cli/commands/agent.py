@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 
 if TYPE_CHECKING:
     from dragoman.builtin.limits import Limits
+    from dragoman.builtin.settings import AgentSettings
 
 _LOG_BYTES = 4 * 1024 * 1024  # one log of this size, and the one before it, are kept
 _LEVELS = ("debug", "info", "warning", "error")
@@ -18,16 +20,16 @@ MODEL_VARIABLE = "DRAGOMAN_MODEL"
 TITLE_MODEL_VARIABLE = "DRAGOMAN_TITLE_MODEL"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
     from dragoman.builtin.settings import AgentSettings
-    from dragoman.store.places import config_dir, data_dir, state_dir
+    from dragoman.settings.places import config_dir, data_dir, state_dir
 
     given = call.given
     if given.json and given.action != "doctor":
-        raise exits.Failure("--json is for dragoman agent doctor", hint="leave it out; stdout is the protocol's")
+        raise exits.CliError("--json is for dragoman agent doctor", hint="leave it out; stdout is used by the protocol")
     is_serving = given.action is None
     if is_serving:
         _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
@@ -44,40 +46,52 @@ def run(call: Call) -> int:
         unstable=given.unstable,
     )
     if not is_serving:
-        from dragoman.cli.agent_doctor import examine
-
-        return examine(settings, as_json=given.json)
+        return _examine(settings, as_json=given.json)
     from dragoman.builtin.agent import build_agent
 
-    _say_if_scripted(settings.model)
+    _note_if_scripted(settings.model)
     build_agent(settings).run()
     return exits.OK
 
 
+def _examine(settings: AgentSettings, *, as_json: bool) -> int:
+    """Show what the built-in agent lacks, and how to get it."""
+    from dragoman.builtin.doctor import examine_agent
+    from dragoman.cli.agents.doctor import write_findings
+    from dragoman.cli.console import write_json
+
+    findings = examine_agent(settings, Path.cwd(), os.environ)
+    is_ready = all(finding.state != "missing" for finding in findings)
+    if as_json:
+        write_json({"ready": is_ready, "findings": findings})
+    else:
+        write_findings(findings)
+        sys.stdout.write("it can work here\n" if is_ready else "it cannot work here yet: something is missing\n")
+    return exits.OK if is_ready else exits.USAGE
+
+
 def _written(folder: Path) -> dict[str, str]:
-    """What the user's settings say; nothing is loaded for it when there are none. Raises: ConfigError."""
+    """Read the model and mode of the user's settings; without settings, nothing is imported. Raises: ConfigError."""
     if not (folder / "settings.json").exists():
         return {}
     from dragoman.builtin.modes import MODES
     from dragoman.errors import ConfigError
-    from dragoman.registry import load_settings
+    from dragoman.settings import load_settings
 
-    settings = load_settings(folder / "settings.json", "user")
+    settings = load_settings(folder)
     if settings.mode and settings.mode not in MODES:
-        raise ConfigError(f"{settings.path}: there is no mode {settings.mode!r}; there are {', '.join(MODES)}")
+        raise ConfigError(f"{settings.user.path}: there is no mode {settings.mode!r}; there are {', '.join(MODES)}")
     found = {"model": settings.model, "title_model": settings.title_model, "mode": settings.mode}
     return {name: value for name, value in found.items() if value}
 
 
-def _say_if_scripted(model: str | None) -> None:
-    import sys
-
+def _note_if_scripted(model: str | None) -> None:
     if model is not None and model.partition(":")[0] in ("scripted", "cassette"):
-        sys.stderr.write(f"dragoman agent: the model is scripted ({model}): it plays a script and calls nobody\n")
+        sys.stderr.write(f"dragoman agent: the model is scripted ({model}): it plays a script and calls no service\n")
 
 
 def _log_to(path: Path, level: str) -> None:
-    """What happens inside goes to a file: stdout is the protocol's, and editors show stderr to people."""
+    """Log to a file: stdout is used by the protocol, and editors show stderr to the user."""
     import logging
 
     try:
@@ -86,12 +100,12 @@ def _log_to(path: Path, level: str) -> None:
             path.replace(path.with_name(path.name + ".1"))
         handler: logging.Handler = logging.FileHandler(path, encoding="utf-8")
     except OSError as error:
-        raise exits.Failure(
-            f"the log {path} cannot be written: {error.strerror}", hint="name another with --log"
+        raise exits.CliError(
+            f"the log {path} cannot be written: {error.strerror}", hint="choose another file with --log"
         ) from error
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    logging.captureWarnings(True)  # what a provider's package warns of is for the log, too
+    logging.captureWarnings(True)  # warnings of a provider's package go to the log, too
 
 
 def _limits(given: Any) -> Limits:
@@ -115,40 +129,48 @@ def _number(option: str, text: str | None) -> float | None:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} is a number above 0, not {text!r}", hint="see dragoman agent --help")
+        raise exits.CliError(f"{option} must be a number above 0, not {text!r}", hint="see dragoman agent --help")
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Serves the Agent Client Protocol on stdin and stdout until its editor leaves. Sessions are kept in a store\n"
-        "of the user's and can be opened again. What it may do without asking is decided by its mode and by the\n"
-        "user's rules (dragoman rules). docs/agent.md has the details, docs/editors.md the settings of editors.\n"
-        "  doctor   what is missing for it to work here, and how to get it"
+        "Runs the built-in coding agent on stdin and stdout, as an editor starts it, until the editor disconnects.\n"
+        "Sessions are stored and can be opened again. Its mode and your rules (dragoman rules) decide what it may do\n"
+        "without asking. docs/agent.md has the details, docs/editors.md the settings for editors.\n"
+        "  doctor   show what is missing for the agent to work here, and how to get it"
     ),
-    arguments=(Argument("action", "instead of serving", choices=("doctor",), is_optional=True),),
+    arguments=(Argument("action", "what to do instead of serving an editor", choices=("doctor",), is_optional=True),),
     options=(
-        Option(
+        CliOption(
             "--model", f"the model to use (default: ${MODEL_VARIABLE}, then `model` of the settings)", value="MODEL"
         ),
-        Option(
+        CliOption(
             "--mode",
-            "how much it may do by itself in new sessions (default: ask)",
+            "how much it may do without asking in new sessions (default: ask)",
             value="MODE",
             choices=("ask", "edit", "plan", "full"),
         ),
-        Option("--store", "the file that keeps its sessions", value="FILE"),
-        Option("--no-client-fs", "use this machine's files, not those the editor offers"),
-        Option("--no-client-terminal", "run commands here, not in the editor's terminal"),
-        Option("--title-model", f"a small model that names sessions (default: ${TITLE_MODEL_VARIABLE})", value="MODEL"),
-        Option("--unstable", "offer what the protocol may still change: session/fork, session/set_title"),
-        Option("--max-turn-cost", "end a turn when it has cost so much", value="USD"),
-        Option("--max-session-cost", "end every turn when the session has cost so much", value="USD"),
-        Option("--max-turn-tokens", "end a turn when its model has written so much", value="NUMBER"),
-        Option("--max-session-tokens", "end every turn when the session's model has written so much", value="NUMBER"),
-        Option("--log", "the file to log to", value="FILE"),
-        Option("--log-level", "how much to log (default: warning)", value="LEVEL", choices=_LEVELS),
+        CliOption("--store", "the file that stores its sessions", value="FILE"),
+        CliOption("--no-client-fs", "read and write files directly, not through the editor"),
+        CliOption("--no-client-terminal", "run commands directly, not in the editor's terminal"),
+        CliOption(
+            "--title-model",
+            f"a small model for session titles (default: ${TITLE_MODEL_VARIABLE})",
+            value="MODEL",
+        ),
+        CliOption("--unstable", "offer unstable methods of the protocol: session/fork, session/set_title"),
+        CliOption("--max-turn-cost", "end a turn when it has cost this much", value="USD"),
+        CliOption("--max-session-cost", "end every turn when the session has cost this much", value="USD"),
+        CliOption("--max-turn-tokens", "end a turn when its model has written this many tokens", value="NUMBER"),
+        CliOption(
+            "--max-session-tokens",
+            "end every turn when the session has written this many tokens",
+            value="NUMBER",
+        ),
+        CliOption("--log", "the file to log to", value="FILE"),
+        CliOption("--log-level", "how much to log (default: warning)", value="LEVEL", choices=_LEVELS),
         JSON,
     ),
     examples=(

@@ -1,4 +1,4 @@
-"""`dragoman agents`: which agents there are, how to get one, and what is wrong with one that does not run."""
+"""`dragoman agents`: lists, adds, installs, accepts and examines agents. Each action has a module in `cli/agents`."""
 
 from __future__ import annotations
 
@@ -6,71 +6,72 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Action -> where it is done, and the options it takes.
+# Action, which is also the module of `cli/agents` -> its function, and the options it takes.
 ACTIONS: Final = {
-    "list": ("list", "list_agents", ("registry", "json")),
-    "show": ("list", "show_agent", ("json",)),
-    "add": ("edit", "add_agent", ("env", "default", "replace")),
-    "remove": ("edit", "remove_agent", ()),
-    "install": ("install", "install_agent", ("distribution", "without_checksum", "python", "default", "json")),
-    "accept": ("edit", "accept_proposal", ("mcp", "yes", "json")),
-    "doctor": ("doctor", "examine_agent", ("timeout", "json")),
-    "update": ("install", "update_registry", ("json",)),
+    "list": ("list_agents", ("registry", "json")),
+    "show": ("show_agent", ("json",)),
+    "add": ("add_agent", ("env", "default", "replace")),
+    "remove": ("remove_agent", ()),
+    "install": ("install_agent", ("distribution", "without_checksum", "python", "default", "json")),
+    "accept": ("accept_proposal", ("mcp", "yes", "json")),
+    "doctor": ("examine_agent", ("timeout", "json")),
+    "update": ("update_registry", ("json",)),
 }
+_SEE_HELP: Final = "see dragoman agents --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.action is None:
-        raise exits.Failure("agents does what?", hint=f"one of {', '.join(ACTIONS)}; see dragoman agents --help")
-    module, function, taken = ACTIONS[given.action]
+        raise exits.CliError("agents: missing action", hint=f"use one of {', '.join(ACTIONS)}; {_SEE_HELP}")
+    function, taken = ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
-            raise exits.Failure(f"agents {given.action} takes no {option.flag}", hint="see dragoman agents --help")
+            raise exits.CliError(f"agents {given.action} does not take {option.flag}", hint=_SEE_HELP)
     if call.program is not None and given.action not in ("add", "doctor"):
-        raise exits.Failure(f"agents {given.action} takes no command after --", hint="see dragoman agents --help")
+        raise exits.CliError(f"agents {given.action} does not take a command after --", hint=_SEE_HELP)
     if given.action == "list" and given.name is not None:
-        raise exits.Failure("agents list takes no name", hint=f"dragoman agents show {given.name}")
-    action: Callable[[Call], int] = getattr(import_module(f"dragoman.cli.agents.{module}"), function)
+        raise exits.CliError("agents list does not take a name", hint=f"dragoman agents show {given.name}")
+    action: Callable[[Invocation], int] = getattr(import_module(f"dragoman.cli.agents.{given.action}"), function)
     return action(call)
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Agents by name: from your settings, from Zed and JetBrains, from the project, installed from the ACP\n"
-        "registry, and the built-in `scripted` one. docs/agents.md describes the files and who may say what.\n"
-        "  list     all of them, or with --registry those that could be installed\n"
-        "  show     what is known about one\n"
-        "  add      write an agent's command into your settings\n"
-        "  remove   take it out of them, or delete what was installed\n"
-        "  install  get one from the registry, in one exact version (NAME or NAME@VERSION)\n"
-        "  accept   let an agent (or with --mcp a server) run that the project brings, after a look at its command\n"
-        "  doctor   what is missing to run it and how to get it; starts it and shows what it says\n"
-        "  update   fetch the registry again, or from another file or address"
+        "Manages agents and their names. Agents come from your settings, from Zed and JetBrains, from the project,\n"
+        "and from the ACP registry; `scripted` is built in. docs/agents.md describes the files.\n"
+        "  list     list all agents, or with --registry the agents that can be installed\n"
+        "  show     show what is known about an agent\n"
+        "  add      add an agent to your settings\n"
+        "  remove   remove an agent from your settings, or delete an installed one\n"
+        "  install  install an agent from the registry, in one exact version (NAME or NAME@VERSION)\n"
+        "  accept   accept an agent, or with --mcp an MCP server, that the project proposes\n"
+        "  doctor   check what an agent needs, start it, and show its answer to initialize\n"
+        "  update   fetch the registry, from its usual address or from the file or address given"
     ),
     arguments=(
         Argument("action", "what to do", choices=tuple(ACTIONS), is_optional=True),
-        Argument("name", "an agent; for update a file or an address", is_optional=True, suggest=agent_names),
+        Argument("name", "name of the agent; for update, a file or an address", is_optional=True, suggest=agent_names),
     ),
     options=(
-        Option("--registry", "list: the agents of the ACP registry"),
-        Option("--env", "add: a variable for the agent", value="NAME=VALUE", is_repeatable=True),
-        Option("--default", "add, install: use it when no agent is named"),
-        Option("--replace", "add: write over an entry of that name"),
-        Option("--distribution", "install: in which form", value="FORM", choices=("npx", "uvx", "binary")),
-        Option("--without-checksum", "install: also an archive that the registry tells no sha256 of"),
-        Option("--python", "install: the Python for an agent written in it", value="PROGRAM"),
-        Option("--mcp", "accept: an MCP server instead of an agent"),
-        Option("--yes", "accept: do not ask"),
-        Option("--timeout", "doctor: how long the agent may take to answer (default: 60)", value="SECONDS"),
+        CliOption("--registry", "list: the agents of the ACP registry"),
+        CliOption("--env", "add: an environment variable for the agent", value="NAME=VALUE", is_repeatable=True),
+        CliOption("--default", "add, install: make it the default agent"),
+        CliOption("--replace", "add: overwrite an entry with the same name"),
+        CliOption("--distribution", "install: the kind of package", value="FORM", choices=("npx", "uvx", "binary")),
+        CliOption("--without-checksum", "install: accept an archive for which the registry lists no sha256"),
+        CliOption("--python", "install: the Python interpreter for a Python package", value="PROGRAM"),
+        CliOption("--mcp", "accept: accept an MCP server instead of an agent"),
+        CliOption("--yes", "accept: do not ask for confirmation"),
+        CliOption("--timeout", "doctor: how long to wait for the agent's answer (default: 60)", value="SECONDS"),
         JSON,
     ),
     examples=(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.console import paint, write_json, write_table
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.console import paint, write_json, write_note, write_table
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.prompts import Prompts
@@ -23,21 +23,23 @@ if TYPE_CHECKING:
 _SEE_HELP: Final = "see dragoman check --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.explain is not None:
         return _explain(given.explain, as_json=given.json)
     if given.what is None:
-        raise exits.Failure("check needs what to judge: agent, client or trace", hint="dragoman check agent -- PROGRAM")
+        raise exits.CliError(
+            "check needs what to judge: agent, client or trace", hint="dragoman check agent -- PROGRAM"
+        )
     if given.what == "trace":
         return _finish(_check_trace(call), given)
     if given.file is not None:
-        raise exits.Failure(f"check {given.what} takes no file", hint="the program to judge stands after --")
+        raise exits.CliError(f"check {given.what} takes no file", hint="the program to judge stands after --")
     cases = _cases(given.what, given.only)
     if given.list:
         return _list(cases, as_json=given.json)
     if not call.program:
-        raise exits.Failure(
+        raise exits.CliError(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
     return _finish(_check_program(call, cases), given)
@@ -46,7 +48,7 @@ def run(call: Call) -> int:
 # What can be judged
 
 
-def _check_program(call: Call, cases: list[Case]) -> ConformanceReport:
+def _check_program(call: Invocation, cases: list[Case]) -> ConformanceReport:
     from dragoman.conformance.runner import JOBS
 
     given = call.given
@@ -56,7 +58,7 @@ def _check_program(call: Call, cases: list[Case]) -> ConformanceReport:
         return _until_done(prepare(call, jobs, progress.show), cases)
 
 
-def _agent_run(call: Call, jobs: int, on_result: Progress) -> AgentRun:
+def _agent_run(call: Invocation, jobs: int, on_result: Progress) -> AgentRun:
     from dragoman.conformance.agent.probe import AgentCheckSettings
     from dragoman.conformance.agent.program import AgentProgram
     from dragoman.conformance.agent.run import AgentRun
@@ -66,7 +68,7 @@ def _agent_run(call: Call, jobs: int, on_result: Progress) -> AgentRun:
     return AgentRun(AgentProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _client_run(call: Call, jobs: int, on_result: Progress) -> ClientRun:
+def _client_run(call: Invocation, jobs: int, on_result: Progress) -> ClientRun:
     from dragoman.conformance.client.probe import ClientCheckSettings
     from dragoman.conformance.client.program import ClientProgram
     from dragoman.conformance.client.run import ClientRun
@@ -76,16 +78,16 @@ def _client_run(call: Call, jobs: int, on_result: Progress) -> ClientRun:
     return ClientRun(ClientProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
 
 
-def _check_trace(call: Call) -> ConformanceReport:
+def _check_trace(call: Invocation) -> ConformanceReport:
     from dragoman.conformance.passive import judge_trace
     from dragoman.trace.reader import open_trace
 
     given = call.given
     if given.file is None or call.program is not None:
-        raise exits.Failure("check trace needs a recording", hint="dragoman check trace session.jsonl")
+        raise exits.CliError("check trace needs a recording", hint="dragoman check trace session.jsonl")
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
     return judge_trace(given.file, trace)
 
 
@@ -96,7 +98,7 @@ def _until_done(run: AgentRun | ClientRun, cases: list[Case]) -> ConformanceRepo
         return asyncio.run(run.run(cases))
     except DragomanError as error:
         # Nothing was judged: the program is not there, ends at once, or starts no agent.
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
 
 
 # What was found
@@ -166,7 +168,7 @@ def _cases(binds: Binds, only: str | None) -> list[Case]:
     patterns = [pattern.strip() for pattern in (only or "").split(",") if pattern.strip()]
     cases = load_cases(binds, patterns)
     if not cases:
-        raise exits.Failure(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
+        raise exits.CliError(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
     return cases
 
 
@@ -206,7 +208,7 @@ def _explain(name: str, *, as_json: bool) -> int:
         rules, document = case.rules, _case_document(case)
         lines = [f"{case.id}  ({case.level})", "", case.about, "", case.steps]
     else:
-        raise exits.Failure(f"no case is called {name!r}", hint=_nearest(name, CASES))
+        raise exits.CliError(f"no case is called {name!r}", hint=_nearest(name, CASES))
     if as_json:
         document["texts"] = {str(rule): RULES[rule].text for rule in rules}
         write_json(document)
@@ -242,11 +244,11 @@ def _number(text: str | None, option: str, default: float) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise exits.Failure(f"{option} must be a number above 0, not {text!r}", hint=_SEE_HELP)
+        raise exits.CliError(f"{option} must be a number above 0, not {text!r}", hint=_SEE_HELP)
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM many times and send it\n"
@@ -258,16 +260,18 @@ COMMAND = Command(
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
-        Option("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
-        Option("--list", "list the cases, one per line, and run none"),
-        Option("--explain", "print what a case sends and expects, and its rules", value="CASE"),
-        Option("--preset", "prompts for a known agent (default: chosen by the name the agent reports)", value="NAME"),
-        Option("--prompts", "prompts that lead this agent to the actions of the cases (TOML or JSON)", value="FILE"),
-        Option("--timeout", "how long to wait for one answer; all other limits scale with it", value="SECONDS"),
-        Option("--jobs", "how many copies of the program run at once", value="N"),
-        Option("--junit", "write JUnit XML to FILE", value="FILE"),
-        Option("--html", "write one self-contained page to FILE", value="FILE"),
-        Option("--badge", "print one line and nothing else"),
+        CliOption("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
+        CliOption("--list", "list the cases, one per line, and run none"),
+        CliOption("--explain", "print what a case sends and expects, and its rules", value="CASE"),
+        CliOption(
+            "--preset", "prompts for a known agent (default: chosen by the name the agent reports)", value="NAME"
+        ),
+        CliOption("--prompts", "prompts that lead this agent to the actions of the cases (TOML or JSON)", value="FILE"),
+        CliOption("--timeout", "how long to wait for one answer; all other limits scale with it", value="SECONDS"),
+        CliOption("--jobs", "how many copies of the program run at once", value="N"),
+        CliOption("--junit", "write JUnit XML to FILE", value="FILE"),
+        CliOption("--html", "write one self-contained page to FILE", value="FILE"),
+        CliOption("--badge", "print one line and nothing else"),
         JSON,
     ),
     examples=(

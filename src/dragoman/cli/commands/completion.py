@@ -1,20 +1,20 @@
-"""`dragoman completion`: a script that teaches a shell the verbs and their options."""
+"""`dragoman completion`: a completion script for a shell."""
 
 import sys
 
 from dragoman.cli import exits, shells, table
-from dragoman.cli.command import Argument, Call, Command
+from dragoman.cli.command import Argument, CliCommand, Invocation
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     write = shells.WRITERS[call.given.shell]
     sys.stdout.write(write({verb: table.load(verb) for verb in table.COMMANDS}))
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
-    description="Prints a completion script; nothing is installed.",
+    description="Prints a completion script for your shell; nothing is installed.",
     arguments=(Argument("shell", "your shell", choices=tuple(shells.WRITERS)),),
     examples=(
         'eval "$(dragoman completion bash)"              # in ~/.bashrc',

@@ -1,15 +1,15 @@
-"""`dragoman demo`: a full turn of the built-in agent with the scripted model, in a folder of its own."""
+"""`dragoman demo`: a full turn of the built-in agent with the scripted model, in a temporary folder."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from dragoman.cli.command import Call, Command, Option
+from dragoman.cli.command import CliCommand, CliOption, Invocation
 
 RULES = ("edit:greeting.txt", "execute:cat greeting.txt")
 SCRIPT = r"""
-think A greeting that greets nobody. That can be mended.
+think This greeting is short. I can make it friendlier.
 say I will make the greeting friendlier.
 todo [>] Look at the greeting; Make it friendlier; See how it reads
 read greeting.txt
@@ -17,11 +17,11 @@ todo [x] Look at the greeting; [>] Make it friendlier; See how it reads
 edit greeting.txt Hello. => Hello, world!\nNice to meet you.
 todo [x] Look at the greeting; [x] Make it friendlier; [>] See how it reads
 run cat greeting.txt
-say This came of it: {result}
+say The new greeting: {result}
 """
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     from tempfile import TemporaryDirectory
 
     from dragoman.cli.command import parse
@@ -33,29 +33,29 @@ def run(call: Call) -> int:
         Path(folder, "greeting.txt").write_text("Hello.\n")
         allowed = [word for rule in rules for word in ("--allow", rule)]
         _introduce(folder, rules)
-        # Its session is no memory of the user's, so it gets a store that is removed with the rest.
+        # The demo's session does not belong to the user's sessions; its store is removed with the rest.
         kept = ["--store", f"{home}/sessions.db", "--log", f"{home}/agent.log"]
         agent = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted", *kept]
-        # Verbose, so that it is seen wherever stderr goes: that is what a demo is for.
+        # Verbose, so that progress is shown even if stderr is not a terminal.
         return execute(parse("exec", EXEC, ["--cwd", folder, *allowed, "--verbose", SCRIPT, "--", *agent]))
 
 
 def _introduce(folder: str, rules: tuple[str, ...]) -> None:
     how = "".join(f"\n  --allow '{rule}'" for rule in rules) if rules else "\n  no rule: you are asked"
     sys.stderr.write(
-        "This is `dragoman exec` with the built-in agent. Its model is scripted: it plays a script and calls nobody.\n"
+        "This is `dragoman exec` with the built-in agent. Its model is scripted and calls no service.\n"
         f"It works in {folder}, which is removed afterwards. What it may do there:{how}\n\n"
     )
     sys.stderr.flush()
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Shows one turn of the built-in agent, from the prompt to the answer: text, a plan, tool calls, a change that\n"
-        "is asked about, a command. Its model is scripted, and it works in a temporary folder; nothing of yours is\n"
-        "touched."
+        "needs permission, a command. The model is scripted, and the agent works in a temporary folder; your files\n"
+        "are not touched."
     ),
-    options=(Option("--ask", "decide yourself what the agent may do, instead of by two rules"),),
+    options=(CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),),
     examples=("dragoman demo", "dragoman demo --ask"),
 )

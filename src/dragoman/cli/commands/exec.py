@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dragoman.cli import exits
-from dragoman.cli.command import Argument, Call, Command, Option
-from dragoman.cli.entry import AGENT
+from dragoman.cli.command import Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.named_agent import AGENT
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     if call.given.schema:
         return _print_schema(call.given.output)
     import gc
 
-    gc.disable()  # while modules are loaded every collection finds nothing; `execute` enables it again
+    gc.disable()  # collections while modules are loaded find nothing; `Run` enables it again
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
@@ -24,52 +24,50 @@ def run(call: Call) -> int:
 def _print_schema(form: str | None) -> int:
     from dragoman.cli.console import write_json
     from dragoman.cli.exec.events import Event
-    from dragoman.cli.exec.result import Result, schema_of
+    from dragoman.cli.exec.result import RunResult, schema_of
 
     if form in ("text", "raw"):
-        raise exits.Failure(f"--output {form} has no schema", hint="--schema with --output json or events")
-    write_json(schema_of(Event if form == "events" else Result))
+        raise exits.CliError(f"--output {form} has no schema", hint="--schema with --output json or events")
+    write_json(schema_of(Event if form == "events" else RunResult))
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Sends one prompt to an agent, waits for the end of the turn, and prints what came of it. stdout is the\n"
-        "answer, in the form asked for; stderr is everything else. What the agent may do is decided by rules; what no\n"
-        "rule decides is asked at the terminal, and cancelled where there is none. docs/exec.md has the details.\n\n"
+        "Sends one prompt to an agent, waits for the end of the turn, and prints the answer. stdout is the answer, in\n"
+        "the form you choose; stderr is everything else. Rules decide what the agent may do; what no rule decides is\n"
+        "asked at the terminal, and cancelled if there is none. docs/exec.md has the details.\n\n"
         "exit code, the first that applies: 130 cancelled (143 by SIGTERM), 3 timed out, 2 wrong usage or set-up,\n"
-        "4 the agent could not start or died, 7 it wants a login, 1 it answered with an error, 5 a permission was\n"
-        "cancelled because nobody could be asked, 6 it stopped for another reason than being done, 0 success"
+        "4 the agent could not start or died, 7 it requires a login, 1 it answered with an error, 5 a permission\n"
+        "request was cancelled because no user could be asked, 6 it stopped before it was done, 0 success"
     ),
-    arguments=(
-        Argument("prompt", "what to say, as one word of the shell; - or nothing reads stdin", is_optional=True),
-    ),
+    arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
         AGENT,
-        Option("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
-        Option("--add-dir", "one more folder the session may use", value="FOLDER", is_repeatable=True),
-        Option("--file", "read the prompt from a file", value="FILE"),
-        Option("--image", "attach an image", value="FILE", is_repeatable=True),
-        Option("--mode", "switch the session to this mode first", value="MODE"),
-        Option("--model", "use this model", value="MODEL"),
-        Option("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
-        Option("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
-        Option("--resume", "go on with an earlier session; `last` is the newest of this folder", value="ID"),
-        Option("--timeout", "cancel everything after this time", value="SECONDS"),
-        Option("--allow", "what the agent may do without being asked", value="RULE", is_repeatable=True),
-        Option("--deny", "what it may never do", value="RULE", is_repeatable=True),
-        Option("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
-        Option(
+        CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
+        CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
+        CliOption("--file", "read the prompt from a file", value="FILE"),
+        CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
+        CliOption("--mode", "set the mode of the session first", value="MODE"),
+        CliOption("--model", "use this model", value="MODEL"),
+        CliOption("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
+        CliOption("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
+        CliOption("--resume", "continue an earlier session; `last` is the newest of this folder", value="ID"),
+        CliOption("--timeout", "cancel the run after this time", value="SECONDS"),
+        CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
+        CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
+        CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
+        CliOption(
             "--output",
             "the form of the answer (default: text)",
             value="FORM",
             choices=("text", "json", "events", "raw"),
         ),
-        Option("--record", "write down the conversation, as dragoman record does", value="FILE"),
-        Option("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
-        Option("--verbose", "all progress on stderr, and what the agent logs", short="-v"),
-        Option("--schema", "print the JSON Schema of the result (of an event with --output events)"),
+        CliOption("--record", "record the conversation, as dragoman record does", value="FILE"),
+        CliOption("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
+        CliOption("--verbose", "all progress on stderr, and the agent's log", short="-v"),
+        CliOption("--schema", "print the JSON Schema of the result (of an event with --output events)"),
     ),
     examples=(
         "dragoman exec -a gemini 'What is this project?'",

@@ -9,8 +9,8 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.console import uses_colour
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.console import json_text, uses_colour, write_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,19 +27,19 @@ _SEE_HELP: Final = "see dragoman inspect --help"
 _VIEWS: Final = ("message", "state", "stats", "findings", "html")
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     chosen = [f"--{view}" for view in _VIEWS if getattr(given, view)]
     if len(chosen) > 1:
-        raise exits.Failure(f"{' and '.join(chosen)}: one view at a time", hint=_SEE_HELP)
+        raise exits.CliError(f"{' and '.join(chosen)}: one view at a time", hint=_SEE_HELP)
     if given.at is not None and not given.state:
-        raise exits.Failure("--at goes with --state", hint=_SEE_HELP)
+        raise exits.CliError("--at goes with --state", hint=_SEE_HELP)
     if given.live or call.program is not None:
         return _run_live(call, chosen)
     if given.o is not None:
-        raise exits.Failure("-o goes with --live", hint=_SEE_HELP)
+        raise exits.CliError("-o goes with --live", hint=_SEE_HELP)
     if given.file is None:
-        raise exits.Failure("inspect needs a recording", hint="dragoman inspect session.jsonl")
+        raise exits.CliError("inspect needs a recording", hint="dragoman inspect session.jsonl")
     return _run_file(given)
 
 
@@ -50,7 +50,7 @@ def _run_file(given: Any) -> int:
         sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still gets the rest
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
     if given.html is not None:
         return _write_page(trace, given)
     if given.state:
@@ -189,7 +189,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _run_live(call: Call, chosen: list[str]) -> int:
+def _run_live(call: Invocation, chosen: list[str]) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError
@@ -198,12 +198,12 @@ def _run_live(call: Call, chosen: list[str]) -> int:
 
     given = call.given
     if not call.program or not given.live:
-        raise exits.Failure(
+        raise exits.CliError(
             "--live and the agent's command go together", hint="dragoman inspect --live -- gemini --acp"
         )
     if given.file is not None or chosen:
         what = given.file if given.file is not None else chosen[0]
-        raise exits.Failure(f"--live shows the timeline, not {what}", hint="record first, then inspect the recording")
+        raise exits.CliError(f"--live shows the timeline, not {what}", hint="record first, then inspect the recording")
     view = LiveView(
         given.o,
         command=call.program,
@@ -217,7 +217,7 @@ def _run_live(call: Call, chosen: list[str]) -> int:
     try:
         return asyncio.run(run_relay(call.program, view, show=view.show_on))
     except DragomanError as error:
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
 
 
 def _filter(given: Any, timeline: RecordingTimeline | None = None) -> Filter:
@@ -248,13 +248,13 @@ def _session(word: str, timeline: RecordingTimeline) -> str:
         what = "is not a session" if not found else f"matches {len(found)} sessions"
         listed = ", ".join(f"{alias} ({name})" for name, alias in list(known.items())[:5])
         hint = f"sessions: {listed}" if known else "the recording has no sessions"
-        raise exits.Failure(f"{word!r} {what} of this recording", hint=hint)
+        raise exits.CliError(f"{word!r} {what} of this recording", hint=hint)
     return found[0]
 
 
 def _number(option: str, word: str, last: int) -> int:
     if not word.isdecimal() or not 1 <= int(word) <= last:
-        raise exits.Failure(f"{option} takes a number from 1 to {last}, not {word!r}", hint=_SEE_HELP)
+        raise exits.CliError(f"{option} takes a number from 1 to {last}, not {word!r}", hint=_SEE_HELP)
     return int(word)
 
 
@@ -264,7 +264,7 @@ def _seconds(option: str, word: str | None) -> float | None:
     try:
         return float(word)
     except ValueError:
-        raise exits.Failure(f"{option} takes a number of seconds, not {word!r}", hint=_SEE_HELP) from None
+        raise exits.CliError(f"{option} takes a number of seconds, not {word!r}", hint=_SEE_HELP) from None
 
 
 def _write(lines: Iterable[str]) -> None:
@@ -275,10 +275,10 @@ def _write_json(documents: Iterable[Any]) -> None:
     from dragoman.schema import encode
 
     for document in documents:
-        sys.stdout.write(encode(document).decode() + "\n")
+        sys.stdout.write(json_text(encode(document)) + "\n")
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Shows a recording as a timeline: a line for each message with its time, direction, session, summary,\n"
@@ -288,24 +288,24 @@ COMMAND = Command(
     ),
     arguments=(Argument("file", "the recording, as dragoman record writes it; - reads stdin", is_optional=True),),
     options=(
-        Option("--live", "show the conversation with the program after -- while it runs"),
-        Option("-o", "with --live: write a recording too", value="FILE"),
-        Option("--all", "every chunk on its own line"),
-        Option(
+        CliOption("--live", "show the conversation with the program after -- while it runs"),
+        CliOption("-o", "with --live: write a recording too", value="FILE"),
+        CliOption("--all", "every chunk on its own line"),
+        CliOption(
             "--session", "only this session: its id, its short name (s1), or the beginning or end of its id", value="ID"
         ),
-        Option("--method", "only these methods or kinds of update, with * and ?", value="GLOB"),
-        Option("--dir", "only one direction", value="DIR", choices=("c2a", "a2c")),
-        Option("--errors", "only errors, lines that are not messages, and broken MUST or SCHEMA rules"),
-        Option("--since", "only from this time on", value="SECONDS"),
-        Option("--until", "only up to this time", value="SECONDS"),
-        Option("--grep", "only messages that contain this text, in upper or lower case", value="TEXT"),
-        Option("--message", "one message in full, by its number in the timeline", value="N"),
-        Option("--state", "the sessions as a client would show them at the end"),
-        Option("--at", "with --state: after message N instead", value="N"),
-        Option("--stats", "counts, sizes and latencies per method and per session"),
-        Option("--findings", "the broken rules, each with its text and the messages that break it"),
-        Option("--html", "write one HTML page that shows all of this, offline", value="OUT"),
+        CliOption("--method", "only these methods or kinds of update, with * and ?", value="GLOB"),
+        CliOption("--dir", "only one direction", value="DIR", choices=("c2a", "a2c")),
+        CliOption("--errors", "only errors, lines that are not messages, and broken MUST or SCHEMA rules"),
+        CliOption("--since", "only from this time on", value="SECONDS"),
+        CliOption("--until", "only up to this time", value="SECONDS"),
+        CliOption("--grep", "only messages that contain this text, in upper or lower case", value="TEXT"),
+        CliOption("--message", "one message in full, by its number in the timeline", value="N"),
+        CliOption("--state", "the sessions as a client would show them at the end"),
+        CliOption("--at", "with --state: after message N instead", value="N"),
+        CliOption("--stats", "counts, sizes and latencies per method and per session"),
+        CliOption("--findings", "the broken rules, each with its text and the messages that break it"),
+        CliOption("--html", "write one HTML page that shows all of this, offline", value="OUT"),
         JSON._replace(help="one JSON object per line"),
     ),
     examples=(

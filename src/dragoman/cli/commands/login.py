@@ -1,4 +1,4 @@
-"""`dragoman login`: logs in to an agent, in one of the ways it offers."""
+"""`dragoman login`: logs in to an agent with one of the methods it offers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
-from dragoman.cli.entry import AGENT, find_agent, folder, talk
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _SEE_HELP = "see dragoman login --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     given = call.given
     if given.list and given.method is not None:
-        raise exits.Failure("--list takes no method", hint=_SEE_HELP)
+        raise exits.CliError("--list does not take a method", hint=_SEE_HELP)
     if given.json and not given.list:
-        raise exits.Failure("--json goes with --list", hint=_SEE_HELP)
+        raise exits.CliError("--json goes with --list", hint=_SEE_HELP)
     cwd = folder("the current folder", ".")
     entry = find_agent("login", given.agent, call.program, cwd).entry
     if given.list:
@@ -36,84 +36,84 @@ def run(call: Call) -> int:
 async def _offered(entry: AgentEntry, cwd: str) -> tuple[LoginMethod, ...]:
     from dragoman.client.login import login_methods
 
-    async with talk(entry, cwd, terminal_login=True) as agent:
+    async with short_connection(entry, cwd, terminal_login=True) as agent:
         return login_methods(agent.auth_methods, entry.command)
 
 
 async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
+    from dragoman.cli.console import write_note
     from dragoman.client.login import login_methods, terminal_login
     from dragoman.errors import LoginFailed, RequestError
 
-    async with talk(entry, cwd, terminal_login=True) as agent:
+    async with short_connection(entry, cwd, terminal_login=True) as agent:
         method = await _choose(entry, agent, login_methods(agent.auth_methods, entry.command), wanted)
         if method.kind == "agent":
-            _say(f"logging in: {method.name}")
+            write_note(f"logging in: {method.name}")
             try:
                 await agent.authenticate(method.id)
             except RequestError as error:
-                raise exits.Failure(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
+                raise exits.CliError(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
     if method.kind == "terminal":
-        # After the agent has ended: it is the same program, and two of them could be in each other's way.
-        _say(f"running {shlex.join(method.argv)}")
+        # After the agent has ended: it is the same program, and two instances could disturb each other.
+        write_note(f"running {shlex.join(method.argv)}")
         try:
             await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
         except LoginFailed as error:
-            raise exits.Failure(str(error), exit_code=exits.AUTH_REQUIRED) from None
-    _say(f"logged in to {entry.name}")
+            raise exits.CliError(str(error), exit_code=exits.AUTH_REQUIRED) from None
+    write_note(f"logged in to {entry.name}")
     return exits.OK
 
 
 async def _choose(
     entry: AgentEntry, agent: RemoteAgent, methods: tuple[LoginMethod, ...], wanted: str | None
 ) -> LoginMethod:
-    """The method meant, one that can be used.
+    """Return the login method to use.
 
     Raises:
-        Failure: there is none, it is not clear which, or it is not for us to do.
+        CliError: there is none, several are possible, or it cannot be used from here.
     """
     if not methods:
-        raise exits.Failure(f"{entry.name} offers no way to log in", hint="log in with the agent's own program")
+        raise exits.CliError(f"{entry.name} offers no login method", hint="log in with the agent's own program")
     known = ", ".join(method.id for method in methods)
     if wanted is None and len(methods) > 1:
         wanted = await _ask(entry, agent)
         if wanted is None:
-            raise exits.Failure(f"{entry.name} offers several ways to log in", hint=f"name one of them: {known}")
+            raise exits.CliError(f"{entry.name} offers several login methods", hint=f"choose one of them: {known}")
     found = [method for method in methods if wanted in (None, method.id)]
     if not found:
-        raise exits.Failure(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
+        raise exits.CliError(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
     method = found[0]
     if method.kind == "environment":
         names = " and ".join(method.variables)
-        raise exits.Failure(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
+        raise exits.CliError(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
     if method.kind == "unknown":
-        raise exits.Failure(f"login method {method.id!r} is of a kind this version does not know")
+        raise exits.CliError(f"login method {method.id!r} is of a kind this version does not support")
     return method
 
 
 async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
     from dragoman.cli.console import uses_colour
-    from dragoman.cli.prompt.person import Person
+    from dragoman.cli.prompt.user import UserPrompt
 
-    if not Person.is_there():
+    if not UserPrompt.is_available():
         return None
-    chosen = await Person(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
+    chosen = await UserPrompt(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
     if chosen is None:
-        raise exits.Failure("no way to log in was chosen", exit_code=exits.CANCELLED)
+        raise exits.CliError("no login method was chosen", exit_code=exits.CANCELLED)
     method_id: Any = getattr(chosen, "id", None)
     return str(method_id)
 
 
 def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
-    from dragoman.cli.console import write_json, write_table
-    from dragoman.text.terminal import one_line
+    from dragoman.cli.console import write_json, write_note, write_table
 
     if is_json:
         write_json([_row(method) for method in methods])
     elif methods:
-        rows = [[one_line(text or "-") for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
+        rows = [[text or "-" for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
         write_table(("METHOD", "KIND", "NAME", "HOW"), rows)
     else:
-        _say("this agent offers no way to log in")
+        write_note("this agent offers no login method")
     return exits.OK
 
 
@@ -134,20 +134,14 @@ def _row(method: LoginMethod) -> dict[str, Any]:
     }
 
 
-def _say(sentence: str) -> None:
-    from dragoman.text.terminal import one_line
-
-    sys.stderr.write(f"dragoman: {one_line(sentence)}\n")
-
-
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Logs in to an agent. Some agents do it by themselves when told to, some run a program on this terminal, and\n"
-        "some only want a variable set; --list shows which ways there are. Exit code 7 if the login failed."
+        "Logs in to an agent. Some agents log in by themselves on request, some run a program on this terminal, and\n"
+        "some only need an environment variable; --list shows the methods. Exit code 7 if the login failed."
     ),
-    arguments=(Argument("method", "the way to log in, if there are several", is_optional=True),),
-    options=(AGENT, Option("--list", "list the ways to log in, and use none"), JSON),
+    arguments=(Argument("method", "the login method, if there are several", is_optional=True),),
+    options=(AGENT, CliOption("--list", "list the login methods and do not log in"), JSON),
     examples=(
         "dragoman login -a gemini",
         "dragoman login -a gemini oauth-personal",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Call, Command, Option
+from dragoman.cli.command import JSON, CliCommand, CliOption, Invocation
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SIDES = ("agent", "client", "protocol")
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     methods = [method for method in _all_methods() if call.given.side in (None, method.side)]
     if call.given.json:
         write_json([_document(method) for method in methods])
@@ -49,14 +49,14 @@ def _stability(method: Method) -> str:
     return "stable" if method.is_stable else "unstable"
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Lists every method of the protocol: who serves it, whether it is a request or a notification, whether it is\n"
-        "stable, and the capability its server must have advertised."
+        "Lists every method of the protocol: which side serves it, whether it is a request or a notification, whether\n"
+        "it is stable, and the capability the serving side must have advertised."
     ),
     options=(
-        Option("--side", "only the methods this side serves", value="SIDE", choices=SIDES),
+        CliOption("--side", "only the methods this side serves", value="SIDE", choices=SIDES),
         JSON,
     ),
     examples=("dragoman methods", "dragoman methods --side client", "dragoman methods --json"),

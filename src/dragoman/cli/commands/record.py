@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from dragoman.cli import exits
-from dragoman.cli.command import Call, Command, Option
+from dragoman.cli.command import CliCommand, CliOption, Invocation
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     from dragoman.errors import DragomanError
@@ -20,7 +20,7 @@ def run(call: Call) -> int:
     from dragoman.trace.writer import TraceWriter
 
     if not call.program:
-        raise exits.Failure("record needs the agent's command", hint="dragoman record -- gemini --acp")
+        raise exits.CliError("record needs the agent's command", hint="dragoman record -- gemini --acp")
     grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
     path = _recording(call.given.o, call.program[0])
     writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
@@ -29,14 +29,14 @@ def run(call: Call) -> int:
     try:
         return asyncio.run(run_relay(call.program, writer, grace_seconds=grace_seconds))
     except DragomanError as error:
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
 
 
 def _recording(given: str | None, program: str) -> Path:
     """The file to write. In a folder, and by default, each run gets a new file."""
     if given is not None and not given.endswith("/") and not Path(given).is_dir():
         if _is_stdout(given):
-            raise exits.Failure(
+            raise exits.CliError(
                 f"{given} is this program's stdout, which carries the conversation", hint="name another file with -o"
             )
         return Path(given)
@@ -66,7 +66,7 @@ def _seconds(given: str | None, default: float) -> float:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise exits.Failure(f"--grace takes a number of seconds, not {given!r}", hint="see dragoman record --help")
+        raise exits.CliError(f"--grace takes a number of seconds, not {given!r}", hint="see dragoman record --help")
     return seconds
 
 
@@ -79,7 +79,7 @@ def _print(sentence: str) -> None:
     sys.stderr.flush()
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Runs between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
@@ -87,13 +87,13 @@ COMMAND = Command(
         "The exit code is the agent's. docs/recording.md describes the format."
     ),
     options=(
-        Option(
+        CliOption(
             "-o",
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
             value="FILE",
         ),
-        Option("--redact", "replace contents by placeholders, so that the recording can be shared"),
-        Option(
+        CliOption("--redact", "replace contents by placeholders, so that the recording can be shared"),
+        CliOption(
             "--grace", "how long a silent agent may take to end after the editor is gone (default: 10)", value="SECONDS"
         ),
     ),

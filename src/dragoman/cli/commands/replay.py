@@ -6,7 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
+from dragoman.cli.console import write_json, write_note
+from dragoman.text.terminal import plain
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.trace import Difference, Replay
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     import asyncio
 
     from dragoman.trace import Replay
@@ -22,9 +24,9 @@ def run(call: Call) -> int:
     given = call.given
     is_client = getattr(given, "as") == "client"
     if is_client and not call.program:
-        raise exits.Failure("--as client needs the agent's command", hint="dragoman replay FILE --as client -- CMD")
+        raise exits.CliError("--as client needs the agent's command", hint="dragoman replay FILE --as client -- CMD")
     if not is_client and call.program:
-        raise exits.Failure("only --as client takes a command", hint="an agent is started by its client")
+        raise exits.CliError("only --as client takes a command", hint="an agent is started by its client")
     timing = _timing(given.timing)
     replay = Replay(
         given.file,
@@ -71,21 +73,21 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
     from dragoman.transports.process import ProcessTransport
 
     def pass_on(log: bytes) -> None:
+        if sys.stderr.isatty():
+            log = plain(log.decode(errors="replace")).encode()
         sys.stderr.buffer.write(log)
         sys.stderr.flush()
 
     try:
         transport = await ProcessTransport.spawn(program, on_stderr=pass_on)
     except ConfigError as error:
-        raise exits.Failure(str(error), exit_code=exits.AGENT_DIED) from error
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
     return await replay.drive(transport)
 
 
 def _report(differences: list[Difference], given: object) -> None:
     """Write the differences to stderr, or as JSON to stdout. For a fake agent stdout is stderr, too."""
     import msgspec
-
-    from dragoman.cli.console import write_json
 
     rows = [{"text": str(difference), **msgspec.to_builtins(difference)} for difference in differences]
     document = {"differences": rows}
@@ -97,14 +99,14 @@ def _report(differences: list[Difference], given: object) -> None:
         write_json(document)
         return
     for difference in differences:
-        sys.stderr.write(f"{difference}\n")
+        sys.stderr.write(f"{plain(str(difference))}\n")
     if differences:
         sys.stderr.write(f"dragoman: {len(differences)} difference{'s'[: len(differences) > 1]} from the recording\n")
 
 
 def _print_problems(replay: Replay) -> None:
     for problem in replay.trace.problems:
-        sys.stderr.write(f"dragoman: warning: {problem}\n")
+        write_note(f"warning: {problem}")
 
 
 def _timing(given: str | None) -> float:
@@ -122,11 +124,11 @@ def _number(option: str, given: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number < float("inf"):
-        raise exits.Failure(f"{option} takes a number, not {given!r}", hint="see dragoman replay --help")
+        raise exits.CliError(f"{option} takes a number, not {given!r}", hint="see dragoman replay --help")
     return number
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
         "Replays a recording. As an agent, on stdin and stdout, it answers like the recorded agent; as a client it\n"
@@ -136,12 +138,16 @@ COMMAND = Command(
     ),
     arguments=(Argument("file", "the recording, as dragoman record writes it"),),
     options=(
-        Option("--as", "the side to play (default: agent)", value="ROLE", choices=("agent", "client")),
-        Option("--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"),
-        Option("--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"),
-        Option("--patience", "how long to wait for a recorded message that does not come", value="SECONDS"),
-        Option("--allow-differences", "exit with 0 even if there are differences"),
-        Option("--report", "write the differences to a file, as JSON", value="REPORT"),
+        CliOption("--as", "the side to play (default: agent)", value="ROLE", choices=("agent", "client")),
+        CliOption(
+            "--timing", "none, recorded, or a factor such as 0.5 for twice as fast (default: none)", value="TIMING"
+        ),
+        CliOption(
+            "--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"
+        ),
+        CliOption("--patience", "how long to wait for a recorded message that does not come", value="SECONDS"),
+        CliOption("--allow-differences", "exit with 0 even if there are differences"),
+        CliOption("--report", "write the differences to a file, as JSON", value="REPORT"),
         JSON,
     ),
     examples=(

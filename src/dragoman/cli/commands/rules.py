@@ -1,4 +1,4 @@
-"""`dragoman rules`: what the user has allowed and denied, why something would be asked, and changes of both."""
+"""`dragoman rules`: lists, adds and removes permission rules, and explains what they decide about a request."""
 
 from __future__ import annotations
 
@@ -8,36 +8,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Argument, Call, Command, Option
+from dragoman.cli.command import JSON, Argument, CliCommand, CliOption, Invocation
 from dragoman.cli.console import write_json, write_table
 
 if TYPE_CHECKING:
-    from dragoman.policy import Action, Request, Rule, Scope
-    from dragoman.registry.settings import Settings
-    from dragoman.store.rules import KeptScope
+    from dragoman.policy import Action, Request, Rule
+    from dragoman.settings.rule_file import KeptScope
 
 _VERBS: Final = ("list", "explain", "add", "remove")
 _SEE_HELP: Final = "see dragoman rules --help"
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     given = call.given
     if given.verb != "explain":
         if call.program is not None:
-            raise exits.Failure(f"rules {given.verb} takes nothing after --", hint=_SEE_HELP)
+            raise exits.CliError(f"rules {given.verb} does not take anything after --", hint=_SEE_HELP)
         if given.agent is not None:
-            raise exits.Failure("--agent goes with explain; a rule names its agent itself: gemini@edit", hint=_SEE_HELP)
+            raise exits.CliError("--agent is for rules explain", hint="name the agent in the rule: gemini@edit")
     actions = _actions(given)
     if actions and given.verb in ("list", "explain"):
-        raise exits.Failure(f"--{actions[0]} goes with add and remove", hint=_SEE_HELP)
+        raise exits.CliError(f"--{actions[0]} is for rules add and rules remove", hint=_SEE_HELP)
     if given.all and given.verb != "list":
-        raise exits.Failure("--all goes with list", hint=_SEE_HELP)
+        raise exits.CliError("--all is for rules list", hint=_SEE_HELP)
     if given.everywhere and given.verb in ("list", "explain"):
-        raise exits.Failure("--everywhere goes with add and remove", hint=_SEE_HELP)
+        raise exits.CliError("--everywhere is for rules add and rules remove", hint=_SEE_HELP)
     folder = os.path.realpath(given.project or ".")
     if not os.path.isdir(folder):
-        raise exits.Failure(f"--project {given.project}: there is no such folder", hint="name a folder that exists")
-    from dragoman.registry.settings import find_project
+        raise exits.CliError(f"--project {given.project}: no such folder", hint="name a folder that exists")
+    from dragoman.settings import find_project
 
     project = str(find_project(Path(folder)))
     if given.verb == "list":
@@ -53,7 +52,7 @@ def _actions(given: Any) -> list[str]:
 
 def _list(given: Any, project: str) -> int:
     if given.rule is not None:
-        raise exits.Failure("rules list takes no rule", hint=_SEE_HELP)
+        raise exits.CliError("rules list does not take a rule", hint=_SEE_HELP)
     rows = _kept_rows(project, everything=given.all) + _settings_rows(project)
     if given.json:
         write_json(rows)
@@ -61,7 +60,7 @@ def _list(given: Any, project: str) -> int:
         header = ("ACTION", "RULE", "FOR", "WRITTEN IN")
         write_table(header, [(row["action"], row["rule"], _scope_shown(row), row["source"]) for row in rows])
     else:
-        sys.stderr.write("no rules: everything is asked for\n")
+        sys.stderr.write("there are no rules: every request is asked about\n")
     return exits.OK
 
 
@@ -70,7 +69,7 @@ def _scope_shown(row: dict[str, Any]) -> str:
 
 
 def _kept_rows(project: str, *, everything: bool) -> list[dict[str, Any]]:
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     file = open_rules()
     return [
@@ -96,28 +95,20 @@ def _row(rule: Rule, *, project: str | None, added: str, source: str) -> dict[st
 
 
 def _settings_rules(project: str) -> list[Rule]:
-    """Rules of settings files; what a repository may not say is told on stderr and decides nothing."""
-    from dragoman.policy import parse_rule
-    from dragoman.registry.settings import load_settings, project_file, user_file
-    from dragoman.store.places import config_dir
+    """The rules of both settings files. What a project's file cannot decide is ignored, and reported on stderr."""
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
     from dragoman.text.terminal import one_line
 
-    own = load_settings(user_file(config_dir()), "user")
-    shipped = load_settings(project_file(Path(project)), "project")
-    for note in shipped.notes:
+    settings = load_settings(config_dir(), Path(project))
+    for note in settings.project.notes if settings.project else ():
         sys.stderr.write(f"dragoman: warning: {one_line(note)}\n")
-    scopes: tuple[tuple[Settings, Scope], ...] = ((own, "pinned"), (shipped, "repository"))
-    return [
-        parse_rule(text, action, scope, f"{settings.path}: rules.{action}")
-        for settings, scope in scopes
-        for action in ("deny", "ask", "allow")
-        for text in getattr(settings.rules, action)
-    ]
+    return settings.rules()
 
 
-def _explain(call: Call, project: str, folder: str) -> int:
+def _explain(call: Invocation, project: str, folder: str) -> int:
     from dragoman.policy import judge, proposals
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     request = _request(call, project, folder)
     verdict = judge([*open_rules().rules(project), *_settings_rules(project)], request)
@@ -129,23 +120,24 @@ def _explain(call: Call, project: str, folder: str) -> int:
     sys.stdout.write(f"{verdict.action}: {verdict.why}\n")
     if verdict.action == "ask":
         offered = proposals(request)
-        means = f"`always` would write: allow {offered[0]}" if offered else "`always` would not be remembered"
+        means = f"`always` would add: allow {offered[0]}" if offered else "`always` would not be remembered"
         sys.stdout.write(f"{means}\n")
     return exits.OK
 
 
-def _request(call: Call, project: str, folder: str) -> Request:
+def _request(call: Invocation, project: str, folder: str) -> Request:
     from dragoman.policy import KINDS, Request
     from dragoman.policy.rule import PATH_KINDS
 
     kind, words = call.given.rule, call.program or ()
     if kind not in KINDS:
-        raise exits.Failure(
-            f"explain needs a kind of request: {', '.join(KINDS)}", hint="dragoman rules explain execute -- npm test"
+        raise exits.CliError(
+            f"rules explain needs a kind of request: {', '.join(KINDS)}",
+            hint="dragoman rules explain execute -- npm test",
         )
     given: dict[str, Any] = {}
     if kind == "execute" and words:
-        # One word with spaces in it is a line for a shell, as agents send it.
+        # A single word with spaces in it is a shell line, as agents send it.
         given = {"shell": words[0]} if len(words) == 1 else {"command": words}
     elif kind in PATH_KINDS:
         given = {"paths": tuple(word if word.startswith("~/") else os.path.join(folder, word) for word in words)}
@@ -154,18 +146,18 @@ def _request(call: Call, project: str, folder: str) -> Request:
     elif kind == "mcp" and len(words) == 2:
         kind, given = "other", {"mcp": words}
     elif words or kind == "mcp":
-        raise exits.Failure(f"explain {kind} takes other words after --", hint=_SEE_HELP)
+        raise exits.CliError(f"rules explain {kind}: wrong arguments after --", hint=_SEE_HELP)
     home = os.path.expanduser("~")
     return Request(call.given.agent or "", kind, " ".join(words), root=project, home=home, **given)
 
 
 def _change(given: Any, project: str, actions: list[str]) -> int:
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     if given.rule is None:
-        raise exits.Failure(f"rules {given.verb} needs a rule", hint="dragoman rules add --allow 'edit:src/**'")
+        raise exits.CliError(f"rules {given.verb} needs a rule", hint="dragoman rules add --allow 'edit:src/**'")
     if len(actions) > 1 or (given.verb == "add" and not actions):
-        raise exits.Failure(f"rules {given.verb} {given.rule}: say --allow, --deny or --ask", hint=_SEE_HELP)
+        raise exits.CliError(f"rules {given.verb} {given.rule}: give one of --allow, --deny and --ask", hint=_SEE_HELP)
     file = open_rules()
     scope: KeptScope = "pinned" if given.everywhere else "project"
     where = "every project" if given.everywhere else project
@@ -173,41 +165,47 @@ def _change(given: Any, project: str, actions: list[str]) -> int:
     if given.verb == "add":
         assert action is not None
         is_new = file.remember(given.rule, action, scope, project)
-        said = f"{action} {given.rule} for {where}" if is_new else f"{action} {given.rule} was there already"
+        done = f"added: {action} {given.rule} for {where}" if is_new else f"{action} {given.rule} exists already"
     else:
         if not file.forget(given.rule, action, scope, project):
-            raise exits.Failure(
-                f"there is no rule {given.rule} for {where}", hint="see dragoman rules list --all, and --everywhere"
+            raise exits.CliError(
+                f"no rule {given.rule} for {where}",
+                hint="dragoman rules list --all shows all rules; see also --everywhere",
             )
-        said = f"removed {given.rule} for {where}"
+        done = f"removed: {given.rule} for {where}"
     if given.json:
         write_json({"rule": given.rule, "action": action, "scope": scope, "file": str(file.path)})
     else:
-        sys.stderr.write(f"{said} ({file.path})\n")
+        sys.stderr.write(f"{done} ({file.path})\n")
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
     description=(
-        "Shows and changes the rules by which an agent's requests are allowed, denied or asked about, and explains\n"
-        "what they make of one. A rule is [AGENT@]KIND[:PATTERN]: read, edit:src/**, execute:npm test (these words),\n"
-        "execute:npm test * (these words first), fetch:example.org, mcp:SERVER:TOOL, gemini@edit. A deny beats every\n"
-        "allow. Protected files (.git, shell start-up files, settings of editors and agents) and lines that are more\n"
-        "than one simple command are always asked about. Without --everywhere a rule is for one project."
+        "A permission rule allows a request of an agent, denies it, or makes dragoman ask you.\n"
+        "  list     list the rules\n"
+        "  explain  show what the rules decide about a request, and why\n"
+        "  add      add a rule\n"
+        "  remove   remove a rule\n"
+        "A rule is [AGENT@]KIND[:PATTERN], such as read, edit:src/**, execute:npm test (exactly these words),\n"
+        "execute:npm test * (these words and any others), fetch:example.org, mcp:SERVER:TOOL or gemini@edit.\n"
+        "A deny wins over every allow. You are always asked about changes of protected files (.git, shell start-up\n"
+        "files, settings of editors and agents) and about shell lines with more than one simple command.\n"
+        "A rule applies to one project, or with --everywhere to all projects."
     ),
     arguments=(
         Argument("verb", "what to do", choices=_VERBS),
-        Argument("rule", "the rule to add or remove; the kind of request to explain", is_optional=True),
+        Argument("rule", "the rule to add or remove, or the kind of request to explain", is_optional=True),
     ),
     options=(
-        Option("--allow", "add a rule that allows"),
-        Option("--deny", "add a rule that denies"),
-        Option("--ask", "add a rule that has it asked about, whatever else allows it"),
-        Option("--everywhere", "the rule is for every project"),
-        Option("--project", "the project, if it is not that of the current folder", value="DIR"),
-        Option("--all", "list the rules of all projects"),
-        Option("--agent", "explain a request of this agent", value="NAME"),
+        CliOption("--allow", "add or remove a rule that allows"),
+        CliOption("--deny", "add or remove a rule that denies"),
+        CliOption("--ask", "add or remove a rule that asks, even if another rule allows"),
+        CliOption("--everywhere", "the rule applies to every project"),
+        CliOption("--project", "a folder of the project (default: the current folder)", value="DIR"),
+        CliOption("--all", "list the rules of all projects"),
+        CliOption("--agent", "explain a request of this agent", value="NAME"),
         JSON,
     ),
     examples=(

@@ -8,11 +8,11 @@ import msgspec
 from dragoman import schema
 from dragoman._version import __version__
 from dragoman.cli import exits
-from dragoman.cli.command import JSON, Call, Command
+from dragoman.cli.command import JSON, CliCommand, Invocation
 from dragoman.cli.console import write_json
 
 
-def run(call: Call) -> int:
+def run(call: Invocation) -> int:
     versions = {
         "dragoman": __version__,
         "python": platform.python_version(),
@@ -28,9 +28,9 @@ def run(call: Call) -> int:
     return exits.OK
 
 
-COMMAND = Command(
+COMMAND = CliCommand(
     run=run,
-    description="Shows the versions of dragoman, of what it runs on, and of the protocol it speaks.",
+    description="Shows the versions of dragoman, of Python and msgspec, and of the protocol it supports.",
     options=(JSON,),
     examples=("dragoman version", "dragoman version --json"),
 )

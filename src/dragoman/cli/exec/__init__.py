@@ -1,6 +1,6 @@
-"""One turn of any agent, for scripts: one result, one exit code, nothing left behind.
+"""One turn of any agent, for scripts: one result, one exit code, no process left behind.
 
-Knows options, output forms and endings; every word of the protocol belongs to `dragoman.client`, every question to a
-person to `cli/person`. Start-up is part of the promise: an import that only some runs need stands where they need it.
-Read `run.py` first, then `ending.py` and `result.py`.
+Owns options, output forms and exit codes. The protocol is handled by `dragoman.client`, questions to the user by
+`cli/prompt`. A short start-up is part of the contract: an import that only some runs need is made where it is needed.
+Read `run.py` first, then `exit_code.py` and `result.py`.
 """

@@ -1,6 +1,6 @@
-"""Why a run did not end with 0, in a sentence for people and in members for programs.
+"""The `error` of a result: why the exit code is not 0, as a sentence for people and as members for programs.
 
-Owns the words; the code is decided in `ending.py` before anything is said here.
+Owns the wording. The exit code is decided in `exit_code.py`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from dragoman import errors
 from dragoman.cli import exits
-from dragoman.cli.entry import is_built_in
 from dragoman.cli.exec.exit_code import KINDS, Facts, StartFailed
 from dragoman.cli.exec.result import Error
+from dragoman.cli.named_agent import is_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.exec.request import Plan
+    from dragoman.cli.exec.request import RunRequest
     from dragoman.policy.decide import Decision
 
 
@@ -25,12 +25,12 @@ def explain(
     code: int,
     facts: Facts,
     error: Exception | None,
-    plan: Plan | None,
+    request: RunRequest | None,
     decisions: Sequence[Decision],
     stderr_tail: str,
 ) -> Error:
-    """The `error` of a result whose exit code is `code`."""
-    message, hint = _sentence(code, facts, error, plan, decisions)
+    """Build the `error` of a result whose exit code is `code`."""
+    message, hint = _sentence(code, facts, error, request, decisions)
     found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data = error.code, error.data
@@ -44,7 +44,7 @@ def explain(
 
 
 def _sentence(
-    code: int, facts: Facts, error: Exception | None, plan: Plan | None, decisions: Sequence[Decision]
+    code: int, facts: Facts, error: Exception | None, request: RunRequest | None, decisions: Sequence[Decision]
 ) -> tuple[str, str]:
     match code:
         case exits.CANCELLED:
@@ -52,19 +52,19 @@ def _sentence(
         case exits.TERMINATED:
             return "ended by SIGTERM", ""
         case exits.TIMED_OUT:
-            seconds = None if plan is None else plan.options.timeout_seconds
-            return f"timed out after {seconds:g} seconds" if seconds else "timed out", "give it more with --timeout"
-        case exits.NOBODY_TO_ASK:
+            seconds = None if request is None else request.options.timeout_seconds
+            return f"timed out after {seconds:g} seconds" if seconds else "timed out", "allow more time with --timeout"
+        case exits.CANNOT_ASK:
             return _unasked(decisions)
         case exits.STOPPED_EARLY:
             return f"the agent stopped: {facts.stop_reason or 'without a reason'}", _after_stop(facts.stop_reason)
-        case exits.AUTH_REQUIRED if plan is not None:
-            return _without_login(error, plan)
+        case exits.AUTH_REQUIRED if request is not None:
+            return _without_login(error, request)
         case exits.AGENT_DIED if isinstance(error, StartFailed):
-            return str(error), "dragoman agents doctor says what is missing"
+            return str(error), "see what is missing: dragoman agents doctor"
         case _:
             assert error is not None
-            failure = exits.failure_of(error)
+            failure = exits.cli_error_of(error)
             return failure.message, failure.hint
 
 
@@ -73,16 +73,16 @@ def _unasked(decisions: Sequence[Decision]) -> tuple[str, str]:
     first = unasked[0]
     more = f" and {len(unasked) - 1} more" if len(unasked) > 1 else ""
     return (
-        f"nobody could be asked, so this was cancelled: {first.kind}: {first.title}{more}",
+        f"no user could be asked, so this was cancelled: {first.kind}: {first.title}{more}",
         f"allow it with --allow {first.kind}:PATTERN (see dragoman rules --help), or run this at a terminal",
     )
 
 
 def _after_stop(stop_reason: str | None) -> str:
     return {
-        "max_tokens": "the model's limit of tokens is reached; ask for less at once",
-        "max_turn_requests": "the agent's limit of requests is reached; continue with --resume",
-        "refusal": "the agent refuses to go on; put it differently",
+        "max_tokens": "the model reached its token limit; ask for less at once",
+        "max_turn_requests": "the agent reached its request limit; continue with --resume",
+        "refusal": "the agent refuses to continue; change the prompt",
     }.get(stop_reason or "", "")
 
 
@@ -90,15 +90,15 @@ def _message(error: Exception | None) -> str:
     return error.message if isinstance(error, errors.RequestError) else str(error)
 
 
-def _without_login(error: Exception | None, plan: Plan) -> tuple[str, str]:
-    if is_built_in(plan.entry):  # what it lacks is a model, and its own words say which keys would give it one
+def _without_login(error: Exception | None, request: RunRequest) -> tuple[str, str]:
+    if is_built_in(request.entry):  # it has no model, and its message says which keys would provide one
         return _message(error), "dragoman exec --model MODEL, or DRAGOMAN_MODEL in the environment"
-    return f"the agent wants a login first: {_message(error)}", _login_hint(error, plan)
+    return f"the agent requires a login: {_message(error)}", _login_hint(error, request)
 
 
-def _login_hint(error: Exception | None, plan: Plan) -> str:
-    named = plan.entry.source != "command"
-    agent = f"-a {shlex.quote(plan.entry.name)}" if named else f"-- {shlex.join(plan.entry.command)}"
+def _login_hint(error: Exception | None, request: RunRequest) -> str:
+    named = request.entry.source != "command"
+    agent = f"-a {shlex.quote(request.entry.name)}" if named else f"-- {shlex.join(request.entry.command)}"
     methods = [str(getattr(method, "id", "")) for method in getattr(error, "methods", ())]
     ways = f" (it offers: {', '.join(methods)})" if methods else ""
     return f"dragoman login {agent}{ways}"

@@ -1,4 +1,4 @@
-"""The events of a run: what happened, one JSON object a line, in a form that outlives releases of the protocol.
+"""The events of a run, one JSON object per line, in a form that stays the same across releases of the protocol.
 
 Owns the translation from updates to events; docs/exec.md explains them. Kinds of event and members may be added within
 a version, never removed or given another meaning. The last event of every run is its result.
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Opened(Struct, tag="session", tag_field="event", kw_only=True):
-    """The session is open; the prompt goes out next."""
+    """The session is open; the prompt is sent next."""
 
     schema: Literal["dragoman.exec.event/1"] = "dragoman.exec.event/1"
     session_id: str
-    agent: results.Agent
+    agent: results.RunAgent
     scripted: bool
     is_resumed: bool
 
 
-class Message(Struct, tag="message", tag_field="event"):
+class MessageEvent(Struct, tag="message", tag_field="event"):
     """A piece of the agent's answer; pieces with the same id, or without one, follow each other."""
 
     text: str
     message_id: str | None = None
 
 
-class Thought(Struct, tag="thought", tag_field="event"):
+class ThoughtEvent(Struct, tag="thought", tag_field="event"):
     """A piece of the agent's thinking."""
 
     text: str
@@ -42,7 +42,7 @@ class Thought(Struct, tag="thought", tag_field="event"):
 
 
 class ToolCallEvent(Struct, tag="tool_call", tag_field="event"):
-    """A tool call is new or has changed: all that is known of it now."""
+    """A tool call is new or has changed: its complete state."""
 
     tool_call: results.ToolCall
 
@@ -64,10 +64,10 @@ class PlanEvent(Struct, tag="plan", tag_field="event"):
 class PermissionEvent(Struct, tag="permission", tag_field="event"):
     """Something was allowed, denied or cancelled."""
 
-    permission: results.Permission
+    permission: results.RunPermission
 
 
-class Terminal(Struct, tag="terminal", tag_field="event"):
+class TerminalEvent(Struct, tag="terminal", tag_field="event"):
     """Output of a command dragoman runs for the agent."""
 
     terminal_id: str
@@ -75,51 +75,51 @@ class Terminal(Struct, tag="terminal", tag_field="event"):
 
 
 class UsageEvent(Struct, tag="usage", tag_field="event"):
-    """What the agent reports to have used so far."""
+    """The usage that the agent has reported so far."""
 
-    usage: results.Usage
+    usage: results.RunUsage
 
 
-class Mode(Struct, tag="mode", tag_field="event"):
+class ModeEvent(Struct, tag="mode", tag_field="event"):
     """The session is in another mode."""
 
     mode: str | None
 
 
-class Other(Struct, tag="update", tag_field="event"):
-    """Any other update of the protocol, as it is written there."""
+class OtherEvent(Struct, tag="update", tag_field="event"):
+    """Any other update of the protocol, in its original form."""
 
     update: dict[str, Any]
 
 
 class ResultEvent(Struct, tag="result", tag_field="event"):
-    """The end: what `--output json` prints."""
+    """The end of the run: what `--output json` prints."""
 
-    result: results.Result
+    result: results.RunResult
 
 
 Event: TypeAlias = (
     Opened
-    | Message
-    | Thought
+    | MessageEvent
+    | ThoughtEvent
     | ToolCallEvent
     | PlanEvent
     | PermissionEvent
-    | Terminal
+    | TerminalEvent
     | UsageEvent
-    | Mode
-    | Other
+    | ModeEvent
+    | OtherEvent
     | ResultEvent
 )
 
 
 def event_of(update: v1.SessionUpdate, state: SessionState) -> Event:
-    """The event an update stands for; `state` has it folded in."""
+    """Return the event for an update that was folded into `state`."""
     match update:
         case v1.AgentMessageChunk(content=v1.TextContent(text=text)):
-            return Message(text, _id(update))
+            return MessageEvent(text, _id(update))
         case v1.AgentThoughtChunk(content=v1.TextContent(text=text)):
-            return Thought(text, _id(update))
+            return ThoughtEvent(text, _id(update))
         case v1.ToolCall() | v1.ToolCallUpdate():
             return ToolCallEvent(results.tool_call(state.tool_calls[update.tool_call_id]))
         case v1.Plan():
@@ -129,9 +129,9 @@ def event_of(update: v1.SessionUpdate, state: SessionState) -> Event:
             assert found is not None  # this update is one of its sources
             return UsageEvent(found)
         case v1.CurrentModeUpdate():
-            return Mode(update.current_mode_id)
+            return ModeEvent(update.current_mode_id)
         case _:
-            return Other(_as_written(update))
+            return OtherEvent(_as_written(update))
 
 
 def _id(chunk: v1.ContentChunk) -> str | None:

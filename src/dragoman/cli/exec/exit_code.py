@@ -1,6 +1,6 @@
-"""How a run ended, fact by fact, and the one exit code that follows.
+"""What was observed about the end of a run, and the exit code that follows from it.
 
-Several facts can be true of one run; their order here is the contract of `dragoman exec`. Knows no stream and no agent.
+Several facts can be true of one run; the order in which they are tested is part of the contract of `dragoman exec`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ END_TURN: Final = "end_turn"
 
 
 class Facts(Struct):
-    """What was observed; nothing here is a verdict."""
+    """What was observed during a run."""
 
     signal: int = 0
     """The signal that cancelled the run, 0 for none."""
@@ -28,8 +28,8 @@ class Facts(Struct):
     is_login_needed: bool = False
     is_agent_error: bool = False
     is_bug: bool = False
-    was_nobody_asked: bool = False
-    """At least one permission of this turn was cancelled because nobody could be asked."""
+    could_not_ask: bool = False
+    """At least one permission request of this turn was cancelled because no user could be asked."""
     stop_reason: str | None = None
 
 
@@ -37,19 +37,19 @@ _ORDER: Final[tuple[tuple[Callable[[Facts], object], int], ...]] = (
     (lambda facts: facts.signal == signal.SIGTERM, exits.TERMINATED),
     (lambda facts: facts.signal, exits.CANCELLED),
     (lambda facts: facts.is_timed_out, exits.TIMED_OUT),
-    # After a bug no promise of the contract holds, so none of the codes below may be claimed.
+    # After a bug the rest of the contract may not hold, so none of the codes below may be returned.
     (lambda facts: facts.is_bug, exits.BUG),
     (lambda facts: facts.is_wrong_usage, exits.USAGE),
     (lambda facts: facts.is_agent_gone, exits.AGENT_DIED),
     (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
-    (lambda facts: facts.was_nobody_asked, exits.NOBODY_TO_ASK),
+    (lambda facts: facts.could_not_ask, exits.CANNOT_ASK),
     (lambda facts: facts.stop_reason != END_TURN, exits.STOPPED_EARLY),
 )
 
 
 def exit_code_of(facts: Facts) -> int:
-    """The first code that applies."""
+    """Return the first code that applies."""
     return next((code for applies, code in _ORDER if applies(facts)), exits.OK)
 
 
@@ -62,10 +62,10 @@ KINDS: Final = {
     exits.AGENT_DIED: "agent_died",
     exits.AUTH_REQUIRED: "auth_required",
     exits.AGENT_ERROR: "agent_error",
-    exits.NOBODY_TO_ASK: "nobody_to_ask",
+    exits.CANNOT_ASK: "nobody_to_ask",
     exits.STOPPED_EARLY: "stopped_early",
 }
-"""What `error.kind` of the result says, by exit code."""
+"""`error.kind` of the result, by exit code."""
 
 
 class StartFailed(errors.DragomanError):
@@ -73,13 +73,13 @@ class StartFailed(errors.DragomanError):
 
 
 def note_error(facts: Facts, error: BaseException) -> None:
-    """Marks the fact an exception stands for.
+    """Record the fact that an exception stands for.
 
-    What was refused on this side before anything was sent (an option the agent does not have, a file that is not
-    there) is the user's to mend, so it counts as usage.
+    What was refused on this side before anything was sent (an option the agent does not have, a missing file) can be
+    corrected by the user, so it counts as wrong usage.
     """
     match error:
-        case exits.Failure():
+        case exits.CliError():
             facts.is_wrong_usage = True
         case StartFailed() | errors.ConnectionClosed():
             facts.is_agent_gone = True

@@ -1,6 +1,6 @@
-"""`--mcp-config FILE`: MCP servers in the shape editors and agents share, as the protocol wants them.
+"""`--mcp-config FILE`: MCP servers in the form editors and agents share, converted to the protocol's form.
 
-Owns the reading of `{"mcpServers": {name: {...}}}`. Whether the agent takes a kind of server is the client's to say.
+Reads `{"mcpServers": {name: {...}}}`. Whether an agent supports a kind of server is checked by `dragoman.client`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct, ValidationError, convert, field, json
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -34,38 +34,38 @@ class _Document(Struct):
 
 
 def read_servers(path: str) -> list[v1.McpServer]:
-    """The servers a file names.
+    """Read the servers in a file.
 
     Raises:
-        Failure: it cannot be read, or is of another shape.
+        CliError: the file cannot be read, or has another form.
     """
     try:
         with open(path, "rb") as file:
             document = json.decode(file.read(), type=_Document)
     except OSError as error:
-        raise Failure(f"--mcp-config {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"--mcp-config {path}: {error.strerror}", hint="name a file that can be read") from None
     except (ValidationError, ValueError) as error:
-        raise Failure(f"--mcp-config {path}: {error}", hint=f"it should look like {_HINT}") from None
+        raise CliError(f"--mcp-config {path}: {error}", hint=f"it should look like {_HINT}") from None
     servers = document.servers if document.mcp_servers is None else document.mcp_servers
     if servers is None:
-        raise Failure(f"--mcp-config {path}: no mcpServers in it", hint=f"it should look like {_HINT}")
+        raise CliError(f"--mcp-config {path}: no mcpServers in it", hint=f"it should look like {_HINT}")
     for name, server in servers.items():
         if bool(server.command) == bool(server.url):
-            raise Failure(f"--mcp-config {path}: {name} needs either a command or a url", hint=f"like {_HINT}")
+            raise CliError(f"--mcp-config {path}: {name} needs either a command or a url", hint=f"like {_HINT}")
     return [_server(f"--mcp-config {path}", name, server) for name, server in servers.items()]
 
 
 def configured_servers(servers: Mapping[str, Mapping[str, Any]]) -> list[v1.McpServer]:
-    """The servers of the settings, which have checked their shape.
+    """Convert the servers of the settings, whose form was checked when they were read.
 
     Raises:
-        Failure: one has a type nobody knows, or a program that is not here.
+        CliError: a server has an unknown type, or its program is not installed.
     """
     where = "mcp_servers of the settings"
     try:
         return [_server(where, name, convert(dict(server), _Server)) for name, server in servers.items()]
     except ValidationError as error:
-        raise Failure(f"{where}: {error}", hint=f"like {_HINT}") from None
+        raise CliError(f"{where}: {error}", hint=f"like {_HINT}") from None
 
 
 def _server(where: str, name: str, server: _Server) -> v1.McpServer:
@@ -79,12 +79,12 @@ def _server(where: str, name: str, server: _Server) -> v1.McpServer:
 
 
 def _absolute(where: str, name: str, command: str) -> str:
-    """The protocol wants the path of the program (rule 98); people write its name."""
+    """Find the program: the protocol requires its path (rule 98), people write its name."""
     from shutil import which
 
     found = which(os.path.expanduser(command))
     if found is None:
-        raise Failure(
+        raise CliError(
             f"{where}: the program of {name} is not found: {command}", hint="install it, or give its full path"
         )
     return os.path.abspath(found)

@@ -1,4 +1,4 @@
-"""What was asked on the command line, checked as far as it can be without an agent."""
+"""The options of `dragoman exec`, checked as far as possible without an agent."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from dragoman.cli.entry import folder
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
+from dragoman.cli.named_agent import folder
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
 
 SEE_HELP = "see dragoman exec --help"
 Form = Literal["text", "json", "events", "raw"]
@@ -44,19 +44,19 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def roots(self) -> tuple[str, ...]:
-        """The folders the session is about."""
+        """The folders of the session."""
         return (self.cwd, *self.directories)
 
 
-def read_options(call: Call) -> Options:
-    """The options of one run.
+def read_options(call: Invocation) -> Options:
+    """Read the options of one run.
 
     Raises:
-        Failure: they contradict each other, or name what is not there.
+        CliError: the options contradict each other, or name something that does not exist.
     """
     given = call.given
     if given.quiet and given.verbose:
-        raise Failure("--quiet and --verbose contradict each other", hint=SEE_HELP)
+        raise CliError("--quiet and --verbose contradict each other", hint=SEE_HELP)
     return Options(
         agent=_agent(call),
         command=call.program,
@@ -81,22 +81,22 @@ def read_options(call: Call) -> Options:
     )
 
 
-def _agent(call: Call) -> str | None:
+def _agent(call: Invocation) -> str | None:
     name: str | None = call.given.agent
     if call.program is not None:
         if name is not None:
-            raise Failure("-a and a command after -- both name an agent", hint="give one of them")
+            raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
         if not call.program:
-            raise Failure("no command after --", hint="dragoman exec 'What is this?' -- gemini --acp")
+            raise CliError("no command after --", hint="dragoman exec 'What is this?' -- gemini --acp")
     if name == "":
-        raise Failure("-a takes the name of an agent", hint="dragoman agents list")
+        raise CliError("-a takes the name of an agent", hint="dragoman agents list")
     return name
 
 
 def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise Failure(f"--set takes key=value, not {text!r}", hint="dragoman exec --set verbose=true ...")
+        raise CliError(f"--set takes key=value, not {text!r}", hint="dragoman exec --set verbose=true ...")
     return key, value
 
 
@@ -108,5 +108,5 @@ def _seconds(text: str | None) -> float | None:
     except ValueError:
         seconds = math.nan
     if not 0 < seconds < math.inf:
-        raise Failure(f"--timeout takes a number of seconds above 0, not {text!r}", hint=SEE_HELP)
+        raise CliError(f"--timeout takes a number of seconds above 0, not {text!r}", hint=SEE_HELP)
     return seconds

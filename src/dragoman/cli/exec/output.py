@@ -1,26 +1,24 @@
-"""What a run writes: the form the user chose on stdout, everything for people on stderr.
+"""The output of a run: the chosen form on stdout, everything for people on stderr.
 
-Owns the four forms and who sees what. A result is written once, whole, and in every form but `raw`, which is the
-conversation itself. Knows nothing of how a run goes; what fails on stdout is kept, because it outranks every result.
+Owns the four forms. A result is written once, as a whole, and in every form but `raw`, which is the conversation
+itself. A failure of stdout is kept and reported at the end: it takes precedence over the result.
 """
 
 from __future__ import annotations
 
-import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dragoman.cli import console, exits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from logging import Handler
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
-    from dragoman.cli.exec.connection import Connected
+    from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form
-    from dragoman.cli.exec.result import Error, Result
+    from dragoman.cli.exec.result import Error, RunResult
     from dragoman.cli.prompt.progress import Progress
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
@@ -37,40 +35,38 @@ class Output:
         self.failure: OSError | None = None
         """Why stdout could not be written."""
         self.on_failure: Callable[[], object] | None = None
-        """Told when stdout fails for the first time: nobody is left to work for."""
+        """Called when stdout fails for the first time: the run has lost its reader."""
 
     def show_progress(self, *, is_verbose: bool, root: str) -> None:
-        """From now on people see on stderr what happens."""
+        """Show progress on stderr from now on."""
         from dragoman.cli.prompt.progress import Progress
 
         self.progress = Progress(sys.stderr, console.uses_colour(sys.stderr), is_verbose, root=root)
 
     def frames(self) -> list[Observer]:
-        """Who writes the literal frames, if that is the form."""
+        """Return the observer that writes the literal frames, if that is the form."""
         return [_frames(self)] if self.form == "raw" else []
 
-    @contextmanager
-    def log(self) -> Iterator[None]:
-        """While entered, what the library warns of is told to people, in our form."""
-        import logging
-
-        logger, handler = logging.getLogger("dragoman"), _log_handler(self)
-        logger.addHandler(handler)
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
+    def log(self) -> AbstractContextManager[None]:
+        """While entered, warnings of the library are shown to the user as notes."""
+        return console.shown_log(self.note)
 
     # What happens, in order
 
-    def opened(self, to: Connected) -> None:
-        if to.is_scripted:
+    def opened(self, conn: RunConnection) -> None:
+        if conn.is_scripted:
             self.note("the agent is scripted: it plays a script and calls no model")
-        if self.form == "events" and to.session is not None:
+        if self.form == "events" and conn.session is not None:
             from dragoman.cli.exec.events import Opened
 
-            agent, is_scripted = to.described(), to.is_scripted
-            self._event(Opened(session_id=to.session.id, agent=agent, scripted=is_scripted, is_resumed=to.is_resumed))
+            self._event(
+                Opened(
+                    session_id=conn.session.id,
+                    agent=conn.described(),
+                    scripted=conn.is_scripted,
+                    is_resumed=conn.is_resumed,
+                )
+            )
 
     def update(self, update: v1.SessionUpdate, state: SessionState) -> None:
         if self.form == "events":
@@ -81,7 +77,7 @@ class Output:
             self.progress.update(update, state)
 
     def decided(self, decision: Decision) -> None:
-        """Every verdict that no person gave is told to people, whatever the form."""
+        """Report a decision; one that the user did not make is shown in every form."""
         if self.form == "events":
             from dragoman.cli.exec.events import PermissionEvent
             from dragoman.cli.exec.result import permission
@@ -95,25 +91,23 @@ class Output:
 
     def terminal_output(self, terminal_id: str, data: bytes) -> None:
         if self.form == "events":
-            from dragoman.cli.exec.events import Terminal
+            from dragoman.cli.exec.events import TerminalEvent
 
-            self._event(Terminal(terminal_id, data.decode(errors="replace")))
+            self._event(TerminalEvent(terminal_id, data.decode(errors="replace")))
         if self.progress is not None:
             self.progress.terminal_output(terminal_id, data)
 
     def note(self, sentence: str) -> None:
-        """A line for people."""
-        from dragoman.text.terminal import one_line
-
+        """Show a line about the run to the user."""
         if self.progress is not None:
             self.progress.note(f"dragoman: {sentence}")
         else:
-            sys.stderr.write(f"dragoman: {one_line(sentence)}\n")
+            console.write_note(sentence)
 
     # The end
 
-    def finish(self, result: Result, state: SessionState | None) -> None:
-        """Writes the result, and to people how it ended."""
+    def finish(self, result: RunResult, state: SessionState | None) -> None:
+        """Write the result, and show the user how the run ended."""
         if self.progress is not None and state is not None:
             self.progress.end(result.stop_reason, state, seconds=result.duration_ms / 1000)
         self._write_result(result)
@@ -121,7 +115,7 @@ class Output:
             self._explain(result, result.error)
 
     def write(self, data: bytes) -> None:
-        """Writes to stdout, now; never raises, because it is called in the middle of other things."""
+        """Write to stdout at once. Never raises; a failure is kept in `failure` and ends the run."""
         if self.failure is not None:
             return
         try:
@@ -132,12 +126,16 @@ class Output:
             if self.on_failure is not None:
                 self.on_failure()
 
-    def _write_result(self, result: Result) -> None:
+    def write_json(self, data: bytes) -> None:
+        """Write JSON to stdout as it is, but to a terminal without anything that acts on it."""
+        self.write(console.json_text(data).encode() if sys.stdout.isatty() else data)
+
+    def _write_result(self, result: RunResult) -> None:
         from msgspec import json
 
         match self.form:
             case "json":
-                self.write(json.format(json.encode(result), indent=2) + b"\n")
+                self.write_json(json.format(json.encode(result), indent=2) + b"\n")
             case "events":
                 from dragoman.cli.exec.events import ResultEvent
 
@@ -151,15 +149,15 @@ class Output:
                 self.write((text if text.endswith("\n") else text + "\n").encode(errors="replace"))
 
     def _was_seen(self) -> bool:
-        """On one terminal the answer has just gone by among the progress; a second copy would only confuse."""
+        """Return whether progress has shown the answer on this terminal already."""
         return self.progress is not None and sys.stdout.isatty()
 
     def _event(self, event: Event) -> None:
         from msgspec import json
 
-        self.write(json.encode(event) + b"\n")
+        self.write_json(json.encode(event) + b"\n")
 
-    def _explain(self, result: Result, error: Error) -> None:
+    def _explain(self, result: RunResult, error: Error) -> None:
         from dragoman.text.terminal import plain
 
         if result.exit_code == exits.AGENT_DIED:
@@ -167,34 +165,22 @@ class Output:
                 if call.is_open:
                     self.note(f"still open: {call.kind}: {call.title} ({call.status})")
         if error.stderr_tail and "\n" in error.stderr_tail.strip():  # the last line is in the message
-            sys.stderr.write("dragoman: the agent's last words on stderr:\n")
+            sys.stderr.write("dragoman: the end of the agent's stderr:\n")
             for line in plain(error.stderr_tail).rstrip().splitlines():
                 sys.stderr.write(f"    {line}\n")
-        console.write_error(plain(error.message), plain(error.hint or ""))
+        console.write_error(error.message, error.hint or "")
 
 
 def _frames(output: Output) -> Observer:
     from dragoman.rpc import Observer
 
     class Frames(Observer):
-        """Writes every frame as it is; the direction of each follows from what it says."""
+        """Writes every frame as it is; the direction of each follows from its content."""
 
         def received(self, line: bytes) -> None:
-            output.write(line + b"\n")
+            output.write_json(line + b"\n")
 
         def sent(self, line: bytes) -> None:
-            output.write(line + b"\n")
+            output.write_json(line + b"\n")
 
     return Frames()
-
-
-def _log_handler(output: Output) -> Handler:
-    import logging
-
-    class ToPeople(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            output.note(f"{record.levelname.lower()}: {record.getMessage()}")
-            if record.exc_info and os.environ.get("DRAGOMAN_DEBUG"):
-                sys.stderr.write(logging.Formatter().formatException(record.exc_info) + "\n")
-
-    return ToPeople(logging.WARNING)

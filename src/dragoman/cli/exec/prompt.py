@@ -1,8 +1,8 @@
 """The prompt: where its text comes from, and which blocks it becomes.
 
-Owns `@path` mentions, attached images and what an agent can take of them. A mention reaches only below the session's
-folders: a prompt is often somebody else's text (an issue, a log), and its author must not choose which of the user's
-files leave the machine. Everything is read before an agent is started, so that a wrong path costs nothing.
+Owns `@path` mentions and attached images, and which of them an agent accepts. A mention reaches only files below the
+session's folders: a prompt often contains text of another author (an issue, a log), which must not decide which of the
+user's files leave the machine. Everything is read before an agent is started, so that a wrong path costs nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ _IMAGES: Final = (
 
 
 class Image(NamedTuple):
-    """An image and what it is."""
+    """An image file and its type."""
 
     path: str
     mime_type: str
@@ -52,7 +52,7 @@ class Mention(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """What the user wants to say, before it is known what the agent can take."""
+    """The prompt as read, before it is known which content the agent accepts."""
 
     text: str
     mentions: tuple[Mention, ...] = ()
@@ -62,24 +62,24 @@ class Prompt(NamedTuple):
 
 
 def read_prompt(options: Options) -> Prompt:
-    """Reads everything the prompt is made of.
+    """Read the text, the mentioned files and the images.
 
     Raises:
-        Failure: there is no prompt, or something it names cannot be read.
+        CliError: there is no prompt, or a file cannot be read.
     """
     text = _text(options)
     images = tuple(read_image(path) for path in options.images)
     if not text.strip() and not images:
-        raise Failure("the prompt is empty", hint="dragoman exec 'What is this project?'")
+        raise CliError("the prompt is empty", hint="dragoman exec 'What is this project?'")
     mentions, outside = find_mentions(text, options.roots)
     return Prompt(text, mentions, images, outside)
 
 
 def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.ContentBlock]:
-    """The prompt in the content this agent takes: text and links always, the rest if it said so.
+    """Return the prompt as content blocks: text and links always, other kinds if the agent accepts them.
 
     Raises:
-        Failure: an image was attached and the agent takes none.
+        CliError: an image was attached and the agent does not accept images.
     """
     from dragoman.schema import v1
 
@@ -90,8 +90,8 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
         found.append(_mentioned(mention, takes_images=takes_images, takes_resources=takes_resources))
     for image in prompt.images:
         if not takes_images:
-            raise Failure(
-                f"--image {image.path}: this agent takes no images (promptCapabilities.image)",
+            raise CliError(
+                f"--image {image.path}: this agent does not accept images (promptCapabilities.image)",
                 hint="mention the file as @path instead: the agent gets a link to it",
             )
         found.append(v1.ImageContent(_base64(image.data), image.mime_type))
@@ -99,9 +99,9 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
 
 
 def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...], tuple[str, ...]]:
-    """What `@path` and `@"path"` name: first what exists below the roots, then what exists elsewhere.
+    """Return the files that `@path` and `@"path"` name: those below the roots, and the names of those elsewhere.
 
-    Anything else with an @ (a person, a decorator) is just text.
+    Anything else with an @ (a user name, a decorator) is just text.
     """
     from dragoman.policy.paths import is_below
 
@@ -121,20 +121,20 @@ def find_mentions(text: str, roots: Sequence[str]) -> tuple[tuple[Mention, ...],
 
 
 def read_image(path: str) -> Image:
-    """An image file.
+    """Read an image file.
 
     Raises:
-        Failure: it is no image, or too large for a message.
+        CliError: it is not an image, or too large for a message.
     """
     data = _read(path, IMAGE_BYTES, "--image")
     mime_type = image_type(data)
     if mime_type is None:
-        raise Failure(f"--image {path}: not a PNG, JPEG, GIF or WebP file", hint="mention other files as @path")
+        raise CliError(f"--image {path}: not a PNG, JPEG, GIF or WebP file", hint="mention other files as @path")
     return Image(path, mime_type, data)
 
 
 def image_type(data: bytes) -> str | None:
-    """What kind of image this is, by its first bytes."""
+    """Return the media type of an image, by its first bytes; None if it is not a known image."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((mime_type for magic, mime_type in _IMAGES if data.startswith(magic)), None)
@@ -143,7 +143,7 @@ def image_type(data: bytes) -> str | None:
 def _text(options: Options) -> str:
     if options.prompt_file is not None:
         if options.prompt is not None:
-            raise Failure("the prompt is given twice: as an argument and with --file", hint="give one of them")
+            raise CliError("the prompt is given twice: as an argument and with --file", hint="use only one of them")
         return _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
     if options.prompt is not None and options.prompt != "-":
         return options.prompt
@@ -151,7 +151,7 @@ def _text(options: Options) -> str:
     if stream is None or sys.stdin.isatty():
         if options.images and options.prompt is None:
             return ""
-        raise Failure("no prompt", hint="dragoman exec 'What is this project?', or pipe it: ... | dragoman exec")
+        raise CliError("no prompt", hint="dragoman exec 'What is this project?', or pipe it: ... | dragoman exec")
     return _decode(stream.read(), "stdin")
 
 
@@ -159,7 +159,7 @@ def _decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Failure(f"{where}: not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first") from None
+        raise CliError(f"{where}: not UTF-8 text (byte {error.start})", hint="convert it to UTF-8 first") from None
 
 
 def _read(path: str, most: int | None, flag: str) -> bytes:
@@ -167,9 +167,9 @@ def _read(path: str, most: int | None, flag: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read() if most is None else file.read(most + 1)
     except OSError as error:
-        raise Failure(f"{flag} {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"{flag} {path}: {error.strerror}", hint="name a file that can be read") from None
     if most is not None and len(data) > most:
-        raise Failure(f"{flag} {path}: larger than {most // 1024 // 1024} MiB", hint="make it smaller")
+        raise CliError(f"{flag} {path}: larger than {most // 1024 // 1024} MiB", hint="make it smaller")
     return data
 
 
@@ -182,7 +182,7 @@ def _existing(match: re.Match[str], cwd: str) -> str | None:
 
 
 def _small(path: str) -> bytes | None:
-    """The content of a regular file that is worth sending along."""
+    """Return the content of a regular file that is small enough to send; None otherwise."""
     try:
         if not os.path.isfile(path):  # never a FIFO, which would wait for a writer
             return None

@@ -1,23 +1,23 @@
-"""What a run is going to do, read before anything is started; and the start of the agent's program.
+"""Everything a run needs, read before the agent is started; and the start of the agent's program.
 
-The program is started before the greater part of dragoman is loaded: the two take place side by side, and most of what
-dragoman costs is gone in the time the agent needs to start. So nothing here may import asyncio or the protocol.
+The program is started before most of dragoman is loaded, so that both happen at the same time and the agent's start-up
+hides most of ours. Therefore nothing here may import asyncio or the protocol.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.cli.entry import find_agent, is_built_in
 from dragoman.cli.exec.exit_code import StartFailed
 from dragoman.cli.exec.options import Options, read_options
 from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
+from dragoman.cli.named_agent import find_agent, is_built_in
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.cli.command import Call
+    from dragoman.cli.command import Invocation
     from dragoman.cli.exec.output import Output
     from dragoman.policy import Rule
     from dragoman.process.launch import Launched
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SCRIPTED_MODEL = "scripted"
 
 
-class Plan(NamedTuple):
-    """Everything a run needs to know, checked."""
+class RunRequest(NamedTuple):
+    """The checked input of one run."""
 
     options: Options
     prompt: Prompt
@@ -40,30 +40,31 @@ class Plan(NamedTuple):
     recorder: Observer | None
 
 
-def read_plan(call: Call, output: Output) -> Plan:
-    """Reads everything that can be wrong before an agent is started.
+def read_request(call: Invocation, output: Output) -> RunRequest:
+    """Read and check the options, settings, rules and prompt.
 
     Raises:
-        Failure, ConfigError: something is.
+        CliError, ConfigError: one of them is wrong.
     """
     options = read_options(call)
     if options.has_progress:
         output.show_progress(is_verbose=options.is_verbose, root=options.cwd)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd)
     entry = _with_model(entry, options.model)
-    project = options.cwd if agents.root is None else str(agents.root)
-    rules = typed_rules(options) + remembered_rules(project) + agents.rules()
-    servers = _servers(options, agents.mcp_servers())
+    settings = agents.settings
+    project = options.cwd if settings.root is None else str(settings.root)
+    rules = typed_rules(options) + remembered_rules(project) + settings.rules()
+    servers = _servers(options, settings.mcp_servers())
     prompt = read_prompt(options)
     for note in agents.notes:
         output.note(note)
     for name in prompt.outside:
-        output.note(f"@{name} stays text: it is outside the session's folders (see --add-dir)")
-    return Plan(options, prompt, entry, project, rules, servers, _recorder(options, entry))
+        output.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
+    return RunRequest(options, prompt, entry, project, rules, servers, _recorder(options, entry))
 
 
 def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
-    """The agent, started with the model if it is ours; others are told once a session is open."""
+    """Pass the model on the command line of the built-in agent; others get it when their session is open."""
     if model is None:
         return entry
     if is_built_in(entry):
@@ -71,21 +72,21 @@ def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
 
         return replace(entry, command=(*entry.command, "--model", model))
     if model == SCRIPTED_MODEL:
-        raise Failure("--model scripted belongs to the built-in agent", hint="name no agent to use that one")
+        raise CliError("--model scripted is for the built-in agent", hint="leave -a and the command out to use it")
     return entry
 
 
-def start_program(plan: Plan) -> Launched:
-    """Starts the agent's program; from now on it does not outlive this one.
+def start_program(request: RunRequest) -> Launched:
+    """Start the agent's program; from now on it does not outlive this process.
 
     Raises:
-        StartFailed: it cannot be started.
+        StartFailed: the program cannot be started.
     """
     from dragoman.process.launch import launch
 
-    entry = plan.entry
+    entry = request.entry
     try:
-        program = launch(entry.command, cwd=plan.options.cwd, env=entry.env)
+        program = launch(entry.command, cwd=request.options.cwd, env=entry.env)
     except ConfigError as error:
         raise StartFailed(str(error)) from error
     from dragoman.process.guard import guard  # loaded while the program already starts
@@ -94,11 +95,11 @@ def start_program(plan: Plan) -> Launched:
     return program
 
 
-def end_program(plan: Plan, program: Launched) -> None:
-    """Ends a program nobody has begun to talk to."""
+def end_program(request: RunRequest, program: Launched) -> None:
+    """End a program that was started and not connected to."""
     from dragoman.process.guard import kill_now
 
-    kill_now(program.pid, program.marker, plan.entry.quirks.spare)
+    kill_now(program.pid, program.marker, request.entry.quirks.spare)
     program.close()
 
 
@@ -110,7 +111,7 @@ def _recorder(options: Options, entry: AgentEntry) -> Observer | None:
     try:
         return Recorder(options.recording, command=entry.command, cwd=options.cwd)
     except OSError as error:
-        raise Failure(
+        raise CliError(
             f"--record {options.recording}: {error.strerror}", hint="name a file that can be written"
         ) from None
 

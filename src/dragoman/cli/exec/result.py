@@ -1,12 +1,12 @@
-"""The result of a run: one object, complete on every ending, with a schema scripts can rely on.
+"""The result of a run: one object, complete however the run ends, with a schema scripts can rely on.
 
-The Structs *are* the schema (`dragoman exec --schema` prints it); docs/exec.md explains it. Members may be added within
-a version, never removed or given another meaning. Built from what was observed alone; knows no stream.
+The schema is made from these Structs (`dragoman exec --schema` prints it) and explained in docs/exec.md. Members may be
+added within a version, never removed or given another meaning.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
+
+# Names in the published schema that differ from those of the classes. They are part of the contract.
+_PUBLISHED: Final = {
+    "RunAgent": "Agent",
+    "RunLocation": "Location",
+    "RunPermission": "Permission",
+    "RunResult": "Result",
+    "RunUsage": "Usage",
+    "MessageEvent": "Message",
+    "ModeEvent": "Mode",
+    "OtherEvent": "Other",
+    "TerminalEvent": "Terminal",
+    "ThoughtEvent": "Thought",
+}
 
 ErrorKind = Literal[
     "cancelled",
@@ -44,33 +58,33 @@ class Error(Struct, kw_only=True):
     code: int | None = None
     """The JSON-RPC code of the agent's answer."""
     data: Any = None
-    """The data of the agent's answer, whatever it is."""
+    """The data of the agent's answer, of any type."""
     returncode: int | None = None
     """How the agent's process ended; negative for a signal."""
     stderr_tail: str | None = None
     login_methods: list[str] = []
 
 
-class Agent(Struct, kw_only=True):
-    """Whom the prompt was sent to."""
+class RunAgent(Struct, kw_only=True):
+    """The agent that the prompt was sent to."""
 
     name: str | None
     """As configured; null for a command after `--`."""
     command: list[str]
     title: str | None = None
-    """What the agent calls itself."""
+    """The agent's own name for itself."""
     version: str | None = None
 
 
 class Cost(Struct):
-    """What the session has cost so far, as the agent counts it."""
+    """The cost of the session so far, as the agent reports it."""
 
     amount: float
     currency: str
 
 
-class Usage(Struct, kw_only=True):
-    """What the agent reported; null is what it did not."""
+class RunUsage(Struct, kw_only=True):
+    """Usage as the agent reported it; null for what it did not report."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -83,7 +97,7 @@ class Usage(Struct, kw_only=True):
     cost: Cost | None = None
 
 
-class Location(Struct):
+class RunLocation(Struct):
     """A place in a file."""
 
     path: str
@@ -91,28 +105,28 @@ class Location(Struct):
 
 
 class ToolCall(Struct, kw_only=True):
-    """A tool call of the turn, as last told."""
+    """A tool call of the turn, as last reported."""
 
     id: str
     title: str
     kind: str
     status: str
     is_open: bool
-    """Neither completed nor failed when the turn ended or broke off."""
-    locations: list[Location] = []
+    """Neither completed nor failed when the turn ended or was interrupted."""
+    locations: list[RunLocation] = []
 
 
 class FileChange(Struct, kw_only=True):
-    """A file that is not as it was before the turn."""
+    """A file that differs from before the turn."""
 
     path: str
     change: Literal["created", "modified", "deleted"]
     seen_by: list[Literal["workspace", "tool_call"]]
-    """`workspace`: dragoman wrote it for the agent. `tool_call`: the agent says so in a completed tool call."""
+    """`workspace`: dragoman wrote it for the agent. `tool_call`: a completed tool call shows the change."""
 
 
-class Permission(Struct, kw_only=True):
-    """A question of the agent, or a file or terminal request judged without one, and what became of it."""
+class RunPermission(Struct, kw_only=True):
+    """A permission request of the agent, or a file or terminal request, and the decision."""
 
     title: str
     kind: str
@@ -124,77 +138,77 @@ class Permission(Struct, kw_only=True):
     option_kind: str | None = None
 
 
-class Result(Struct, kw_only=True):
-    """What came of one run of `dragoman exec`."""
+class RunResult(Struct, kw_only=True):
+    """The result of one run of `dragoman exec`."""
 
     schema: Literal["dragoman.exec.result/1"] = "dragoman.exec.result/1"
     exit_code: int
     error: Error | None
     text: str
-    """What the agent said after its last tool call, or before it if nothing came after."""
+    """The agent's text after its last tool call, or before it if none came after."""
     messages: list[str]
-    """Everything it said, message by message."""
+    """All text of the agent, message by message."""
     stop_reason: str | None
-    """Why the agent ended the turn; null if it did not, or answered only after it was told to stop."""
+    """Why the agent ended the turn; null if it did not, or answered only after it was asked to stop."""
     session_id: str | None
-    agent: Agent | None
+    agent: RunAgent | None
     scripted: bool
-    """True if a script was played: nothing in this result comes from a model."""
-    usage: Usage | None
+    """True if a script was played: no part of this result comes from a model."""
+    usage: RunUsage | None
     tool_calls: list[ToolCall]
     files_changed: list[FileChange]
-    permissions: list[Permission]
+    permissions: list[RunPermission]
     duration_ms: int
 
 
 def final_text(state: SessionState, turn: TurnState) -> str:
-    """The answer itself, without what was said on the way to it.
+    """Return the final answer, without the text that came before it.
 
-    Pieces of one answer that only thoughts part belong together; messages with ids of their own are paragraphs.
+    Pieces of one answer separated only by thoughts belong together; messages with their own ids are paragraphs.
     """
-    said = dict(zip(map(id, turn.messages), turn.texts, strict=True))
+    texts = dict(zip(map(id, turn.messages), turn.texts, strict=True))
     items: list[object] = list(state.timeline[turn.start : turn.end])
     here = set(map(id, items))
-    # A message may go on from the history: some agents number theirs anew in each process.
+    # A message may continue one of the history: some agents restart their numbering in each process.
     items = [message for message in turn.messages if id(message) not in here] + items
     answer: list[tuple[Message, str]] = []
     is_closed = False
     for item in items:
         if isinstance(item, ToolCallState):
             is_closed = True
-        elif said.get(id(item), "").strip():
+        elif texts.get(id(item), "").strip():
             if is_closed:
                 answer, is_closed = [], False
-            answer.append((item, said[id(item)]))  # type: ignore[arg-type]  # only messages are in `said`
+            answer.append((item, texts[id(item)]))  # type: ignore[arg-type]  # only messages are in `texts`
     text = ""
     for message, piece in answer:
         text += f"{chr(10) * 2 if text and message.message_id else ''}{piece}"
     return text
 
 
-def tool_call(call: ToolCallState, told: str | None = None) -> ToolCall:
-    """A tool call with the status the agent told; when it dies, the state calls failed what was open."""
-    status = told or call.status
+def tool_call(call: ToolCallState, reported: str | None = None) -> ToolCall:
+    """Describe a tool call with its reported status; the state marks open calls as failed if the agent dies."""
+    status = reported or call.status
     return ToolCall(
         id=call.id,
         title=call.title,
         kind=call.kind,
         status=status,
         is_open=status not in FINISHED,
-        locations=[Location(place.path, place.line or None) for place in call.locations],
+        locations=[RunLocation(place.path, place.line or None) for place in call.locations],
     )
 
 
-def tool_calls(state: SessionState, turn: TurnState, told: Mapping[str, str]) -> list[ToolCall]:
+def tool_calls(state: SessionState, turn: TurnState, reported: Mapping[str, str]) -> list[ToolCall]:
     calls = [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]
-    return [tool_call(call, told.get(call.id)) for call in calls]
+    return [tool_call(call, reported.get(call.id)) for call in calls]
 
 
-def usage(state: SessionState, tokens: v1.Usage | None) -> Usage | None:
+def usage(state: SessionState, tokens: v1.Usage | None) -> RunUsage | None:
     context, cost = state.usage, state.cost
     if tokens is None and context is None and cost is None:
         return None
-    found = Usage()
+    found = RunUsage()
     if tokens is not None:
         for name in ("input", "output", "total", "thought", "cached_read", "cached_write"):
             value = getattr(tokens, f"{name}_tokens")
@@ -207,12 +221,12 @@ def usage(state: SessionState, tokens: v1.Usage | None) -> Usage | None:
 
 
 def files_changed(changes: Iterable[Change], state: SessionState, turn: TurnState | None) -> list[FileChange]:
-    """What dragoman wrote, and what completed tool calls show as a diff; sorted by path."""
+    """Return the files dragoman wrote and those completed tool calls show as a diff, sorted by path."""
     found: dict[str, FileChange] = {}
     for change in changes:
         what: Any = "created" if change.before is None else "deleted" if change.after is None else "modified"
         known = found.setdefault(change.path, FileChange(path=change.path, change=what, seen_by=["workspace"]))
-        if what == "deleted":  # one file may have several changes, if somebody else's came between
+        if what == "deleted":  # one file may have several changes, if another program changed it in between
             known.change = what
     for path, is_new in _diffs(state, turn):
         what = "created" if is_new else "modified"
@@ -231,8 +245,8 @@ def _diffs(state: SessionState, turn: TurnState | None) -> Iterable[tuple[str, b
                     yield content.path, content.old_text is UNSET or content.old_text is None
 
 
-def permission(decision: Decision) -> Permission:
-    return Permission(
+def permission(decision: Decision) -> RunPermission:
+    return RunPermission(
         title=decision.title,
         kind=decision.kind,
         action=decision.action,
@@ -245,7 +259,11 @@ def permission(decision: Decision) -> Permission:
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a result or of an event."""
+    """Return the JSON Schema of a result or of an event, under its published names."""
     from msgspec import json
 
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | json.schema(kind)
+    text = json.encode(json.schema(kind)).decode()
+    for name, published in _PUBLISHED.items():
+        text = text.replace(f'"{name}"', f'"{published}"').replace(f'/{name}"', f'/{published}"')
+    schema: dict[str, Any] = json.decode(text)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema

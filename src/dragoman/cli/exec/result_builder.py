@@ -1,4 +1,4 @@
-"""The result object of a run, put together from everything it touched."""
+"""Builds the result of a run from everything that is known about it."""
 
 from __future__ import annotations
 
@@ -9,35 +9,40 @@ from dragoman.cli.exec.connection import describe_agent
 from dragoman.cli.exec.error import explain
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.connection import Connected
+    from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import Facts
-    from dragoman.cli.exec.request import Plan
+    from dragoman.cli.exec.request import RunRequest
 
 
 def build_result(
-    code: int, facts: Facts, error: Exception | None, plan: Plan | None, to: Connected | None, duration_ms: int
-) -> results.Result:
-    """The result of a run that ended with `code`, however far it came."""
-    decisions = [] if to is None else to.consent.decisions
-    session = None if to is None else to.session
+    code: int,
+    facts: Facts,
+    error: Exception | None,
+    request: RunRequest | None,
+    conn: RunConnection | None,
+    duration_ms: int,
+) -> results.RunResult:
+    """Build the result of a run that ended with `code`, at whatever stage."""
+    decisions = [] if conn is None else conn.permissions.decisions
+    session = None if conn is None else conn.session
     state = None if session is None else session.state
     turn = state.turns[-1] if state is not None and state.turns else None
-    agent = None if plan is None else describe_agent(plan) if to is None else to.described()
-    stderr_tail = "" if to is None else to.transport.stderr_tail
-    return results.Result(
+    agent = None if request is None else describe_agent(request) if conn is None else conn.described()
+    stderr_tail = "" if conn is None else conn.transport.stderr_tail
+    return results.RunResult(
         exit_code=code,
-        error=None if code == 0 else explain(code, facts, error, plan, decisions, stderr_tail),
+        error=None if code == 0 else explain(code, facts, error, request, decisions, stderr_tail),
         text="" if state is None or turn is None else results.final_text(state, turn),
         messages=[] if turn is None else [text for text in turn.texts if text],
         stop_reason=facts.stop_reason,
         session_id=None if session is None else session.id,
         agent=agent,
-        scripted=to.is_scripted if to is not None else plan is not None and plan.entry.is_scripted,
+        scripted=conn.is_scripted if conn is not None else request is not None and request.entry.is_scripted,
         usage=None if state is None else results.usage(state, None if turn is None else turn.usage),
         tool_calls=[]
         if state is None or turn is None
-        else results.tool_calls(state, turn, {} if to is None else to.told),
-        files_changed=[] if to is None else to.files_changed(turn),
+        else results.tool_calls(state, turn, {} if conn is None else conn.statuses),
+        files_changed=[] if conn is None else conn.files_changed(turn),
         permissions=[results.permission(decision) for decision in decisions],
         duration_ms=duration_ms,
     )

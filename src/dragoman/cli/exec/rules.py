@@ -1,6 +1,6 @@
-"""The rules one run is judged by, from every place a user can write one.
+"""The permission rules of one run: from the command line, from a `--policy` file and from the rule file.
 
-Owns the list and the shape of a `--policy` file; what a rule means is `dragoman.policy`'s.
+The rules of the settings are added in `request.py`; what a rule means is decided in `dragoman.policy`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, ValidationError, json
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.policy import parse_rule
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ class _Policy(Struct, forbid_unknown_fields=True):
 
 
 def typed_rules(options: Options) -> list[Rule]:
-    """The rules of this run alone: flags and `--policy`.
+    """The rules for this run alone: `--allow`, `--deny` and `--policy`.
 
     Raises:
-        ConfigError: a rule cannot be read.
-        Failure: the file cannot.
+        ConfigError: a rule cannot be understood.
+        CliError: the file cannot be read.
     """
     found = [parse_rule(text, "deny", "flag", "--deny") for text in options.deny]
     found += [parse_rule(text, "allow", "flag", "--allow") for text in options.allow]
@@ -39,27 +39,27 @@ def typed_rules(options: Options) -> list[Rule]:
 
 
 def remembered_rules(project: str) -> list[Rule]:
-    """The rules the user has written or confirmed before, everywhere and in this project.
+    """The rules of the rule file, for every project and for this one.
 
     Raises:
-        ConfigError: the file that keeps them is broken.
+        ConfigError: the file is broken.
     """
-    from dragoman.store.places import config_dir
+    from dragoman.settings.places import config_dir
 
-    if not os.path.lexists(config_dir() / "rules.json"):  # most people have none, and reading them is not free
+    if not os.path.lexists(config_dir() / "rules.json"):  # most users have none, and loading the reader takes time
         return []
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     return list(open_rules().rules(project))
 
 
 def remember_rule(project: str, text: str, action: Action) -> None:
-    """Keeps what a person answered with "always", for this project.
+    """Add a rule for this project to the rule file, after the user answered "always".
 
     Raises:
-        ConfigError: it cannot be kept.
+        ConfigError: the rule cannot be kept, or the file cannot be written.
     """
-    from dragoman.store.rules import open_rules
+    from dragoman.settings.rule_file import open_rules
 
     open_rules().remember(text, action, "project", project)
 
@@ -69,12 +69,9 @@ def _from_file(path: str) -> list[Rule]:
         with open(path, "rb") as file:
             policy = json.decode(file.read(), type=_Policy)
     except OSError as error:
-        raise Failure(f"--policy {path}: {error.strerror}", hint="name a file that can be read") from None
+        raise CliError(f"--policy {path}: {error.strerror}", hint="name a file that can be read") from None
     except (ValidationError, ValueError) as error:
-        raise Failure(f"--policy {path}: {error}", hint=f"it should look like {_SHAPE}") from None
-    # Of the scope of settings, not of flags: what allows everything has to be typed each time.
-    return [
-        parse_rule(text, action, "pinned", f"--policy {path}")
-        for action in ("deny", "ask", "allow")
-        for text in getattr(policy, action)
-    ]
+        raise CliError(f"--policy {path}: {error}", hint=f"it should look like {_SHAPE}") from None
+    # The scope of settings, not of flags: a rule that allows everything has to be typed each time.
+    lists: tuple[tuple[Action, list[str]], ...] = (("deny", policy.deny), ("ask", policy.ask), ("allow", policy.allow))
+    return [parse_rule(text, action, "pinned", f"--policy {path}") for action, texts in lists for text in texts]

@@ -1,7 +1,7 @@
-"""One run from its options to its result: the agent, the session, the turn, and every way out of them.
+"""One run of `dragoman exec`, from its options to its result.
 
-Owns the order of things and what a signal, a timeout or an error means at each step. The promise: whatever happens,
-one result is written, the exit code fits it, and no process is left. Does not know how anything is shown or asked.
+Owns the order of the steps, and the meaning of a signal, a timeout or an error at each of them. Whatever happens, one
+result is written, the exit code fits it, and no process is left. How output is shown is up to `output.py`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.exec.exit_code import Facts, exit_code_of, note_error
 from dragoman.cli.exec.output import Output
-from dragoman.cli.exec.request import Plan, end_program, read_plan, start_program
+from dragoman.cli.exec.request import RunRequest, end_program, read_request, start_program
 from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
     import asyncio
 
-    from dragoman.cli.command import Call
-    from dragoman.cli.exec.connection import Connected
-    from dragoman.cli.exec.result import Result
+    from dragoman.cli.command import Invocation
+    from dragoman.cli.exec.connection import RunConnection
+    from dragoman.cli.exec.result import RunResult
     from dragoman.client import Session
     from dragoman.process.launch import Launched
 
-# A cancelled agent is given this long to answer. Real ones need up to a second; some never listen.
+# How long a cancelled agent may take to answer. Real ones need up to a second; some never react.
 CANCEL_SECONDS: Final = 5.0
 
 
-def execute(call: Call) -> int:
-    """Does one run and returns its exit code.
+def execute(call: Invocation) -> int:
+    """Do one run and return its exit code.
 
     Raises:
         OSError: stdout could not be written.
@@ -51,36 +51,36 @@ def execute(call: Call) -> int:
 
 
 class Run:
-    """What is known of one run so far."""
+    """The state of one run."""
 
     def __init__(self, output: Output) -> None:
         self.facts = Facts()
         self.error: Exception | None = None
         self._output = output
         self._started = monotonic()
-        self._plan: Plan | None = None
+        self._request: RunRequest | None = None
         self._program: Launched | None = None
-        self._to: Connected | None = None
+        self._conn: RunConnection | None = None
         self._task: asyncio.Task[None]
-        self._asking: asyncio.Task[None] | None = None
+        self._cancelling: asyncio.Task[None] | None = None
         self._is_prompted = False
         self._is_stopping = False
-        self._result: Result | None = None
+        self._result: RunResult | None = None
 
-    def begin(self, call: Call) -> None:
-        """Reads what is to be done and starts the agent's program.
+    def begin(self, call: Invocation) -> None:
+        """Read the input and start the agent's program.
 
         Raises:
-            Failure, ConfigError, StartFailed: something is wrong with it.
+            CliError, ConfigError, StartFailed: the input is wrong, or the program cannot be started.
         """
-        self._plan = read_plan(call, self._output)
-        self._program = start_program(self._plan)
+        self._request = read_request(call, self._output)
+        self._program = start_program(self._request)
 
     def work(self) -> None:
-        """The run itself; its result is written as soon as the agent has answered, before the agent is ended."""
+        """Run the turn; its result is written as soon as the agent has answered, before the agent is ended."""
         import asyncio
 
-        with suppress(asyncio.CancelledError):  # our own doing: the facts, or the failure of stdout, say why
+        with suppress(asyncio.CancelledError):  # by `_stop` or a failure of stdout; the facts hold the reason
             asyncio.run(self._supervise())
 
     async def _supervise(self) -> None:
@@ -88,56 +88,56 @@ class Run:
 
         task = asyncio.current_task()
         assert task is not None
-        assert self._plan is not None
+        assert self._request is not None
         self._task = task
         self._output.on_failure = task.cancel
         loop = asyncio.get_running_loop()
-        seconds = self._plan.options.timeout_seconds
+        seconds = self._request.options.timeout_seconds
         if seconds is not None:
             loop.call_later(max(0.0, seconds - (monotonic() - self._started)), self._stop)
         with Signals(loop, self._stop), self._output.log():
-            await self._converse(self._plan)
+            await self._converse(self._request)
 
-    async def _converse(self, plan: Plan) -> None:
-        from dragoman.cli.exec.connection import Connected, connected, open_session
+    async def _converse(self, request: RunRequest) -> None:
+        from dragoman.cli.exec.connection import RunConnection, connect_agent, open_session
         from dragoman.cli.exec.prompt import blocks
         from dragoman.cli.exec.settings import apply_settings
 
-        self._to = to = Connected(plan)
+        self._conn = conn = RunConnection(request)
         program, self._program = self._program, None
         assert program is not None
         gc.enable()
-        async with connected(to, program, self._output) as agent:
-            content = blocks(plan.prompt, agent.capabilities.prompt_capabilities or None)
-            to.session = session = await open_session(agent, plan)
-            await apply_settings(session, plan.options, to.models)
-            self._output.opened(to)
+        async with connect_agent(conn, program, self._output) as agent:
+            content = blocks(request.prompt, agent.capabilities.prompt_capabilities or None)
+            conn.session = session = await open_session(agent, request)
+            await apply_settings(session, request.options, conn.models)
+            self._output.opened(conn)
             turn = session.prompt(content)
             self._is_prompted = True
             async for update in turn:
-                to.note(update)
+                conn.note(update)
                 self._output.update(update, session.state)
-            to.note_end(turn.result)
+            conn.note_end(turn.result)
             answered = turn.result.stop_reason
-            # Told to stop, an agent may still say that it is done: the run was cut short all the same.
+            # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
             self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None
             self._write_result()
 
-    # Ways out
+    # How a run ends
 
     def fail(self, error: Exception) -> None:
-        """Something was raised; the first error counts."""
+        """Record an error; the first one counts."""
         if self.error is None:
             self.error = error
             note_error(self.facts, error)
 
     def abandon(self) -> None:
-        """Ends a program that was started and not connected to."""
-        if self._program is not None and self._plan is not None:
-            end_program(self._plan, self._program)
+        """End a program that was started and not connected to."""
+        if self._program is not None and self._request is not None:
+            end_program(self._request, self._program)
 
     def finish(self) -> int:
-        """Writes the result unless that is done, and gives the exit code.
+        """Write the result unless it was written, and return the exit code.
 
         Raises:
             OSError: stdout could not be written.
@@ -150,9 +150,9 @@ class Run:
         return self._result.exit_code
 
     def _stop(self, number: int = 0) -> None:
-        """A signal (or, without one, the timeout): first the turn is cancelled, the second time everything ends.
+        """Handle a signal, or the timeout if `number` is 0: cancel the turn the first time, end everything the second.
 
-        An answer that is already here stands: after it a signal only hastens the end of the agent.
+        If the agent has answered already, the answer counts, and a signal only ends the agent sooner.
         """
         if self._has_answer():
             if number:
@@ -168,22 +168,22 @@ class Run:
             return
         session = self._session
         if is_first and self._is_prompted and session is not None:
-            self._output.note("cancelling the turn; once more to end at once" if number else "time is up: cancelling")
+            self._output.note("cancelling the turn; Ctrl-C again ends at once" if number else "time is up; cancelling")
             loop = self._task.get_loop()
-            self._asking = loop.create_task(self._ask_to_stop(session))
+            self._cancelling = loop.create_task(self._cancel_turn(session))
             loop.call_later(CANCEL_SECONDS, self._task.cancel)
         else:
             self._task.cancel()
 
-    async def _ask_to_stop(self, session: Session) -> None:
+    async def _cancel_turn(self, session: Session) -> None:
         from dragoman.errors import ConnectionClosed
 
-        with suppress(ConnectionClosed):  # the turn hears of it too
+        with suppress(ConnectionClosed):  # the turn fails for the same reason
             await session.cancel()
 
     @property
     def _session(self) -> Session | None:
-        return None if self._to is None else self._to.session
+        return None if self._conn is None else self._conn.session
 
     def _has_answer(self) -> bool:
         return self._is_prompted and self._session is not None and not self._session.state.is_running
@@ -193,9 +193,9 @@ class Run:
     def _write_result(self) -> None:
         from dragoman.cli.exec.result_builder import build_result
 
-        decisions = [] if self._to is None else self._to.consent.decisions
-        self.facts.was_nobody_asked = any(decision.is_unasked for decision in decisions)
+        decisions = [] if self._conn is None else self._conn.permissions.decisions
+        self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
         code = exit_code_of(self.facts)
         duration_ms = round((monotonic() - self._started) * 1000)
-        self._result = build_result(code, self.facts, self.error, self._plan, self._to, duration_ms)
+        self._result = build_result(code, self.facts, self.error, self._request, self._conn, duration_ms)
         self._output.finish(self._result, self._session.state if self._session and self._is_prompted else None)

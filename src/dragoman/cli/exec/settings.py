@@ -1,15 +1,14 @@
-"""`--mode`, `--model` and `--set`: the user's words matched with what a session offers.
+"""Applies `--mode`, `--model` and `--set` to a session, by matching them with what the session offers.
 
-Agents name the same thing in several places: modes as such or as an option of category `mode`, models as an option or
-in the way of an older draft. Owns the matching and the sentence that says what there is instead; changes nothing but
-through the session.
+Agents offer the same setting in several places: a mode as a session mode or as an option of category `mode`, a model as
+an option of category `model` or as in an older draft of the protocol.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dragoman.cli.exits import Failure
+from dragoman.cli.exits import CliError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -20,18 +19,18 @@ if TYPE_CHECKING:
     from dragoman.client.legacy_models import LegacyModels
 
 
-class Choice(NamedTuple):
-    """A value a session offers, and what it calls it."""
+class OfferedValue(NamedTuple):
+    """A value that a session offers, and its name."""
 
     value: str
     name: str
 
 
 async def apply_settings(session: Session, options: Options, models: LegacyModels | None) -> None:
-    """Sets what the user asked for. The model goes first: with it the other options change.
+    """Set what the user asked for. The model is set first, because the other options can depend on it.
 
     Raises:
-        Failure: the session does not offer it.
+        CliError: the session does not offer one of them.
     """
     if options.model is not None:
         await _set_model(session, options.model, models)
@@ -42,7 +41,7 @@ async def apply_settings(session: Session, options: Options, models: LegacyModel
 
 
 async def _set_mode(session: Session, wanted: str) -> None:
-    option = _of_category(session, "mode")  # where there are both, options count and modes are for older clients
+    option = _of_category(session, "mode")  # an agent with both offers its modes for older clients only
     if option is not None:
         value = _match("--mode", wanted, _choices(option))
         if value != option.current_value:
@@ -50,8 +49,8 @@ async def _set_mode(session: Session, wanted: str) -> None:
         return
     modes = session.state.modes
     if modes is None:
-        raise Failure(f"--mode {wanted}: this agent has no modes", hint="leave --mode out")
-    value = _match("--mode", wanted, [Choice(mode.id, mode.name) for mode in modes.available_modes])
+        raise CliError(f"--mode {wanted}: this agent has no modes", hint="remove --mode")
+    value = _match("--mode", wanted, [OfferedValue(mode.id, mode.name) for mode in modes.available_modes])
     if value != session.state.mode:
         await session.set_mode(value)
 
@@ -61,31 +60,32 @@ async def _set_model(session: Session, wanted: str, models: LegacyModels | None)
     if option is not None:
         await session.set_config_option(option.id, _match("--model", wanted, _choices(option)))
     elif models is not None and models.offered:
-        choices = [Choice(model.model_id, model.name) for model in models.offered]
+        choices = [OfferedValue(model.model_id, model.name) for model in models.offered]
         await session.set_model(_match("--model", wanted, choices))
     else:
-        raise Failure(
+        raise CliError(
             f"--model {wanted}: this agent offers no choice of model",
             hint="set the model in the agent's own configuration",
         )
 
 
 async def _set_option(session: Session, key: str, text: str) -> None:
-    options = session.state.config_options
-    option = next((each for each in options if getattr(each, "id", None) == key), None)
+    known = (v1.SessionConfigBoolean, v1.SessionConfigSelect)
+    options = [option for option in session.state.config_options if isinstance(option, known)]
+    option = next((option for option in options if option.id == key), None)
     if isinstance(option, v1.SessionConfigBoolean):
         if text not in ("true", "false"):
-            raise Failure(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
+            raise CliError(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
         await session.set_config_option(key, text == "true")
     elif isinstance(option, v1.SessionConfigSelect):
         await session.set_config_option(key, _match(f"--set {key}", text, _choices(option)))
     else:
-        known = ", ".join(str(getattr(each, "id", "?")) for each in options) or "none"
-        raise Failure(f"--set {key}: this agent has no such option", hint=f"its options: {known}")
+        names = ", ".join(option.id for option in options) or "none"
+        raise CliError(f"--set {key}: this agent has no such option", hint=f"its options: {names}")
 
 
 def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | None:
-    """The select option that holds the mode or the model; one real agent has two of category `model`."""
+    """The option for the mode or the model. If an agent has several of a category, the one with its name is used."""
     found = [
         option
         for option in session.state.config_options
@@ -94,21 +94,21 @@ def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | No
     return next((option for option in found if option.id == category), found[0] if found else None)
 
 
-def _choices(option: v1.SessionConfigSelect) -> list[Choice]:
+def _choices(option: v1.SessionConfigSelect) -> list[OfferedValue]:
     return list(_flat(option.options))
 
 
-def _flat(options: Sequence[object]) -> Iterable[Choice]:
+def _flat(options: Sequence[object]) -> Iterable[OfferedValue]:
     for entry in options:
         if isinstance(entry, v1.SessionConfigSelectGroup):
             yield from _flat(entry.options)
         elif isinstance(entry, v1.SessionConfigSelectOption):
-            yield Choice(entry.value, entry.name)
+            yield OfferedValue(entry.value, entry.name)
 
 
-def _match(flag: str, wanted: str, choices: Sequence[Choice]) -> str:
-    """The value meant: itself, else its name in any case, else the end of one that is a URL."""
-    spellings: tuple[Callable[[Choice], bool], ...] = (
+def _match(flag: str, wanted: str, choices: Sequence[OfferedValue]) -> str:
+    """The offered value that matches: by value, else by name in any case, else by the fragment of a URL."""
+    spellings: tuple[Callable[[OfferedValue], bool], ...] = (
         lambda choice: choice.value == wanted,
         lambda choice: choice.name.lower() == wanted.lower(),
         lambda choice: "://" in choice.value and choice.value.rpartition("#")[2] == wanted,
@@ -118,4 +118,4 @@ def _match(flag: str, wanted: str, choices: Sequence[Choice]) -> str:
         if len(found) == 1:
             return found[0]
     known = ", ".join(choice.value for choice in choices) or "none"
-    raise Failure(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")
+    raise CliError(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")

@@ -1,7 +1,7 @@
 """Ctrl-C and SIGTERM, before and while an event loop runs.
 
-A handler of our own instead of the loop's: the loop's would not run while stdout blocks, and whoever presses Ctrl-C a
-third time wants nothing but the end. What is still running then is killed by the guard of `dragoman.process`.
+A signal handler is used instead of the loop's: the loop's would not run while stdout blocks, and the third Ctrl-C must
+end the process at once. What is still running then is killed by the guard of `dragoman.process`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 _NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
-_PATIENCE: Final = 2  # signals that are handled politely
+_HANDLED: Final = 2  # signals that are passed to `stop`; the next one ends the process
 
 
 class Terminated(BaseException):
-    """SIGTERM came while no loop ran; like KeyboardInterrupt, nobody should catch it by accident."""
+    """SIGTERM arrived while no loop ran; like KeyboardInterrupt, it is not an Exception."""
 
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Makes SIGTERM an exception, so that a result can be written; one that is ignored stays so."""
+    """Turn SIGTERM into an exception, so that a result can be written; if it is ignored, that stays."""
     before = signal.getsignal(signal.SIGTERM)
     if before is not signal.SIG_DFL:
         yield
@@ -39,7 +39,7 @@ def terminable() -> Iterator[None]:
 
 
 class Signals:
-    """While entered, tells `stop` about each signal, on the loop."""
+    """While entered, calls `stop` on the loop for each signal."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stop: Callable[[int], None]) -> None:
         self._loop = loop
@@ -51,7 +51,7 @@ class Signals:
     def __enter__(self) -> None:
         for number in _NUMBERS:
             before = signal.getsignal(number)
-            if before is not signal.SIG_IGN:  # a shell's background job: whoever ignores it has a reason
+            if before is not signal.SIG_IGN:  # ignored on purpose, as in a shell's background job
                 self._before[number] = before
                 signal.signal(number, self._handle)
 
@@ -64,7 +64,7 @@ class Signals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self._first = self._first or number
         self._count += 1
-        if self._count > _PATIENCE:
+        if self._count > _HANDLED:
             os._exit(128 + self._first)
         self._loop.call_soon_threadsafe(self._stop, number)
 

@@ -1,6 +1,6 @@
-"""The person at the terminal of the headless commands: what is shown to them, what they are asked.
+"""Questions to the user at the terminal, and the progress shown there, for the headless commands.
 
-Knows the questions of the protocol and the screen; knows no connection, no policy, no verb. Everything a peer wrote
-passes `dragoman.text.terminal` or `shown.py` before it is written. Modules are imported one by one: a run without a
-person needs `progress.py` alone. Read `person.py` first, then `permission.py`.
+Owns the protocol's questions (permission, forms, pages, login) on a terminal. It does not depend on connections, policy
+or commands. All text of a peer passes through `dragoman.text` before it is written. Modules are imported one by one: a
+run without a user needs `progress.py` alone. Read `user.py` first, then `permission.py`.
 """

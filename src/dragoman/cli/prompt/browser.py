@@ -1,7 +1,7 @@
-"""A page an agent wants opened: shown whole, opened only after a yes, never fetched (rules 308, 322, 323).
+"""A page that an agent asks to open: its address is shown in full, and opened only after a yes (rules 308, 322, 323).
 
-Owns what is suspicious about an address and how a browser is started: detached and without our streams, so that it
-can neither write into our output nor be ended by our Ctrl-C.
+Owns the warnings about an address and the start of the browser: detached and without our streams, so that it can
+neither write into our output nor be ended by our Ctrl-C. The page itself is never fetched.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.prompt.colour import BOLD, DIM, YELLOW
-from dragoman.cli.prompt.dialogue import Ended
+from dragoman.cli.prompt.dialogue import InputEnded
 from dragoman.schema import v1
+from dragoman.text.colour import BOLD, DIM, YELLOW
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ _BROWSER_SECONDS: Final = 8.0  # the standard library waits five itself for a br
 
 
 async def ask_url(request: v1.ElicitationUrlMode, dialogue: Dialogue, open_page: Callable[[str], bool]) -> Outcome:
-    """What the person makes of the page; the end of the input cancels it."""
-    ink, width = dialogue.ink, dialogue.width
+    """Ask the user whether to open the page; the end of the input cancels the request."""
+    paint, width = dialogue.paint, dialogue.width
     host, warnings = inspect(request.url)
-    await dialogue.tell("", ink(f"{label(dialogue.agent, 40)} asks you to open a page", BOLD))
+    await dialogue.write("", paint(f"{label(dialogue.agent, 40)} asks you to open a page", BOLD))
     lines = paragraphs(request.message, width - len(RAIL))[:_MESSAGE] if request.message.strip() else []
-    await dialogue.tell(*(ink(RAIL, DIM) + line for line in lines))
-    await dialogue.tell(*(f"  {piece}" for piece in wrapped(spelled(request.url), width - 2)))
-    await dialogue.tell(f"  {ink('host', DIM)}   {ink(quoted(host), BOLD) if host else '(none)'}")
-    await dialogue.tell(*(f"  {ink(warning, YELLOW)}" for warning in warnings))
+    await dialogue.write(*(paint(RAIL, DIM) + line for line in lines))
+    await dialogue.write(*(f"  {piece}" for piece in wrapped(spelled(request.url), width - 2)))
+    await dialogue.write(f"  {paint('host', DIM)}   {paint(quoted(host), BOLD) if host else '(none)'}")
+    await dialogue.write(*(f"  {paint(warning, YELLOW)}" for warning in warnings))
     if not is_web(request.url):
-        await dialogue.refuse("only pages of http and https are opened: cancelled")
+        await dialogue.refuse("only http and https pages can be opened: cancelled")
         return v1.CancelElicitation()
     try:
         while (line := (await dialogue.ask("  y opens it in your browser, d declines, c cancels > ")).strip()) != "y":
@@ -48,36 +48,36 @@ async def ask_url(request: v1.ElicitationUrlMode, dialogue: Dialogue, open_page:
                 return v1.DeclineElicitation()
             if line == "c":
                 return v1.CancelElicitation()
-    except Ended:
+    except InputEnded:
         return v1.CancelElicitation()
     if not await asyncio.to_thread(open_page, request.url):
-        await dialogue.tell("  no browser could be started here; open the address above yourself")
+        await dialogue.write("  no browser could be started; please open the address above yourself")
     return v1.AcceptElicitation()
 
 
 def is_web(url: str) -> bool:
-    """Whether a browser may be given this: an address of the web, of visible letters, with a host."""
+    """Return whether a browser may open this: an http or https address with a host, all of it visible."""
     return _scheme(url) in _SCHEMES and bool(inspect(url)[0]) and url.isprintable() and " " not in url
 
 
 def inspect(url: str) -> tuple[str, list[str]]:
-    """The host a browser would go to, and what a reader should know about the address."""
+    """Return the host a browser would connect to, and warnings about the address."""
     from urllib.parse import urlsplit
 
     try:
         parts = urlsplit(url)
         host, has_user, port = parts.hostname or "", parts.username is not None, parts.port
     except ValueError:
-        return "", ["this is no valid address"]
+        return "", ["this is not a valid address"]
     warnings = []
     if _scheme(url) == "http":
         warnings.append("not encrypted (http): others can read and change what you see")
     if has_user or "\\" in url:
-        warnings.append("the address is written to look like another host; the one that counts is named above")
+        warnings.append("the address is written to look like another host; the real one is shown above")
     if not host.isascii() or any(piece.startswith("xn--") for piece in host.split(".")):
-        warnings.append("the host has letters that can look like others")
+        warnings.append("the host contains letters that look like other letters")
     if _ADDRESS.fullmatch(host) or ":" in host:
-        warnings.append("the host is a bare network address")
+        warnings.append("the host is an IP address, not a name")
     if "\\" in url:
         host = ""  # browsers and parsers disagree on what the host is: nothing is opened
     return host + (f":{port}" if port is not None and host else ""), warnings
@@ -88,12 +88,12 @@ def _scheme(url: str) -> str:
 
 
 def open_in_browser(url: str) -> bool:
-    """Starts the user's browser on a page; False if there is none to be seen from here."""
+    """Open a page in the user's browser; return False if no browser can be shown here."""
     import subprocess
     import sys
 
     if sys.platform == "linux" and not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
-        return False  # what is left are browsers that take the terminal over
+        return False  # only text browsers are left, which would take over the terminal
     program = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
     quiet = subprocess.DEVNULL
     try:

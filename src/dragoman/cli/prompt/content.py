@@ -1,4 +1,4 @@
-"""A content block in a line of text: what is text as it is, everything else by its name."""
+"""A content block as text: text as it is, everything else as a short description."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAME = 120  # columns of an address or a name
 
 
 def text_of(block: v1.ContentBlock) -> str:
-    """The block as text that is safe to show."""
+    """Return the block as text that is safe to show."""
     match block:
         case v1.TextContent(text=text):
             return plain(text)
@@ -23,4 +23,4 @@ def text_of(block: v1.ContentBlock) -> str:
         case v1.EmbeddedResource(resource=resource):
             return f"[{label(resource.uri, _NAME)}]"
         case Unknown(tag=tag):
-            return f"[{label(tag or '', 40, 'content of no kind')}]"
+            return f"[{label(tag or '', 40, 'content of unknown kind')}]"

@@ -1,78 +1,75 @@
-"""One question at a time between a program and a person: write, ask, read, ask again.
+"""An open question to the user: write lines, ask, read the answer, ask again.
 
-Owns the terminal while a question is open and what is said when the question is taken back. Knows the keyboard and
-the colours; what is asked comes from the other modules.
+Uses the keyboard and colours. What is asked comes from the other modules of this package.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.prompt.colour import DIM, RED
+from dragoman.text.colour import DIM, RED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.prompt.colour import Ink
     from dragoman.cli.prompt.keyboard import Keyboard
+    from dragoman.text.colour import Painter
 
 _MARGIN: Final = 1  # a line that fills a terminal to the last column wraps on some
 
 
-class Ended(Exception):
-    """The person ended the input: nothing was answered."""
+class InputEnded(Exception):
+    """The user ended the input without an answer."""
 
 
 class Dialogue:
-    """An open question."""
+    """An open question on the terminal."""
 
-    def __init__(self, keyboard: Keyboard, ink: Ink, agent: str) -> None:
+    def __init__(self, keyboard: Keyboard, paint: Painter, agent: str) -> None:
         self._keyboard = keyboard
-        self.ink = ink
+        self.paint = paint
         self.agent = agent
 
     @property
     def width(self) -> int:
-        """Columns a line may take."""
+        """The number of columns a line may take."""
         return max(40, self._keyboard.size[0] - _MARGIN)
 
     @property
     def rows(self) -> int:
-        """Lines the screen has."""
+        """The number of lines of the screen."""
         return max(10, self._keyboard.size[1])
 
-    async def tell(self, *lines: str) -> None:
-        """Writes whole lines."""
+    async def write(self, *lines: str) -> None:
+        """Write whole lines."""
         await self._keyboard.write("".join(f"{line}\n" for line in lines))
 
     async def ask(self, prompt: str) -> str:
-        """The line typed after the prompt.
+        """Write the prompt and return the line typed after it.
 
-        Raises: Ended at the end of the input.
+        Raises: InputEnded at the end of the input.
         """
         await self._keyboard.write(prompt)
         line = await self._keyboard.line()
         if line is None:
             await self._keyboard.write("\n")
-            raise Ended
+            raise InputEnded
         return line
 
     async def refuse(self, reason: str) -> None:
-        """Says why a line was not taken."""
-        await self.tell("  " + self.ink(reason, RED))
+        """Show why a line was not accepted."""
+        await self.write("  " + self.paint(reason, RED))
 
     async def page(self, lines: Sequence[str]) -> None:
-        """Shows all lines, a screen at a time; `q` ends it early."""
+        """Show all lines, a screen at a time; `q` ends it early."""
         step = self.rows - 2
         for start in range(0, len(lines), step):
-            await self.tell(*lines[start : start + step])
+            await self.write(*lines[start : start + step])
             left = len(lines) - start - step
-            if (
-                left > 0
-                and (await self.ask(self.ink(f"  {left} more lines: Enter goes on, q stops > ", DIM))).strip() == "q"
-            ):
+            prompt = self.paint(f"  {left} more lines: Enter continues, q stops > ", DIM)
+            if left > 0 and (await self.ask(prompt)).strip() == "q":
                 return
 
     def withdraw(self) -> None:
-        """Says that no answer is needed any more; at once, since the question is being given up."""
-        self._keyboard.write_now("\n" + self.ink("  this question was withdrawn; nothing was answered", DIM) + "\n")
+        """Show, without waiting, that no answer is needed any more."""
+        self._keyboard.write_now("\n" + self.paint("  this question was withdrawn; nothing was answered", DIM) + "\n")

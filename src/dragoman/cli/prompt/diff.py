@@ -1,30 +1,30 @@
 """The change of one file as coloured unified hunks.
 
-Complete and literal: no line is cut, hidden letters are named, so a reader who scrolls has seen what would be written.
-Pure; how much of it a screen gets is decided by who shows it, what differs is found by `dragoman.workspace`.
+Complete and literal: no line is cut and hidden characters are named, so that the user can read exactly what would be
+written. Pure; the caller decides how much of it is shown, and `dragoman.workspace` finds the differences.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.prompt.colour import BOLD, CYAN, GREEN, RED
+from dragoman.text.colour import BOLD, CYAN, GREEN, RED
 from dragoman.text.visible import quoted, spelled, wrapped
 from dragoman.workspace.hunks import find_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dragoman.cli.prompt.colour import Ink
+    from dragoman.text.colour import Painter
     from dragoman.workspace.hunks import Hunk
 
 _CONTEXT: Final = 3
-_LINES: Final = 20_000  # more than anybody reads, and what is drawn in a moment
+_LINES: Final = 20_000  # more than is ever read, and drawn within a moment
 _STYLES: Final = {"+": GREEN, "-": RED, "@": CYAN}
 
 
 class DiffView(NamedTuple):
-    """A change to look at."""
+    """A change, ready to be shown."""
 
     path: str
     added: int
@@ -36,17 +36,17 @@ class DiffView(NamedTuple):
         return f"+{self.added} -{self.removed}"
 
 
-def view_diff(path: str, old: str | None, new: str, *, ink: Ink, width: int) -> DiffView:
-    """The change from `old` (None: no file yet) to `new`, in lines of at most `width` columns."""
+def view_diff(path: str, old: str | None, new: str, *, paint: Painter, width: int) -> DiffView:
+    """Return the change from `old` (None: a new file) to `new`, in lines of at most `width` columns."""
     hunks = find_hunks(None if old is None else _bytes(old), _bytes(new))
-    note = " (new file)" if old is None else " (empty from now on)" if old and not new else ""
-    lines = [ink(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
+    note = " (new file)" if old is None else " (emptied)" if old and not new else ""
+    lines = [paint(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
     for sign, text in _unified((old or "").split("\n"), hunks):
         style = _STYLES.get(sign)
         body = text if sign in "@\\" else sign + spelled(text)
-        lines += [ink(piece, style) if style else piece for piece in wrapped(body, width)]
+        lines += [paint(piece, style) if style else piece for piece in wrapped(body, width)]
         if len(lines) >= _LINES:
-            lines.append(f"… the change is longer than {_LINES} lines and not shown any further")
+            lines.append(f"… the rest of the change is not shown: it is longer than {_LINES} lines")
             break
     return DiffView(path, sum(len(hunk.after) for hunk in hunks), sum(len(hunk.before) for hunk in hunks), lines)
 
@@ -56,7 +56,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _unified(before: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[str, str]]:
-    """Signs and lines. Of a file whose lines all end with CR LF the CR is not worth showing."""
+    """Yield signs and lines. If all lines of a file end with CR LF, the CR is left out."""
     with_return = [line.endswith("\r") for line in before[:-1]]
     with_return += [line.endswith("\r\n") for hunk in hunks for line in hunk.after]
     end = "\r" if with_return and all(with_return) else ""
@@ -79,7 +79,7 @@ def _unified(before: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[str
 
 
 def _groups(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
-    """Hunks whose contexts touch are shown as one."""
+    """Join hunks whose contexts touch."""
     group: list[Hunk] = []
     for hunk in hunks:
         if group and hunk.before_line - 1 - _after(group[-1]) > 2 * _CONTEXT:
@@ -91,7 +91,7 @@ def _groups(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
 
 
 def _after(hunk: Hunk) -> int:
-    """The index of the first old line behind it."""
+    """Return the index of the first old line after the hunk."""
     return hunk.before_line - 1 + len(hunk.before)
 
 

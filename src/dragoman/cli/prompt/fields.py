@@ -1,7 +1,7 @@
-"""What a form's field takes: how it is described, what a typed line means, and why it does not fit.
+"""The fields of a form: what to type, the value of a typed line, and why a line is not accepted.
 
-Pure but for `fits_pattern`: a regular expression of a peer can run for ever, so it runs in a process that is killed.
-Knows no screen. What fits here fits the schema (rules 309, 313).
+A value accepted here fits the field's schema (rules 309, 313). Pure except for `fits_pattern`: a regular expression of
+a peer can run forever, so it runs in a process that can be killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         | v1.MultiSelectPropertySchema
     )
 
-LEFT_OUT: Final = "-"  # typed for a field that has a default and need not be there
+LEFT_OUT: Final = "-"  # typed to leave out an optional field that has a default
 _YES: Final = frozenset({"y", "yes", "true"})
 _NO: Final = frozenset({"n", "no", "false"})
 _INT64: Final = 2**63
@@ -40,11 +40,11 @@ _SECRET: Final = re.compile(
 
 
 class FieldError(ValueError):
-    """Why a line is not taken; the text is the rest of a sentence about it."""
+    """Why a line is not accepted; the text completes a sentence that begins with the line."""
 
 
 class Selectable:
-    """One value of a list to choose from."""
+    """One value that can be chosen."""
 
     __slots__ = ("description", "title", "value")
 
@@ -55,7 +55,7 @@ class Selectable:
 
 
 def selectables(schema: Known) -> list[Selectable] | None:
-    """What there is to choose from; None for a field one types into."""
+    """Return the values to choose from; None for a field without a list."""
     match schema:
         case v1.StringPropertySchema(one_of=[*options]) if options:
             return [_selectable(option) for option in options]
@@ -73,13 +73,13 @@ def _selectable(option: v1.EnumOption) -> Selectable:
 
 
 def is_secret(name: str, schema: Known) -> bool:
-    """Whether it looks like something no agent may ask for in a form (rule 311)."""
+    """Return whether the field looks like a secret, which an agent must not ask for in a form (rule 311)."""
     words = (name, name.replace("_", " "), schema.title, schema.description)
     return any(isinstance(word, str) and _SECRET.search(word) is not None for word in words)
 
 
 def default_of(schema: Known) -> Value | None:
-    """The default, if the schema's own limits take it."""
+    """Return the default, if it fits the schema's own limits."""
     default = schema.default
     if default is UNSET or default is None:
         return None
@@ -90,7 +90,7 @@ def default_of(schema: Known) -> Value | None:
 
 
 def expects(schema: Known) -> str:
-    """What to type, in words."""
+    """Describe what to type."""
     match schema:
         case v1.BooleanPropertySchema():
             return "y or n"
@@ -122,7 +122,7 @@ def _counted(least: object, most: object, unit: str = "") -> str:
 
 
 def read(line: str, schema: Known) -> Value:
-    """The value a line stands for.
+    """Return the value of a typed line.
 
     Raises: FieldError with the reason if it does not fit.
     """
@@ -131,7 +131,7 @@ def read(line: str, schema: Known) -> Value:
             return _boolean(line)
         case v1.IntegerPropertySchema():
             if not re.fullmatch(r"\s*[+-]?[0-9]{1,20}\s*", line):
-                raise FieldError("is no whole number")
+                raise FieldError("is not a whole number")
             return check(int(line), schema)
         case v1.NumberPropertySchema():
             return check(_number(line), schema)
@@ -159,12 +159,12 @@ def _number(line: str) -> int | float:
     except ValueError:
         value = float("nan")
     if value != value or value in (float("inf"), float("-inf")):
-        raise FieldError("is no number")
+        raise FieldError("is not a number")
     return value
 
 
 def _selected(word: str, options: Sequence[Selectable]) -> str:
-    """By number; by name only where a name cannot be taken for a number."""
+    """Find an option by its number, or by its name if the name does not look like a number."""
     if word.isascii() and word.isdigit():
         if 1 <= int(word[:9]) <= len(options):
             return options[int(word) - 1].value
@@ -172,11 +172,11 @@ def _selected(word: str, options: Sequence[Selectable]) -> str:
         found = {option.value for option in options if word in (option.value, option.title)}
         if len(found) == 1:
             return found.pop()
-    raise FieldError(f"is none of 1 to {len(options)}")
+    raise FieldError(f"is not a number from 1 to {len(options)}")
 
 
 def check(value: Value, schema: Known) -> Value:
-    """The value itself if it keeps the schema's limits, its pattern aside.
+    """Return the value if it fits the schema's limits; the pattern is checked elsewhere.
 
     Raises: FieldError with the reason if it does not.
     """
@@ -229,7 +229,7 @@ def _text(value: str, schema: v1.StringPropertySchema) -> str:
 
 
 def has_format(value: str, name: str) -> bool:
-    """Whether the text is of this format; every text is of a format nobody knows."""
+    """Return whether the text has this format; True for unknown formats."""
     from datetime import date, datetime
 
     try:
@@ -248,7 +248,7 @@ def has_format(value: str, name: str) -> bool:
 
 
 def fits_pattern(value: str, pattern: str) -> bool | None:
-    """Whether the pattern is found in the text; None if that cannot be told. Blocks for a second at most."""
+    """Return whether the pattern matches, or None if that cannot be found out. Blocks for a second at most."""
     import subprocess
     import sys
 

@@ -1,7 +1,7 @@
-"""A form of an agent, asked field by field, reviewed, and only then sent (rules 306, 307, 309, 312).
+"""A form of an agent: asked field by field, reviewed, and only then sent (rules 306, 307, 309, 312).
 
-Decline and cancel are two answers: declining says no, cancelling says nothing. Knows the form and the dialogue; what
-a field takes is in `fields.py`.
+Decline and cancel are two different answers: declining means no, cancelling means that there is no answer. What a field
+accepts is in `fields.py`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt import fields
-from dragoman.cli.prompt.colour import BOLD, DIM, YELLOW
-from dragoman.cli.prompt.dialogue import Ended
+from dragoman.cli.prompt.dialogue import InputEnded
 from dragoman.schema import Unknown, v1
+from dragoman.text.colour import BOLD, DIM, YELLOW
 from dragoman.text.terminal import fit
 from dragoman.text.visible import label, paragraphs
 
@@ -30,7 +30,7 @@ _KEYS: Final = "d declines, c cancels"
 
 
 class _Field:
-    """A field and what was answered."""
+    """A field and its answer."""
 
     __slots__ = ("default", "is_required", "name", "schema", "value")
 
@@ -43,7 +43,7 @@ class _Field:
 
 
 async def ask_form(request: v1.ElicitationFormMode, dialogue: Dialogue) -> Outcome:
-    """What the person makes of the form; the end of the input cancels it."""
+    """Ask the user to fill in the form; the end of the input cancels it."""
     schema = request.requested_schema
     required = schema.required if isinstance(schema.required, list | tuple) else ()
     try:
@@ -53,10 +53,10 @@ async def ask_form(request: v1.ElicitationFormMode, dialogue: Dialogue) -> Outco
             if not isinstance(part, Unknown) and not _is_unreadable(part):
                 asked.append(_Field(name, part, name in required))
             elif name in required:
-                await dialogue.refuse(f"the field {label(name, 40)} is of a kind that cannot be shown here: cancelled")
+                await dialogue.refuse(f"the field {label(name, 40)} is of a kind that cannot be asked here: cancelled")
                 return v1.CancelElicitation()
         return await _fill(asked, dialogue)
-    except Ended:
+    except InputEnded:
         return v1.CancelElicitation()
 
 
@@ -65,12 +65,12 @@ def _is_unreadable(schema: Known) -> bool:
 
 
 async def _introduce(request: v1.ElicitationFormMode, dialogue: Dialogue) -> None:
-    ink, schema = dialogue.ink, request.requested_schema
-    await dialogue.tell("", ink(f"{label(dialogue.agent, 40)} asks you to fill in a form", BOLD))
+    paint, schema = dialogue.paint, request.requested_schema
+    await dialogue.write("", paint(f"{label(dialogue.agent, 40)} asks you to fill in a form", BOLD))
     for text in (request.message, schema.title, schema.description):
         if isinstance(text, str) and text.strip():
             lines = paragraphs(text, dialogue.width - len(RAIL))[:_MESSAGE]
-            await dialogue.tell(*(ink(RAIL, DIM) + line for line in lines))
+            await dialogue.write(*(paint(RAIL, DIM) + line for line in lines))
 
 
 async def _fill(asked: list[_Field], dialogue: Dialogue) -> Outcome:
@@ -106,20 +106,20 @@ async def _choose(prompt: str, go_on: str, dialogue: Dialogue) -> Outcome | None
 
 
 async def _ask_field(field: _Field, dialogue: Dialogue) -> None:
-    ink = dialogue.ink
-    await dialogue.tell(
-        "", ink(f"  {_title(field, dialogue.width - 20)}", BOLD) + ("" if field.is_required else " (optional)")
+    paint = dialogue.paint
+    await dialogue.write(
+        "", paint(f"  {_title(field, dialogue.width - 20)}", BOLD) + ("" if field.is_required else " (optional)")
     )
     if isinstance(field.schema.description, str) and field.schema.description.strip():
-        await dialogue.tell(
-            *(ink(RAIL, DIM) + line for line in paragraphs(field.schema.description, dialogue.width - 4)[:20])
+        await dialogue.write(
+            *(paint(RAIL, DIM) + line for line in paragraphs(field.schema.description, dialogue.width - 4)[:20])
         )
     if fields.is_secret(field.name, field.schema):
-        await dialogue.tell("  " + ink("this looks like a secret: agents must not ask for one in a form;", YELLOW))
-        await dialogue.tell("  " + ink("what you type goes to the agent and may reach its model", YELLOW))
+        await dialogue.write("  " + paint("this looks like a secret, which agents must not ask for in a form;", YELLOW))
+        await dialogue.write("  " + paint("what you type is sent to the agent and may reach its model", YELLOW))
     for number, option in enumerate(fields.selectables(field.schema) or (), 1):
         extra = f" - {option.description}" if option.description else ""
-        await dialogue.tell(f"  {number:>3}  {label(option.title + extra, dialogue.width - 8)}")
+        await dialogue.write(f"  {number:>3}  {label(option.title + extra, dialogue.width - 8)}")
     while True:
         line = await dialogue.ask(_prompt(field, dialogue.width))
         try:
@@ -148,7 +148,7 @@ async def _read(line: str, field: _Field, dialogue: Dialogue) -> Value | None:
     """Raises: FieldError if the line does not fit."""
     if not line.strip():
         if field.value is None and field.is_required:
-            raise fields.FieldError("is no answer: this one is needed")
+            raise fields.FieldError("is not an answer: this field is required")
         return field.value
     if line.strip() == fields.LEFT_OUT and field.value is not None and not field.is_required:
         return None
@@ -159,23 +159,23 @@ async def _read(line: str, field: _Field, dialogue: Dialogue) -> Value | None:
         if fits is False:
             raise fields.FieldError(f"does not match {pattern}")
         if fits is None:
-            await dialogue.tell("  " + dialogue.ink("the form's pattern could not be tried; the agent checks it", DIM))
+            await dialogue.write("  " + dialogue.paint("the form's pattern could not be checked here", DIM))
     return value
 
 
 async def _review(asked: list[_Field], dialogue: Dialogue) -> None:
-    await dialogue.tell("", dialogue.ink(f"  this would be sent to {label(dialogue.agent, 40)}", BOLD))
+    await dialogue.write("", dialogue.paint(f"  to be sent to {label(dialogue.agent, 40)}", BOLD))
     for number, field in enumerate(asked, 1):
         shown = (
-            dialogue.ink("(left out)", DIM)
+            dialogue.paint("(left out)", DIM)
             if field.value is None
             else label(_shown(field), dialogue.width - 30, "(empty)")
         )
-        await dialogue.tell(f"  {number:>3}  {fit(_title(field, 20), 20)} {shown}")
+        await dialogue.write(f"  {number:>3}  {fit(_title(field, 20), 20)} {shown}")
 
 
 def _shown(field: _Field) -> str:
-    """A value in words; of a choice, its title."""
+    """Return a value as text; for a choice, its title."""
     titles = {option.value: option.title for option in fields.selectables(field.schema) or ()}
     match field.value:
         case bool(value):

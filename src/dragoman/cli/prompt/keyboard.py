@@ -1,7 +1,7 @@
-"""Lines a person types at the terminal, waited for without a thread and given up at any moment.
+"""Reads lines from the terminal without a thread; a read can be cancelled at any moment.
 
-Owns a descriptor of the terminal that is ours alone (so that making it non-blocking changes nobody's stdin), and the
-terminal's mode: lines, echo and Ctrl-C as a shell leaves them, put back afterwards. Knows no question.
+Owns a separate descriptor of the terminal (so that making it non-blocking does not affect stdin), and the terminal's
+mode: lines, echo and Ctrl-C as in a shell, restored afterwards.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IFLAG: Final = 0
 
 
 def can_read(path: str = TERMINAL) -> bool:
-    """Whether there is a terminal and this process may read from it; leaves everything as it is."""
+    """Return whether there is a terminal and this process may read from it; changes nothing."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -48,7 +48,7 @@ class Keyboard:
         self._typed = b""
 
     def __enter__(self) -> Keyboard:
-        """Takes the terminal. What was typed before belongs to no question: it must not answer one.
+        """Open the terminal. Earlier input is dropped: it must not answer a question that was not visible yet.
 
         Raises: OSError or termios.error if there is none, or if this process is in its background.
         """
@@ -73,7 +73,7 @@ class Keyboard:
         termios.tcflush(self._fd, termios.TCIFLUSH)
 
     def __exit__(self, *_: object) -> None:
-        """Gives the terminal back. Half a line is thrown away: the shell would run it."""
+        """Restore the terminal. An unfinished line is dropped: the shell would run it."""
         with suppress(termios.error):  # the terminal is gone
             termios.tcflush(self._fd, termios.TCIFLUSH)
             if self._mode is not None:
@@ -82,7 +82,7 @@ class Keyboard:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows."""
+        """The columns and rows of the terminal."""
         try:
             found = os.get_terminal_size(self._fd)
         except OSError:
@@ -90,7 +90,7 @@ class Keyboard:
         return found.columns or 80, found.lines or 24
 
     async def write(self, text: str) -> None:
-        """Writes all of it, at the pace of the terminal."""
+        """Write all of the text, waiting for the terminal."""
         left = memoryview(text.encode(errors="replace"))
         while left:
             try:
@@ -98,15 +98,15 @@ class Keyboard:
             except BlockingIOError:
                 await self._ready(asyncio.get_running_loop().add_writer, asyncio.get_running_loop().remove_writer)
             except OSError:
-                return  # hung up; the read that follows says so
+                return  # hung up; the next read reports it
 
     def write_now(self, text: str) -> None:
-        """Writes what the terminal takes at once; for a last word when there is no time to wait."""
+        """Write what the terminal accepts at once, for a last line when there is no time to wait."""
         with suppress(OSError):
             os.write(self._fd, text.encode(errors="replace"))
 
     async def line(self) -> str | None:
-        """The next line, without its end; None when the person ended the input (Ctrl-D) or hung up."""
+        """Return the next line without its end; None if the user ended the input (Ctrl-D) or hung up."""
         loop = asyncio.get_running_loop()
         while b"\n" not in self._typed:
             try:
@@ -132,7 +132,7 @@ class Keyboard:
 
 
 def _require_foreground(fd: int) -> None:
-    """A process in the background is stopped by the kernel when it reads or changes the terminal."""
+    """Raise if this process is in the background: the kernel would stop it when it uses the terminal."""
     try:
         group = os.tcgetpgrp(fd)
     except OSError as error:

@@ -1,12 +1,12 @@
-"""Choosing how to log in, from the ways an agent offers."""
+"""The choice of a login method, from those an agent offers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.cli.prompt.colour import BOLD, DIM
-from dragoman.cli.prompt.dialogue import Ended
+from dragoman.cli.prompt.dialogue import InputEnded
 from dragoman.schema import Unknown, v1
+from dragoman.text.colour import BOLD, DIM
 from dragoman.text.visible import label, quoted, wrapped
 
 if TYPE_CHECKING:
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 async def choose_method(methods: Sequence[v1.AuthMethod], dialogue: Dialogue) -> v1.AuthMethod | None:
-    """The method the person chose; None if they chose none."""
+    """Ask the user for a login method; return None if none was chosen."""
     usable = [method for method in methods if not isinstance(method, Unknown)]
     if not usable:
         return None
-    await dialogue.tell("", dialogue.ink(f"{label(dialogue.agent, 40)} offers these ways to log in", BOLD))
+    await dialogue.write("", dialogue.paint(f"{label(dialogue.agent, 40)} offers these ways to log in", BOLD))
     for number, method in enumerate(usable, 1):
-        await dialogue.tell(f"  {number:>3}  {label(method.name, dialogue.width - 8)}")
+        await dialogue.write(f"  {number:>3}  {label(method.name, dialogue.width - 8)}")
         for line in _about(method, dialogue.width - 7):
-            await dialogue.tell(f"       {dialogue.ink(line, DIM)}")
+            await dialogue.write(f"       {dialogue.paint(line, DIM)}")
     try:
         while (line := (await dialogue.ask(f"  1 to {len(usable)}, c cancels > ")).strip()) != "c":
             if line.isascii() and line.isdigit() and 1 <= int(line[:6]) <= len(usable):
                 return usable[int(line) - 1]
-    except Ended:
+    except InputEnded:
         pass
     return None
 

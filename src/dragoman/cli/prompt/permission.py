@@ -1,8 +1,8 @@
-"""One permission as a question: what it shows, and what a typed line means.
+"""A permission request as a question: what is shown, and the meaning of a typed line.
 
-Our words come first on every line and a peer's words after them, so that nothing a peer writes can stand where an
-option or its kind stands. The choice is bound to an option's id; its kind is shown in our own words. Enter alone
-never chooses anything. Does not know what a rule means nor who decides without asking.
+Every line begins with our own words and a peer's text comes after them, so that a peer cannot imitate an option. The
+choice is bound to an option's id; its kind is shown in our own words. Enter alone never chooses an option. Rules, and
+decisions without a question, are up to `dragoman.policy`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.cli.prompt.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.policy.paths import is_below
 from dragoman.schema import UNSET, v1
+from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal, TypeAlias
 
-    from dragoman.cli.prompt.colour import Ink
     from dragoman.cli.prompt.dialogue import Dialogue
     from dragoman.client.permission import Question
     from dragoman.state import SessionState
+    from dragoman.text.colour import Painter
 
     Reply: TypeAlias = "v1.PermissionOption | Literal['cancel', 'all'] | None"
 
@@ -37,12 +37,12 @@ KINDS: Final = {
 _BODY: Final = 8  # lines of a change that are shown on the smallest screen
 _KEY: Final = 9  # columns of our word before a peer's
 _LEAST: Final = 40
-_HEAD: Final = 40  # lines; an agent that writes more of them wants something to scroll away
+_HEAD: Final = 40  # lines; more could push the important ones off the screen
 RAIL: Final = "  │ "
 
 
-class Choice(NamedTuple):
-    """An option as a person can choose it."""
+class OptionChoice(NamedTuple):
+    """An option and the keys that choose it."""
 
     option: v1.PermissionOption
     number: str
@@ -50,20 +50,20 @@ class Choice(NamedTuple):
     is_clear: bool
 
 
-def choices(options: Sequence[v1.PermissionOption]) -> list[Choice]:
-    """All options in the agent's order. A letter stands for a kind only if one option is of that kind."""
+def choices(options: Sequence[v1.PermissionOption]) -> list[OptionChoice]:
+    """Return all options in the agent's order. A kind has a letter only if one option is of that kind."""
     kinds = [option.kind for option in options]
     found = []
     for number, option in enumerate(options, 1):
         letter = KINDS[option.kind][1] if option.kind in KINDS and kinds.count(option.kind) == 1 else ""
-        # Two options under one id are one answer on the wire: nobody could tell which of them was meant.
+        # Two options with one id are the same answer on the wire: it is unclear which of them is meant.
         twins = {other.kind for other in options if other.option_id == option.option_id}
-        found.append(Choice(option, str(number), letter, len(twins) == 1 and option.kind in KINDS))
+        found.append(OptionChoice(option, str(number), letter, len(twins) == 1 and option.kind in KINDS))
     return found
 
 
-def read_reply(line: str, offered: Sequence[Choice]) -> Reply:
-    """What a line means; None for what means nothing: an empty one above all."""
+def read_reply(line: str, offered: Sequence[OptionChoice]) -> Reply:
+    """Return the meaning of a line; None if it has none, as an empty line."""
     word = line.strip()
     if word in ("c", "cancel"):
         return "cancel"
@@ -76,32 +76,32 @@ def read_reply(line: str, offered: Sequence[Choice]) -> Reply:
 
 
 async def ask_permission(question: Question, state: SessionState, dialogue: Dialogue) -> str | None:
-    """The id of the option the person chose; None if they cancelled.
+    """Ask the user and return the id of the chosen option; None if the user cancelled.
 
-    Raises: Ended at the end of the input.
+    Raises: InputEnded at the end of the input.
     """
-    sheet = draw(question, state, agent=dialogue.agent, ink=dialogue.ink, width=dialogue.width)
+    sheet = draw(question, state, agent=dialogue.agent, paint=dialogue.paint, width=dialogue.width)
     offered = choices(question.permission.options)
     room = max(_BODY, dialogue.rows - len(sheet.head) - len(sheet.foot) - 3)
-    await dialogue.tell(*sheet.head, *sheet.body[:room])
+    await dialogue.write(*sheet.head, *sheet.body[:room])
     left = len(sheet.body) - room
     if left > 0:
-        await dialogue.tell(f"{RAIL}{dialogue.ink(f'… {left} more lines: v shows everything', YELLOW)}")
-    await dialogue.tell(*sheet.foot)
+        await dialogue.write(f"{RAIL}{dialogue.paint(f'… {left} more lines: v shows everything', YELLOW)}")
+    await dialogue.write(*sheet.foot)
     while True:
         reply = read_reply(await dialogue.ask(f"  {_keys(offered, is_cut=left > 0)} > "), offered)
         if reply == "all":
             await dialogue.page([*sheet.head, *sheet.body])
-            await dialogue.tell(*sheet.foot)
+            await dialogue.write(*sheet.foot)
         elif reply == "cancel":
             return None
         elif reply is not None:
             return reply.option_id
         else:
-            await dialogue.refuse("that is none of the answers; Enter alone is none either")
+            await dialogue.refuse("Please type one of the answers listed above.")
 
 
-def _keys(offered: Sequence[Choice], *, is_cut: bool) -> str:
+def _keys(offered: Sequence[OptionChoice], *, is_cut: bool) -> str:
     numbers = [choice.number for choice in offered if choice.is_clear]
     return f"your answer: {', '.join([*numbers, 'c to cancel', *['v to see everything'] * is_cut])}"
 
@@ -114,86 +114,86 @@ class Sheet(NamedTuple):
     foot: list[str]
 
 
-def draw(question: Question, state: SessionState, *, agent: str, ink: Ink, width: int) -> Sheet:
-    """The question in lines of at most `width` columns."""
+def draw(question: Question, state: SessionState, *, agent: str, paint: Painter, width: int) -> Sheet:
+    """Return the question in lines of at most `width` columns."""
     width = max(_LEAST, width)
-    head, body = _head(question, agent, ink, width), _body(question, state, ink, width)
+    head, body = _head(question, agent, paint, width), _body(question, state, paint, width)
     if len(head) > _HEAD:
         head, body = head[:_HEAD], head[_HEAD:] + body
-    return Sheet(head, body, _foot(question, ink, width))
+    return Sheet(head, body, _foot(question, paint, width))
 
 
-def _head(question: Question, agent: str, ink: Ink, width: int) -> list[str]:
+def _head(question: Question, agent: str, paint: Painter, width: int) -> list[str]:
     asked = question.request
-    lines = ["", ink(f"{label(agent, 40)} asks for permission", BOLD)]
-    lines.append(_row("title", label(asked.title, width - _KEY - 2, "(no title)"), ink))
-    lines.append(_row("kind", label(asked.kind, 20), ink))
+    lines = ["", paint(f"{label(agent, 40)} asks for permission", BOLD)]
+    lines.append(_row("title", label(asked.title, width - _KEY - 2, "(no title)"), paint))
+    lines.append(_row("kind", label(asked.kind, 20), paint))
     if question.argv is not None:
-        lines += _rows("runs", " ".join(map(quoted, question.argv)), ink, width)
+        lines += _rows("runs", " ".join(map(quoted, question.argv)), paint, width)
     elif question.shell is not None:
-        lines += _script(question.shell, ink, width)
+        lines += _script(question.shell, paint, width)
     if question.cwd:
-        lines += _rows("in", quoted(question.cwd), ink, width)
+        lines += _rows("in", quoted(question.cwd), paint, width)
     for name, value in sorted(question.env.items()):
-        lines += _rows("sets", f"{quoted(name)}={quoted(value)}", ink, width)
+        lines += _rows("sets", f"{quoted(name)}={quoted(value)}", paint, width)
     for path in asked.paths:
-        outside = "" if not asked.root or is_below(path, asked.root) else ink("  (outside the project)", YELLOW)
-        lines += _rows("path", quoted(path), ink, width, outside)
+        outside = "" if not asked.root or is_below(path, asked.root) else paint("  (outside the project)", YELLOW)
+        lines += _rows("path", quoted(path), paint, width, outside)
     if asked.host:
-        lines += _rows("host", quoted(asked.host), ink, width)
+        lines += _rows("host", quoted(asked.host), paint, width)
     if asked.mcp:
-        lines += _rows("mcp", " ".join(map(quoted, asked.mcp)), ink, width)
+        lines += _rows("mcp", " ".join(map(quoted, asked.mcp)), paint, width)
     if question.why:
-        lines.append(_row("why", label(question.why, width - _KEY), ink))
+        lines.append(_row("why", label(question.why, width - _KEY), paint))
     return lines
 
 
-def _row(key: str, text: str, ink: Ink) -> str:
-    return f"  {ink(f'{key:<{_KEY - 2}}', DIM)}{text}"
+def _row(key: str, text: str, paint: Painter) -> str:
+    return f"  {paint(f'{key:<{_KEY - 2}}', DIM)}{text}"
 
 
-def _rows(key: str, text: str, ink: Ink, width: int, note: str = "") -> list[str]:
+def _rows(key: str, text: str, paint: Painter, width: int, note: str = "") -> list[str]:
     pieces = wrapped(text, width - _KEY)
-    lines = [_row(key if not number else "", piece, ink) for number, piece in enumerate(pieces)]
+    lines = [_row(key if not number else "", piece, paint) for number, piece in enumerate(pieces)]
     lines[-1] += note
     return lines
 
 
-def _script(shell: str, ink: Ink, width: int) -> list[str]:
-    """A shell line, which may be several: each stands behind a rail, none is left out."""
+def _script(shell: str, paint: Painter, width: int) -> list[str]:
+    """Return all lines of a shell command, each behind a vertical bar."""
     pieces = paragraphs(shell, width - _KEY - 2)
-    return [_row("shell" if not number else "", f"│ {piece}", ink) for number, piece in enumerate(pieces)]
+    return [_row("shell" if not number else "", f"│ {piece}", paint) for number, piece in enumerate(pieces)]
 
 
-def _body(question: Question, state: SessionState, ink: Ink, width: int) -> list[str]:
+def _body(question: Question, state: SessionState, paint: Painter, width: int) -> list[str]:
     wide = width - len(RAIL)
-    content, raw = _told(question, state)
+    content, raw = _call_content(question, state)
     lines: list[str] = []
     for diff in question.diffs or [item for item in content if isinstance(item, v1.Diff)]:
         old = diff.old_text if isinstance(diff.old_text, str) else None
-        view = view_diff(diff.path, old, diff.new_text, ink=ink, width=wide)
-        lines += [*view.lines, ink(view.figures, DIM)]
+        view = view_diff(diff.path, old, diff.new_text, paint=paint, width=wide)
+        lines += [*view.lines, paint(view.figures, DIM)]
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
             lines += paragraphs(item.content.text, wide)
     if not lines and question.argv is None and question.shell is None:
         lines = _input(raw, wide)
-    return [f"{ink(RAIL, DIM)}{line}" for line in lines]
+    return [f"{paint(RAIL, DIM)}{line}" for line in lines]
 
 
-def _told(question: Question, state: SessionState) -> tuple[Sequence[v1.ToolCallContent], Any]:
-    """Content and input of the tool call, from the request or from what was said of the call in this turn before."""
+def _call_content(question: Question, state: SessionState) -> tuple[Sequence[v1.ToolCallContent], Any]:
+    """Return content and input of the tool call, from the request or from earlier updates of this turn."""
     patch = question.permission.tool_call
     call = state.tool_calls.get(patch.tool_call_id)
     if call is not None and call.turn != len(state.turns) - 1:
-        call = None  # an id used anew
+        call = None  # an id that was used again
     content = patch.content or (call.content if call is not None else ())
     raw = patch.raw_input if patch.raw_input is not UNSET else call.raw_input if call is not None else UNSET
     return content or (), raw
 
 
 def _input(raw: Any, width: int) -> list[str]:
-    """What the tool is given, when nothing in it could be read."""
+    """Return the raw input of the tool as lines, if nothing more specific is known."""
     if raw is UNSET or raw is None:
         return []
     members = list(raw.items()) if isinstance(raw, dict) else [("", raw)]
@@ -204,7 +204,7 @@ def _input(raw: Any, width: int) -> list[str]:
     return lines
 
 
-def _foot(question: Question, ink: Ink, width: int) -> list[str]:
+def _foot(question: Question, paint: Painter, width: int) -> list[str]:
     lines = [""]
     for choice in choices(question.permission.options):
         option = choice.option
@@ -213,17 +213,19 @@ def _foot(question: Question, ink: Ink, width: int) -> list[str]:
         lead = f"  {keys:<9} {kind:<14}"
         if not choice.is_clear:
             lead = f"  {'-':<9} {kind:<14}"
-        lines.append(f"{ink(lead, style)} {label(option.name, width - len(lead) - 1)}")
+        lines.append(f"{paint(lead, style)} {label(option.name, width - len(lead) - 1)}")
         if not choice.is_clear:
-            lines.append(ink(f"{'':12}cannot be chosen: it is not clear what it would mean", YELLOW))
+            lines.append(paint(f"{'':12}cannot be chosen: its meaning is not clear", YELLOW))
         if option.kind in ("allow_always", "reject_always"):
-            lines += [ink(f"{'':12}{piece}", DIM) for piece in wrapped(_remembered(question, option.kind), width - 12)]
-    lines.append(ink(f"  {'c':<9} cancel", CYAN))
+            lines += [
+                paint(f"{'':12}{piece}", DIM) for piece in wrapped(_remembered(question, option.kind), width - 12)
+            ]
+    lines.append(paint(f"  {'c':<9} cancel", CYAN))
     return lines
 
 
 def _remembered(question: Question, kind: str) -> str:
     action = "allow" if kind == "allow_always" else "deny"
     if not question.proposals:
-        return "no rule is made of this; the agent may remember it itself"
-    return spelled(f"makes the rule: {action} {question.proposals[0]}")
+        return "no rule is saved; the agent may remember it itself"
+    return spelled(f"saves the rule: {action} {question.proposals[0]}")

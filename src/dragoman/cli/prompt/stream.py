@@ -1,7 +1,7 @@
-"""Several voices on one stream, line by line: whoever begins to speak begins a line.
+"""Serialises several writers onto one stream, one line at a time: a new writer begins a new line.
 
-Owns where the line stands and the hold: while a person is asked, nothing else is written, so that nothing a peer says
-can look like a part of the question. A stream that fails is left alone: what is shown must never end what runs.
+While the user is asked, nothing else is written, so that no text of a peer can look like a part of the question. A
+stream that fails is no longer used: a failure to show progress must not end the run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 _HELD: Final = 256 * 1024
 
 
-class Lines:
+class LineStream:
     """The stream progress is written to."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._voice = ""
+        self._writer = ""
         self._is_inside = False  # of a line
         self._is_broken = False
         self._holds = 0
@@ -29,22 +29,22 @@ class Lines:
         self._lost_letters = 0
 
     @property
-    def voice(self) -> str:
-        """Who wrote last."""
-        return self._voice
+    def writer(self) -> str:
+        """The name of the last writer."""
+        return self._writer
 
-    def line(self, text: str, voice: str = "") -> None:
-        """A whole line."""
-        self._write(f"{self._break()}{text}\n")
-        self._voice = voice
+    def line(self, text: str, writer: str = "") -> None:
+        """Write a whole line."""
+        self._emit(f"{self._break()}{text}\n")
+        self._writer = writer
         self._is_inside = False
 
-    def speak(self, voice: str, text: str, prefix: str = "", style: str = "") -> None:
-        """A piece of what a voice says; `prefix` begins each of its lines, `style` is a colour or nothing."""
+    def write(self, writer: str, text: str, prefix: str = "", style: str = "") -> None:
+        """Write a piece of a writer's text; `prefix` begins each line, `style` is a colour sequence or empty."""
         if not text:
             return
-        pieces = [self._break() if voice != self._voice else ""]
-        is_inside = self._is_inside and voice == self._voice
+        pieces = [self._break() if writer != self._writer else ""]
+        is_inside = self._is_inside and writer == self._writer
         for line in text.splitlines(keepends=True):
             body = line.removesuffix("\n")
             if body:
@@ -53,33 +53,33 @@ class Lines:
             if body != line:
                 pieces.append("\n")
             is_inside = body == line
-        self._voice = voice
+        self._writer = writer
         self._is_inside = is_inside
-        self._write("".join(pieces))
+        self._emit("".join(pieces))
 
     def hold(self) -> None:
-        """Writes nothing until `release`; what comes meanwhile is kept."""
+        """Write nothing until `release`; keep what arrives until then."""
         if not self._holds:
-            self._write(self._break())
+            self._emit(self._break())
             self._is_inside = False
-            self._voice = ""
+            self._writer = ""
         self._holds += 1
 
     def release(self) -> None:
-        """Writes what was kept."""
+        """Write what was kept."""
         self._holds = max(0, self._holds - 1)
         if not self._holds and self._held:
             held = "".join(self._held)
             if self._lost_letters:
-                held = f"… {self._lost_letters} letters not shown\n{held}"
+                held = f"… {self._lost_letters} characters not shown\n{held}"
             self._held.clear()
             self._held_letters = self._lost_letters = 0
-            self._write(held)
+            self._emit(held)
 
     def _break(self) -> str:
         return "\n" if self._is_inside else ""
 
-    def _write(self, text: str) -> None:
+    def _emit(self, text: str) -> None:
         if self._is_broken or not text:
             return
         if self._holds:

@@ -1,6 +1,6 @@
-"""Tool calls as lines: one when a call is first heard of, one when it is over, and then what it changed or said.
+"""Tool calls as lines: one when a call begins, one when it ends, then its changes or its output.
 
-Owns which parts of a call are worth showing. A command that failed is red whatever its agent calls it: `completed` is
+Owns which parts of a call are shown. A command that failed is red whatever status its agent reports: `completed` is
 about the tool, the exit code about the command.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt import content
-from dragoman.cli.prompt.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.schema import v1
+from dragoman.text.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, wrapped
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dragoman.state import ToolCallState
 
 _KIND: Final = 8  # columns; "execute" and a space
-_DIFF_LINES: Final = 40  # of one file, unless everything is wanted
-_TEXT_LINES: Final = 10  # of what a failed call or a command said; everything: this many times more
-_EVERYTHING: Final = 50
+_DIFF_LINES: Final = 40  # of one file, unless `--verbose`
+_TEXT_LINES: Final = 10  # of the output of a failed call or a command
+_EVERYTHING: Final = 50  # times more of them with `--verbose`
 
 
 class ToolLines:
-    """What was shown of each call."""
+    """Shows tool calls, and keeps what was shown of each."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -34,7 +34,7 @@ class ToolLines:
         self.exits: dict[str, tuple[int | None, str | None]] = {}  # of terminals
 
     def show(self, call: ToolCallState) -> None:
-        """Shows what is new of this call."""
+        """Show what is new about this call."""
         key = (call.id, call.position)
         seen = self._seen.get(key)
         if seen == "over":
@@ -48,15 +48,14 @@ class ToolLines:
         self._finish(call, f"tool {key}")
 
     def _head(self, mark: str, style: str, call: ToolCallState) -> str:
-        progress, ink = self._progress, self._progress.ink
+        progress, paint = self._progress, self._progress.paint
         kind = label(call.kind, 12)
         title = label(call.title or call.name or call.id, progress.width - _KIND - 3)
-        return (
-            f"{ink(mark, style) if style else mark} {ink(f'{kind:<{_KIND}}', BOLD)} {title}{self._where(call, title)}"
-        )
+        lead = f"{paint(mark, style) if style else mark} {paint(f'{kind:<{_KIND}}', BOLD)}"
+        return f"{lead} {title}{self._where(call, title)}"
 
     def _where(self, call: ToolCallState, title: str) -> str:
-        """The first place, unless the title names it."""
+        """Return the first location, unless the title names it."""
         if not call.locations:
             return ""
         first = call.locations[0]
@@ -65,11 +64,11 @@ class ToolLines:
             return ""
         line = f":{first.line}" if isinstance(first.line, int) else ""
         more = f" and {len(call.locations) - 1} more" if len(call.locations) > 1 else ""
-        return self._progress.ink(f"  {path}{line}{more}", DIM)
+        return self._progress.paint(f"  {path}{line}{more}", DIM)
 
-    def _finish(self, call: ToolCallState, voice: str) -> None:
-        """How it ended: below its first line, or again with its name if something came between."""
-        progress, ink = self._progress, self._progress.ink
+    def _finish(self, call: ToolCallState, writer: str) -> None:
+        """Show how the call ended: below its first line, or with its title if other lines came in between."""
+        progress, paint = self._progress, self._progress.paint
         ending = self._ending(call)
         is_bad = bool(ending) or (call.status == "failed" and not call.is_cancelled)
         word = ending or ("cancelled" if call.is_cancelled else call.status)
@@ -77,10 +76,10 @@ class ToolLines:
         views = [] if is_bad or call.is_cancelled else self._views(call)
         added, removed = sum(view.added for view in views), sum(view.removed for view in views)
         figures = f"  +{added} -{removed}" if views else ""
-        if progress.last_voice == voice:
-            progress.line(f"  {ink(f'{mark} {word}', style)}{figures}")
+        if progress.last_writer == writer:
+            progress.line(f"  {paint(f'{mark} {word}', style)}{figures}")
         else:
-            extra = f"  {ink(word, style)}" if word != "completed" else ""
+            extra = f"  {paint(word, style)}" if word != "completed" else ""
             progress.line(f"{self._head(mark, style, call)}{extra}{figures}")
         for view in views:
             self._cut(view.lines, _DIFF_LINES)
@@ -88,7 +87,7 @@ class ToolLines:
             self._show_text(call)
 
     def _ending(self, call: ToolCallState) -> str:
-        """How its command ended, if not well."""
+        """Return how the call's command failed; empty if it did not."""
         for item in call.content:
             if isinstance(item, v1.Terminal):
                 self._look_up(item.terminal_id)
@@ -103,13 +102,13 @@ class ToolLines:
             self.exits[terminal_id] = (found.exit_code, found.signal)
 
     def _views(self, call: ToolCallState) -> list[DiffView]:
-        ink, width = self._progress.ink, self._progress.width - 2
+        paint, width = self._progress.paint, self._progress.width - 2
         return [
             view_diff(
                 self._progress.short(item.path),
                 item.old_text if isinstance(item.old_text, str) else None,
                 item.new_text,
-                ink=ink,
+                paint=paint,
                 width=width,
             )
             for item in call.content
@@ -117,36 +116,36 @@ class ToolLines:
         ]
 
     def _show_text(self, call: ToolCallState) -> None:
-        """What it said; live output was shown as it came."""
+        """Show the text of the call; live output was shown as it arrived."""
         if any(isinstance(item, v1.Terminal) for item in call.content):
             return
-        said = [content.text_of(item.content) for item in call.content if isinstance(item, v1.Content)]
-        lines = [line for text in said for line in text.strip("\n").split("\n") if text.strip()]
+        texts = [content.text_of(item.content) for item in call.content if isinstance(item, v1.Content)]
+        lines = [line for text in texts for line in text.strip("\n").split("\n") if text.strip()]
         wide = self._progress.width - 2
         limit = _TEXT_LINES * (_EVERYTHING if self._progress.is_verbose else 1)
         shown = [piece for line in lines[-limit:] for piece in wrapped(line.expandtabs(4), wide)]
         if len(lines) > limit:
-            self._progress.line(self._progress.ink(f"  … {len(lines) - limit} lines before", DIM))
+            self._progress.line(self._progress.paint(f"  … {len(lines) - limit} lines before", DIM))
         for line in shown:
-            self._progress.line("  " + self._progress.ink(line, DIM))
+            self._progress.line("  " + self._progress.paint(line, DIM))
 
     def _cut(self, lines: list[str], limit: int) -> None:
         shown = lines if self._progress.is_verbose else lines[:limit]
         for line in shown:
             self._progress.line("  " + line)
         if len(lines) > len(shown):
-            self._progress.line(self._progress.ink(f"  … {len(lines) - len(shown)} more lines", DIM))
+            self._progress.line(self._progress.paint(f"  … {len(lines) - len(shown)} more lines", DIM))
 
 
 def describe_exit(exit_code: int | None, signal: str | None) -> str:
-    """Nothing for a command that ended well, or whose end nobody told."""
+    """Describe a failed exit; empty for a command that succeeded or whose end was not reported."""
     if signal:
         return f"killed by {label(signal, 20)}"
     return f"exit {exit_code}" if exit_code else ""
 
 
 def reported_exit(call: ToolCallState) -> int | None:
-    """The exit code an agent that runs commands itself tells of, in the places where agents put it."""
+    """Return the exit code reported by an agent that runs commands itself, from the places agents use."""
     places = [call.raw_output]
     if isinstance(call.meta, dict):
         places.append(call.meta.get("terminal_exit"))

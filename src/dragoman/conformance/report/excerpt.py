@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.conformance.conversation import clip
+from dragoman.text.terminal import shorten
 from dragoman.trace.entry import End, Exit, Frame, Stderr
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def excerpt(evidence: Sequence[Entry], *, lines: int = LINES, width: int = 110) 
 def _text(entry: Entry, width: int) -> str:
     if isinstance(entry, Frame):
         text = entry.data[:_HEAD_BYTES].decode(errors="replace")
-        return f"{_ARROWS[entry.dir]} {clip(text, width)}" if text.strip() else ""
+        return f"{_ARROWS[entry.dir]} {shorten(text, width)}" if text.strip() else ""
     if isinstance(entry, Stderr):
-        return f"!! {clip(entry.text, width)}" if entry.text.strip() else ""
+        return f"!! {shorten(entry.text, width)}" if entry.text.strip() else ""
     if isinstance(entry, End):
         return f"{_ARROWS[entry.dir]} (end)"
     if isinstance(entry, Exit):

@@ -15,8 +15,9 @@ import msgspec
 
 from dragoman._version import __version__
 from dragoman.conformance.case import STATUSES, Status
-from dragoman.conformance.conversation import clip
+from dragoman.conformance.conversation import EXCERPT_CHARACTERS
 from dragoman.conformance.report.model import entry_document
+from dragoman.text.terminal import shorten
 from dragoman.trace.checks.rules import RULES
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _frame(document: dict[str, Any]) -> str:
     kind = document.get("dir", "stderr" if "stderr" in document else "end")
     arrow = {"c2a": "→", "a2c": "←"}.get(kind, "·")
     title, text = _title(document)
-    head = f"<span class=time>{document['t']:.3f} s {arrow}</span> {escape(clip(title))}"
+    head = f"<span class=time>{document['t']:.3f} s {arrow}</span> {escape(shorten(title, EXCERPT_CHARACTERS))}"
     if not text:
         return f'<p class="frame {kind}">{head}</p>'
     shown = text if len(text) <= _FRAME_CHARACTERS else f"{text[:_FRAME_CHARACTERS]}\n… {len(text)} characters"

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from dragoman.conformance.report.excerpt import excerpt
+from dragoman.text.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,8 @@ _HEADINGS: Final[dict[Status, str]] = {
 
 def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *, width: int = 100) -> Iterator[str]:
     """The report, line by line; `paint(text, style)` colours."""
-    yield paint(f"{report.subject.name}", "1") + f"  ({report.subject.role}: {' '.join(report.subject.command)})"
+    command = one_line(" ".join(report.subject.command))
+    yield paint(one_line(report.subject.name), "1") + f"  ({report.subject.role}: {command})"
     for status in _LOUD:
         lines = list(report.lines(status))
         if lines:
@@ -54,7 +56,7 @@ def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *,
             reasons = Counter(line.message for line in lines)
             for reason in reasons:
                 named = [line.id for line in lines if line.message == reason]
-                yield f"  {reason}"
+                yield f"  {one_line(reason)}"
                 yield from (f"    {name}" for name in named)
     yield ""
     yield paint(report.summary, _STYLES["fail" if report.has_failed else "pass"]) + f"  ({report.seconds:.1f} s)"
@@ -64,5 +66,5 @@ def _finding(line: ReportLine, paint: Callable[[str, str], str], width: int) -> 
     numbers = ", ".join(map(str, line.rules))
     yield f"  {paint(line.id, _STYLES[line.status])}  {paint(f'rule {numbers}', '2')}"
     yield f"      expected  {line.about}"
-    yield f"      seen      {line.message}"
-    yield from (paint(f"        {text}", "2") for text in excerpt(line.evidence, width=max(40, width - 12)))
+    yield f"      seen      {one_line(line.message)}"
+    yield from (paint(f"        {one_line(text)}", "2") for text in excerpt(line.evidence, width=max(40, width - 12)))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.text.terminal import cells, clip, duration, fit, one_line, plain, size
+from dragoman.text.colour import BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, RED, YELLOW, Painter
+from dragoman.text.terminal import cells, clip, duration, escape_json, fit, one_line, plain, size
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Frame, Stderr
 from dragoman.trace.inspect.timeline import joined_summary
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from dragoman.trace.inspect.timeline import RecordingTimeline, Row
     from dragoman.trace.violations import Finding
 
-BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
 ARROWS: Final = {"c2a": "→", "a2c": "←"}
 NARROW: Final = 60  # columns; with fewer, nothing of the summary would be left
 _METHOD: Final = 28  # "↳ session/request_permission"
@@ -37,13 +37,6 @@ _KINDS: Final = {
     "end": "end",
     "exit": "exit",
 }
-# What JSON does not escape and a terminal acts on: C1 controls, reading direction, line separators, invisible tags.
-_JSON_ESCAPED: Final = {
-    **{code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F)},
-    **{code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))},
-    **{code: f"\\udb40\\u{code - 0xE0000 + 0xDC00:04x}" for code in range(0xE0000, 0xE0080)},
-    **dict.fromkeys(range(55296, 57344), "�"),
-}
 
 
 class Screen:
@@ -51,15 +44,12 @@ class Screen:
 
     def __init__(self, width: int, *, has_colour: bool, aliases: Mapping[str, str], last_number: int = 9999) -> None:
         self.width = max(width, NARROW)
-        self._has_colour = has_colour
+        self.paint = Painter(has_colour)
         self._aliases = aliases
         self._number = max(4, len(str(last_number)))
         self._method = _METHOD if self.width >= 100 else 20
         fixed = self._number + 1 + 9 + 1 + 1 + 1 + self._method + 1 + _SESSION + 1 + _TOOK + 1 + _SIZE + 1
         self._summary = self.width - fixed
-
-    def paint(self, text: str, *styles: str) -> str:
-        return f"\x1b[{';'.join(styles)}m{text}\x1b[0m" if self._has_colour and styles else text
 
     def head(self) -> str:
         """The names of the columns."""
@@ -208,7 +198,7 @@ def pretty(data: bytes) -> str:
         text = msgspec.json.format(msgspec.json.encode(msgspec.json.decode(data)), indent=2).decode()
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return plain(data.decode(errors="replace"))
-    return text.translate(_JSON_ESCAPED)
+    return escape_json(text)
 
 
 def state_lines(screen: Screen, name: str, alias: str, state: dict[str, Any]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dragoman.text import terminal
 from dragoman.text.terminal import size
 from dragoman.wire import Malformed
 
@@ -47,8 +48,7 @@ def summarise(frame: DecodedFrame, titles: Titles) -> str:
 
 def cut(text: object) -> str:
     """Cut a text to its beginning; a value that should have been a text is shown as JSON."""
-    text = text if isinstance(text, str) else _json(text)
-    return text if len(text) <= EXCERPT_CHARS else text[:EXCERPT_CHARS] + "…"
+    return terminal.cut(text if isinstance(text, str) else _json(text), EXCERPT_CHARS)
 
 
 def text_of(block: Any) -> str:
@@ -187,7 +187,7 @@ def _ask_permission(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) 
     title = _tool(
         {"toolCallId": plain["toolCall"].get("toolCallId"), "title": plain["toolCall"].get("title")}, frame, titles
     )
-    return f"{title if len(title) <= 60 else title[:59] + '…'}?  {names}"
+    return f"{terminal.cut(title, 60)}?  {names}"
 
 
 def _answer_permission(plain: dict[str, Any], frame: DecodedFrame, titles: Titles) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dragoman.conformance.case import Case, CaseNeeds, Fail, Skip, add_cases, case
-from dragoman.conformance.conversation import clip
+from dragoman.conformance.conversation import EXCERPT_CHARACTERS
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from dragoman.conformance.client.probe import ClientProbe
@@ -75,7 +76,8 @@ async def additional_directories(probe: ClientProbe) -> None:
     """
     found = probe.first("session/new").params.get("additionalDirectories")
     if found:
-        raise Fail(f"session/new passes additionalDirectories {clip(str(found))}, which the agent does not offer")
+        named = shorten(str(found), EXCERPT_CHARACTERS)
+        raise Fail(f"session/new passes additionalDirectories {named}, which the agent does not offer")
 
 
 @case("client/gates/prompt-content", rules=(49, 177), shares="bare")

@@ -1,4 +1,4 @@
-"""The user's rules on disk: nothing is lost, nothing is guessed."""
+"""The rule file: what is written is found again, and a broken file is never overwritten."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.store.places import cache_dir, config_dir, data_dir, state_dir
-from dragoman.store.rules import RuleFile, open_rules
+from dragoman.settings.rule_file import RuleFile
 
 
 @pytest.fixture
@@ -30,7 +29,7 @@ def texts(file: RuleFile, project: Path | None = None) -> list[str]:
     return [f"{rule.action} {rule.text}" for rule in file.rules(project)]
 
 
-def test_no_file_is_no_rules_and_asking_makes_none(file: RuleFile, tmp_path: Path) -> None:
+def test_missing_file_has_no_rules_and_reading_creates_none(file: RuleFile, tmp_path: Path) -> None:
     assert file.rules(tmp_path) == []
     assert not file.path.parent.exists()
 
@@ -48,7 +47,7 @@ def test_what_is_remembered_is_found_by_another_reader(file: RuleFile, tmp_path:
     assert all(kept.added.endswith("Z") for kept in again.kept())
 
 
-def test_the_file_can_be_read_by_people_and_by_nobody_else(file: RuleFile) -> None:
+def test_the_file_is_indented_and_only_its_owner_can_read_it(file: RuleFile) -> None:
     file.remember("edit:src/**", "deny")
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     document = json.loads(file.path.read_text())
@@ -104,11 +103,11 @@ BROKEN = {
     "a list": "[]",
     "another version": '{"version": 2, "user": []}',
     "an unknown member": '{"version": 1, "users": []}',
-    "user is no list": '{"user": {}}',
-    "projects is no object": '{"projects": []}',
-    "a project is no list": '{"projects": {"/p": {}}}',
-    "a rule is no object": '{"user": ["read"]}',
-    "a rule is no text": '{"user": [{"rule": 1, "action": "allow"}]}',
+    "user is not a list": '{"user": {}}',
+    "projects is not an object": '{"projects": []}',
+    "a project is not a list": '{"projects": {"/p": {}}}',
+    "a rule is not an object": '{"user": ["read"]}',
+    "a rule is not a string": '{"user": [{"rule": 1, "action": "allow"}]}',
     "an unknown action": '{"user": [{"rule": "read", "action": "permit"}]}',
     "an unreadable rule": '{"user": [{"rule": "reed", "action": "allow"}]}',
     "everything allowed": '{"user": [{"rule": "*", "action": "allow"}]}',
@@ -175,23 +174,3 @@ def test_writers_at_the_same_time_lose_nothing(file: RuleFile) -> None:
         list(pool.map(lambda n: RuleFile(file.path).remember(f"edit:file{n}", "allow"), range(24)))
     assert sorted(texts(file)) == sorted(f"allow edit:file{n}" for n in range(24))
     assert sorted(os.listdir(file.path.parent)) == ["rules.json", "rules.lock"]
-
-
-def test_places_follow_the_environment_and_are_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "own"))
-    assert [place().name for place in (config_dir, data_dir, cache_dir, state_dir)] == [
-        "config",
-        "data",
-        "cache",
-        "state",
-    ]
-    assert open_rules().path == tmp_path / "own" / "config" / "rules.json"
-    assert not (tmp_path / "own").exists()
-    monkeypatch.delenv("DRAGOMAN_HOME")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    assert config_dir() == tmp_path / "xdg" / "dragoman"
-    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert config_dir() == tmp_path / ".config" / "dragoman"
-    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert data_dir() == tmp_path / ".local" / "share" / "dragoman"

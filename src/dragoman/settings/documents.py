@@ -1,29 +1,30 @@
-"""JSON files of users, repositories and editors: read with places, so that an error can point at what it is about.
+"""JSON files with the positions of their values, so that an error can point at the value it is about.
 
-Owns reading (strict JSON, or with comments and trailing commas as Zed writes it), the places of values, and writing a
-file whole or not at all. Knows no settings. A clean file is read by the standard library; the slow parser here runs
-only for comments, and to find out where something is wrong.
+A file is read as strict JSON, or with comments and trailing commas as Zed writes it, and written completely or not at
+all. The standard library reads a file without errors; the parser here is slower and runs only for a file with comments
+and to find the position of a value. What the members of a file mean is not known here.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-# Settings of people are kilobytes. A repository decides about one of the files, and may not fill our memory.
+# Settings are kilobytes. One of the files comes with a repository, and must not be able to fill the memory.
 LARGEST_BYTES: Final = 8 << 20
-DEEPEST: Final = 100  # enough for every real file, and far from the interpreter's own limit
+DEEPEST: Final = 100  # more than any real file has, and far from the interpreter's own limit
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
-_NOTE: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT: Final = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _STRINGS: Final = json.JSONDecoder()
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -32,7 +33,7 @@ Key = str | int
 
 
 class Document:
-    """One JSON file: its value, and where each part of it stands."""
+    """One JSON file: its value, and the position of each part of it."""
 
     def __init__(self, path: Path, text: str, *, has_comments: bool = False) -> None:
         self.path = path
@@ -42,7 +43,7 @@ class Document:
         self.value: Any = self._read()
 
     def place(self, *keys: Key) -> str:
-        """`file:line:column` of the value below these keys, or of the nearest one around it."""
+        """`file:line:column` of the value at the end of these keys, or of the nearest value around it."""
         if self._places is None:
             self._places = _Parser(self.path, self._text, self._has_comments).run()[1]
         while keys and keys not in self._places:
@@ -50,24 +51,29 @@ class Document:
         return _point(self.path, self._text, self._places.get(keys, 0))
 
     def error(self, message: str, *keys: Key) -> ConfigError:
-        """What to raise about the value below these keys."""
+        """An error about the value at the end of these keys, to be raised."""
         return ConfigError(f"{self.place(*keys)}: {message}")
 
     def _read(self) -> Any:
         try:
-            return json.loads(self._text, object_pairs_hook=_once, parse_constant=_refuse)
+            return json.loads(self._text, object_pairs_hook=_unique, parse_constant=_refuse)
         except (ValueError, RecursionError):
             value, self._places = _Parser(self.path, self._text, self._has_comments).run()
             return value
 
 
 def read_document(path: Path, *, has_comments: bool = False) -> Document | None:
-    """The file, or None if there is none.
+    """Read a JSON file; None if it does not exist.
 
-    Raises: ConfigError, with `file:line:column`, for one that cannot be read or is not JSON.
+    Args:
+        path: the file.
+        has_comments: accept comments, trailing commas and repeated names (the last one counts).
+
+    Raises:
+        ConfigError: the file cannot be read or is not JSON; the message starts with `file:line:column`.
     """
     try:
-        # Not blocking: a repository may put a pipe where a file is expected.
+        # Without blocking: a repository may contain a pipe where a file is expected.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -79,7 +85,7 @@ def read_document(path: Path, *, has_comments: bool = False) -> Document | None:
     with open(fd, "rb") as file:
         data = file.read(LARGEST_BYTES + 1)
     if len(data) > LARGEST_BYTES:
-        raise ConfigError(f"{path}: longer than {LARGEST_BYTES >> 20} MiB, which no settings are; shorten or remove it")
+        raise ConfigError(f"{path}: longer than {LARGEST_BYTES >> 20} MiB; shorten it or remove it")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -89,32 +95,44 @@ def read_document(path: Path, *, has_comments: bool = False) -> Document | None:
 
 
 def write_document(path: Path, value: object) -> None:
-    """Replaces the file at once, readable by its owner only; a link keeps pointing to what it pointed to.
+    """Replace a JSON file atomically; only its owner can read it. A symlink is followed.
 
-    Raises: ConfigError when it cannot be written.
+    Raises:
+        ConfigError: the file cannot be written.
     """
-    target = os.path.realpath(path)
     text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    fresh = f"{target}.{os.getpid()}.new"
     try:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with open(fd, "w", encoding="utf-8", errors="surrogatepass") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(fd)
-            os.replace(fresh, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(fresh)
-            raise
+        write_private(path, text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; check the directory and its owner") from error
 
 
+def write_private(path: Path, data: bytes) -> None:
+    """Replace a file, and make its folder if needed. Other users cannot read it, even if they could before.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from dragoman.workspace.atomic import replace_file  # settings are read at every start, and seldom written
+
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & 0o077:  # `replace_file` keeps the mode of a file that exists
+            path.chmod(mode & 0o700)
+    replace_file(path, data, mode=0o600)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question to the user who misspelt one of the known words; empty if none is similar."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, known, n=3)
+    return f"did you mean {' or '.join(near)}?" if near else ""
+
+
 class _Parser:
-    """JSON by the book, with comments and trailing commas if they are allowed; notes where each value begins."""
+    """A strict JSON parser that records where each value begins; comments and trailing commas are optional."""
 
     def __init__(self, path: Path, text: str, has_comments: bool) -> None:
         self._path, self._text, self._has_comments = path, text, has_comments
@@ -125,14 +143,14 @@ class _Parser:
         value = self._value(())
         self._skip()
         if self._at < len(self._text):
-            raise self._wrong("there is more after the end of the value; remove it")
+            raise self._wrong("unexpected text after the end of the value; remove it")
         return value, self._places
 
     def _value(self, keys: tuple[Key, ...]) -> Any:
         self._skip()
         self._places[keys] = start = self._at
         if len(keys) > DEEPEST:
-            raise self._wrong("nested too deeply; no settings are")
+            raise self._wrong(f"nested too deeply; at most {DEEPEST} levels are read")
         match self._text[start : start + 1]:
             case "{":
                 return self._object(keys)
@@ -147,22 +165,22 @@ class _Parser:
             if self._text.startswith(word, start):
                 self._at += len(word)
                 return value
-        raise self._wrong("the file ends too early" if start == len(self._text) else "a value is expected here")
+        raise self._wrong("the file ends too early" if start == len(self._text) else "expected a value here")
 
     def _object(self, keys: tuple[Key, ...]) -> dict[str, Any]:
         members: dict[str, Any] = {}
         self._at += 1
         while not self._closes("}", is_first=not members):
             if not self._text.startswith('"', self._at):
-                raise self._wrong('a name in "double quotes" is expected here')
+                raise self._wrong('expected a name in "double quotes" here')
             start = self._at
             name = self._string()
-            # Of two members with one name, which one counts differs between programs: what a person read may not run.
+            # Programs differ in which of two members with one name they use: it might not be the one the user read.
             if name in members and not self._has_comments:
-                raise self._wrong(f"the name {name!r} stands here a second time; remove one of the two", start)
+                raise self._wrong(f"the name {name!r} is repeated here; remove one of the two", start)
             self._skip()
             if not self._text.startswith(":", self._at):
-                raise self._wrong("a colon is expected here")
+                raise self._wrong("expected a colon here")
             self._at += 1
             members[name] = self._value((*keys, name))
         return members
@@ -175,18 +193,18 @@ class _Parser:
         return items
 
     def _closes(self, bracket: str, *, is_first: bool) -> bool:
-        """Goes to the next member, or past the end; says which."""
+        """Move to the next member and return False, or past the closing bracket and return True."""
         self._skip()
         if not is_first and not self._text.startswith(bracket, self._at):
             if not self._text.startswith(",", self._at):
-                raise self._wrong(f"a comma or {bracket} is expected here")
+                raise self._wrong(f"expected a comma or {bracket} here")
             comma = self._at
             self._at += 1
             self._skip()
             if self._text.startswith(bracket, self._at) and not self._has_comments:
-                raise self._wrong("no comma may stand after the last member; remove it", comma)
+                raise self._wrong("a comma after the last member is not allowed; remove it", comma)
         if self._at >= len(self._text):
-            raise self._wrong(f"the file ends where {bracket} is missing")
+            raise self._wrong(f"the file ends before the closing {bracket}")
         if not self._text.startswith(bracket, self._at):
             return False
         self._at += 1
@@ -207,16 +225,16 @@ class _Parser:
                 return
             if not self._has_comments:
                 raise self._wrong("comments are not allowed in this file; remove it")
-            note = _NOTE.match(self._text, self._at)
-            if note is None:
+            comment = _COMMENT.match(self._text, self._at)
+            if comment is None:
                 raise self._wrong("this comment has no end")
-            self._at = note.end()
+            self._at = comment.end()
 
     def _wrong(self, message: str, at: int | None = None) -> ConfigError:
         return ConfigError(f"{_point(self._path, self._text, self._at if at is None else at)}: {message}")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError

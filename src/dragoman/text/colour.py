@@ -1,4 +1,7 @@
-"""Colour, or none: decided once, by whoever knows the stream."""
+"""Colours of a terminal, added to text of our own or text that is already safe.
+
+Whether colour is wanted is decided by the caller, which knows the stream (`dragoman.cli.console.uses_colour`).
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,13 @@ DIM: Final = "2"
 RED: Final = "31"
 GREEN: Final = "32"
 YELLOW: Final = "33"
+BLUE: Final = "34"
+MAGENTA: Final = "35"
 CYAN: Final = "36"
 
 
-class Ink:
-    """Paints text if colour is wanted."""
+class Painter:
+    """Adds colour to text, or returns it unchanged if colour is not wanted."""
 
     __slots__ = ("has_colour",)
 

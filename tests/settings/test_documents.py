@@ -1,4 +1,4 @@
-"""JSON files are read strictly, an error points at its place, and a file is replaced whole."""
+"""JSON files are read strictly, an error points at its position, and a file is replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.registry.documents import Document, read_document, write_document
+from dragoman.settings.documents import Document, read_document, write_document
 
 PATH = Path("settings.json")
 VALUES = st.recursive(
@@ -30,23 +30,23 @@ def read(text: str, *, has_comments: bool = False) -> object:
     ("text", "place", "why"),
     [
         ("", "1:1", "ends too early"),
-        ("{", "1:2", "} is missing"),
-        ('{"a": 1', "1:8", "a comma or }"),
-        ('{"a" 1}', "1:6", "a colon"),
-        ('{"a": 1,}', "1:8", "no comma may stand after the last"),
-        ("[1,]", "1:3", "no comma may stand after the last"),
+        ("{", "1:2", "before the closing }"),
+        ('{"a": 1', "1:8", "expected a comma or }"),
+        ('{"a" 1}', "1:6", "expected a colon"),
+        ('{"a": 1,}', "1:8", "a comma after the last member"),
+        ("[1,]", "1:3", "a comma after the last member"),
         ("{a: 1}", "1:2", "double quotes"),
         ("{'a': 1}", "1:2", "double quotes"),
-        ('{\n  "a": nope\n}', "2:8", "a value is expected"),
-        ('{"a": NaN}', "1:7", "a value is expected"),
-        ('{"a": -Infinity}', "1:7", "a value is expected"),
-        ('{"a": 01}', "1:8", "a comma or }"),
+        ('{\n  "a": nope\n}', "2:8", "expected a value"),
+        ('{"a": NaN}', "1:7", "expected a value"),
+        ('{"a": -Infinity}', "1:7", "expected a value"),
+        ('{"a": 01}', "1:8", "expected a comma or }"),
         ('{"a": "b}', "1:7", "unterminated string"),
         ('{"a": "b\nc"}', "1:9", "invalid control character"),
         ('{"a": "\\q"}', "1:8", "invalid \\escape"),
-        ('{"a": 1} x', "1:10", "more after the end"),
+        ('{"a": 1} x', "1:10", "unexpected text after the end"),
         ('{"a": 1, // why\n "b": 2}', "1:10", "comments are not allowed"),
-        ('{\n "a": 1,\n "a": 2}', "3:2", "a second time"),
+        ('{\n "a": 1,\n "a": 2}', "3:2", "is repeated"),
         ("[" * 102, "1:102", "nested too deeply"),
         ("[" * 100_000, "1:102", "nested too deeply"),
     ],
@@ -100,7 +100,7 @@ def test_place_of_a_value_that_json_accepts() -> None:
     assert document.place() == "settings.json:1:1"
 
 
-def test_missing_file_is_none_and_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+def test_missing_file_is_none_and_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     assert read_document(tmp_path / "none.json") is None
     (tmp_path / "marked.json").write_bytes(b"\xef\xbb\xbf{}")
     document = read_document(tmp_path / "marked.json")

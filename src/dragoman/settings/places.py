@@ -1,6 +1,6 @@
-"""Where the user's files are. Asking creates nothing.
+"""The folders of the user's files. No call creates a folder.
 
-`DRAGOMAN_HOME` holds everything, if it is set; else the folders of the XDG base directory specification do.
+All four are below `DRAGOMAN_HOME` if it is set; otherwise they follow the XDG base directory specification.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from pathlib import Path
 
 
 def config_dir() -> Path:
-    """What the user wrote or confirmed: settings, rules, acceptances."""
+    """The folder for what the user wrote or confirmed: settings, rules, acceptances."""
     return _place("config", "XDG_CONFIG_HOME", ".config")
 
 
 def data_dir() -> Path:
-    """What would be missed: installed agents, sessions."""
+    """The folder for what cannot be restored: installed agents, sessions."""
     return _place("data", "XDG_DATA_HOME", ".local/share")
 
 
 def cache_dir() -> Path:
-    """What can be fetched again."""
+    """The folder for what can be fetched again."""
     return _place("cache", "XDG_CACHE_HOME", ".cache")
 
 
 def state_dir() -> Path:
-    """What outlives a run and is no loss: logs, history."""
+    """The folder for what outlives a run and may be deleted: logs, history."""
     return _place("state", "XDG_STATE_HOME", ".local/state")
 
 
@@ -34,5 +34,5 @@ def _place(name: str, variable: str, default: str) -> Path:
     if own:
         return Path(own).expanduser().absolute() / name
     base = os.environ.get(variable, "")
-    # The specification wants a relative value ignored.
+    # The specification requires that a relative value is ignored.
     return (Path(base) if os.path.isabs(base) else Path.home() / default) / "dragoman"

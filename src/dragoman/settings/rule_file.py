@@ -1,17 +1,17 @@
-"""The file in which the user's rules are kept: `rules.json` in the user's configuration folder.
+"""The file of the user's permission rules, `rules.json` in the user's configuration folder.
 
     {"version": 1,
      "user": [{"rule": "read", "action": "allow", "added": "2026-01-31T12:00:00Z"}],
      "projects": {"/home/me/project": [{"rule": "execute:npm test", "action": "allow", "added": "..."}]}}
 
-People may edit it. What cannot be understood is an error that says where, and such a file is never written over.
+Users may edit it. A file that cannot be understood is an error that names the place, and is never overwritten.
+Rules can also be written in the settings, see `file.py`; this file is the one that programs add to.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,9 @@ import msgspec
 
 from dragoman.errors import ConfigError
 from dragoman.policy import ACTIONS, Action, Rule, parse_rule
-from dragoman.store.places import config_dir
+from dragoman.settings.documents import write_private
+from dragoman.settings.places import config_dir
+from dragoman.settings.project import project_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +33,8 @@ KeptScope: TypeAlias = Literal["pinned", "project"]
 _MEMBERS: Final = frozenset({"version", "user", "projects"})
 
 
-class Kept(NamedTuple):
-    """A rule of the file: for one project, or for all (None), and when it was added."""
+class KeptRule(NamedTuple):
+    """A rule of the file, the project it is for (None: every project), and when it was added."""
 
     rule: Rule
     project: str | None
@@ -40,47 +42,43 @@ class Kept(NamedTuple):
 
 
 def open_rules() -> RuleFile:
-    """The user's own file, which need not exist."""
+    """The rule file of the current user, which may not exist yet."""
     return RuleFile(config_dir() / FILE_NAME)
 
 
-def real_project(project: str | os.PathLike[str]) -> str:
-    """The one name of a project, whatever links lead to it."""
-    return os.path.realpath(project)
-
-
 class RuleFile:
-    """Rules on disk. Every call looks at the file: another program, or a person, may have changed it."""
+    """Permission rules on disk. Every call checks the file, because another program or the user may have changed it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Final = Path(path)
-        self._kept: list[Kept] = []
+        self._kept: list[KeptRule] = []
         self._seen: tuple[int, int, int] | None = None
 
     def rules(self, project: str | os.PathLike[str] | None = None) -> list[Rule]:
-        """The rules for everywhere and, if one is named, those for the project.
+        """The rules for every project and those for `project`, if one is given.
 
-        Raises: ConfigError when the file, or a rule in it, cannot be read.
+        Raises:
+            ConfigError: the file, or a rule in it, cannot be understood.
         """
-        wanted = None if project is None else real_project(project)
+        wanted = None if project is None else project_key(project)
         return [kept.rule for kept in self.kept() if kept.project is None or kept.project == wanted]
 
-    def kept(self) -> list[Kept]:
-        """Everything in the file, which is read again only when it is another. Raises: ConfigError."""
+    def kept(self) -> list[KeptRule]:
+        """All rules of the file. It is read again only after it has changed. Raises: ConfigError."""
         stamp = self._stamp()
         if stamp is None or stamp != self._seen:
             self._kept, self._seen = self._read_kept(), stamp
         return self._kept
 
     def _stamp(self) -> tuple[int, int, int] | None:
-        """Tells one state of the file from another; every change of ours replaces it by a new one."""
+        """Identifies one version of the file; each of our changes replaces the file by a new one."""
         try:
             status = self.path.stat()
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
 
-    def _read_kept(self) -> list[Kept]:
+    def _read_kept(self) -> list[KeptRule]:
         document = self._read()
         found = [self._entry(entry, None, n) for n, entry in enumerate(document["user"])]
         for project, entries in document["projects"].items():
@@ -94,9 +92,16 @@ class RuleFile:
         scope: KeptScope = "pinned",
         project: str | os.PathLike[str] | None = None,
     ) -> bool:
-        """Adds a rule; False if it is there already. A rule that says otherwise about the same is replaced.
+        """Add a rule, in place of one with the same text and another action; False if it exists already.
 
-        Raises: ConfigError for a rule that cannot be kept, or a file that cannot be read or written.
+        Args:
+            text: the rule, such as `edit:src/**`.
+            action: allow, deny or ask.
+            scope: "pinned" for every project, "project" for one.
+            project: the folder of the project, for the scope "project".
+
+        Raises:
+            ConfigError: the rule cannot be kept, or the file cannot be read or written.
         """
         parse_rule(text, action, scope, str(self.path))
         with self._changing() as document:
@@ -115,17 +120,24 @@ class RuleFile:
         scope: KeptScope = "pinned",
         project: str | os.PathLike[str] | None = None,
     ) -> bool:
-        """Removes a rule, whatever it does unless `action` is given; False if it is not there.
+        """Remove a rule, with any action unless one is given; False if it does not exist.
 
-        Raises: ConfigError for a file that cannot be read or written.
+        Args:
+            text: the rule, exactly as it is written in the file.
+            action: remove it only if it has this action.
+            scope: "pinned" for every project, "project" for one.
+            project: the folder of the project, for the scope "project".
+
+        Raises:
+            ConfigError: the file cannot be read or written.
         """
         with self._changing() as document:
             entries = self._entries(document, scope, project)
-            left = [entry for entry in entries if entry["rule"] != text or action not in (None, entry["action"])]
-            is_gone = len(left) != len(entries)
-            entries[:] = left
+            others = [entry for entry in entries if entry["rule"] != text or action not in (None, entry["action"])]
+            was_there = len(others) != len(entries)
+            entries[:] = others
             document["projects"] = {name: found for name, found in document["projects"].items() if found}
-        return is_gone
+        return was_there
 
     def _entries(
         self, document: dict[str, Any], scope: KeptScope, project: str | os.PathLike[str] | None
@@ -134,14 +146,14 @@ class RuleFile:
             user: list[dict[str, Any]] = document["user"]
             return user
         if project is None:
-            raise ConfigError("a rule for a project needs the project's folder")
-        entries: list[dict[str, Any]] = document["projects"].setdefault(real_project(project), [])
+            raise ConfigError("a rule for a project needs the folder of the project")
+        entries: list[dict[str, Any]] = document["projects"].setdefault(project_key(project), [])
         return entries
 
-    def _entry(self, entry: dict[str, Any], project: str | None, number: int) -> Kept:
+    def _entry(self, entry: dict[str, Any], project: str | None, number: int) -> KeptRule:
         where = f"{self.path}: user[{number}]" if project is None else f"{self.path}: projects[{project!r}][{number}]"
         rule = parse_rule(entry["rule"], entry["action"], "pinned" if project is None else "project", where)
-        return Kept(Rule(rule.action, rule.text, rule.scope, str(self.path)), project, entry.get("added", ""))
+        return KeptRule(Rule(rule.action, rule.text, rule.scope, str(self.path)), project, entry.get("added", ""))
 
     def _read(self) -> dict[str, Any]:
         try:
@@ -153,15 +165,15 @@ class RuleFile:
         try:
             document = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self.path}: this is not JSON: {error}; mend the file or move it away") from None
+            raise ConfigError(f"{self.path}: this is not JSON: {error}; correct the file or move it away") from None
         problem = _problem(document)
         if problem is not None:
-            raise ConfigError(f"{self.path}: {problem}; mend the file or move it away")
+            raise ConfigError(f"{self.path}: {problem}; correct the file or move it away")
         return {"version": 1, "user": [], "projects": {}, **document}
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
-        """The document for a change, written back whole if it changed; two programs change it one after the other."""
+        """The document for a change; it is written back if it changed. A lock lets one program change it at a time."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(self.path.with_suffix(".lock"), "w") as lock:
@@ -171,23 +183,23 @@ class RuleFile:
                 before = msgspec.json.encode(document)
                 yield document
                 if msgspec.json.encode(document) != before:
-                    _replace(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+                    write_private(self.path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
         except OSError as error:
             raise ConfigError(f"{self.path}: the rules cannot be written: {error.strerror}") from None
 
 
 def _problem(document: Any) -> str | None:
-    """What is wrong with the shape of the file; a newer version of it is not guessed at."""
+    """What is wrong with the structure of the file; None if nothing is. A newer version of it is refused."""
     if not isinstance(document, dict):
         return "the rules must be a JSON object"
     if document.get("version", 1) != 1:
-        return f"version {document['version']!r} of this file is not known here"
+        return f"version {document['version']!r} of this file is unknown; a newer dragoman may have written it"
     unknown = sorted(document.keys() - _MEMBERS)
     if unknown:
-        return f"{unknown[0]!r} is no member of this file; it has {', '.join(sorted(_MEMBERS))}"
+        return f"{unknown[0]!r} is not a member of this file; its members are {', '.join(sorted(_MEMBERS))}"
     projects = document.get("projects", {})
     if not isinstance(projects, dict):
-        return "projects must be an object by folder"
+        return "projects must be an object with folders as names"
     for where, entries in {"user": document.get("user", []), **projects}.items():
         if not isinstance(entries, list):
             return f"{where} must be a list of rules"
@@ -197,19 +209,3 @@ def _problem(document: Any) -> str | None:
             if entry.get("action") not in ACTIONS:
                 return f"{where}[{number}].action must be allow, deny or ask"
     return None
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """All or nothing, readable by the user alone."""
-    # A dotfile manager may have put a link there: its target is the file.
-    target = Path(os.path.realpath(path))
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

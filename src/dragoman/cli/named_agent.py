@@ -1,0 +1,104 @@
+"""The agent a command line names: `-a NAME`, a command after `--`, the default, or the built-in agent.
+
+Used by every verb that connects to an agent. Owns the option they share and a short connection without a session.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.cli.command import CliOption
+from dragoman.cli.exits import AGENT_DIED, CliError
+from dragoman.cli.suggestions import agent_names
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from dragoman.client import RemoteAgent
+    from dragoman.registry.agents import AgentEntry, Agents
+
+
+AGENT: Final = CliOption(
+    "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
+)
+BUILT_IN: Final = "dragoman"
+
+
+class NamedAgent(NamedTuple):
+    """An agent and the settings it was found in."""
+
+    entry: AgentEntry
+    agents: Agents
+
+
+def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str) -> NamedAgent:
+    """Find the agent that the command line names.
+
+    Raises:
+        CliError: the command line names two agents.
+        ConfigError: there is no such agent, it cannot run yet, or a settings file is broken.
+    """
+    from dragoman.registry.agents import load_agents, resolve_command
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import cache_dir, config_dir, data_dir
+
+    if command is not None and name is not None:
+        raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
+    if command == ():
+        raise CliError("no command after --", hint=f"dragoman {verb} -- gemini --acp")
+    settings = load_settings(config_dir(), find_project(Path(cwd)))
+    agents = load_agents(settings, data_dir(), cache_dir())
+    if command is not None:
+        return NamedAgent(resolve_command(command), agents)
+    return NamedAgent(_default(agents) if name is None else agents.find(name), agents)
+
+
+def _default(agents: Agents) -> AgentEntry:
+    """Return the configured default agent, or the built-in one."""
+    from dragoman.registry.agents import AgentEntry
+
+    if agents.default is not None:
+        return agents.find(agents.default)
+    command = (sys.executable, "-m", "dragoman", "agent")
+    return AgentEntry(name=BUILT_IN, command=command, source="built-in", where="dragoman agent")
+
+
+def is_built_in(entry: AgentEntry) -> bool:
+    """Return whether it is the built-in agent, which takes its model on its command line."""
+    return entry.source == "built-in" and entry.name == BUILT_IN
+
+
+@asynccontextmanager
+async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> AsyncIterator[RemoteAgent]:
+    """Connect to the agent for a few requests, without services and without a session.
+
+    Raises:
+        CliError: its program cannot be started.
+    """
+    from dragoman.cli.console import shown_log
+    from dragoman.client import connect
+    from dragoman.errors import ConfigError
+    from dragoman.transports.process import ProcessTransport
+
+    try:
+        transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
+    except ConfigError as error:
+        raise CliError(str(error), hint="see what is missing: dragoman agents doctor", exit_code=AGENT_DIED) from None
+    with shown_log():
+        async with connect(transport, terminal_login=terminal_login) as agent:
+            yield agent
+
+
+def folder(flag: str, path: str) -> str:
+    """Return the absolute path of a folder.
+
+    Raises:
+        CliError: there is no such folder.
+    """
+    if not os.path.isdir(path):
+        raise CliError(f"{flag} {path}: no such folder", hint="choose a folder that exists")
+    return os.path.abspath(path)

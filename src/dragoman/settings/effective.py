@@ -1,0 +1,162 @@
+"""The settings that apply in one project: the user's file, and from the project's file what it may decide.
+
+Both files are read once, by `load_settings`. The rules that the user adds with `dragoman rules` or by answering
+"always" are in another file, which changes while programs run: see `rule_file.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dragoman.settings.acceptances import Acceptances, fingerprint, mcp_fingerprint
+from dragoman.settings.file import project_file, read_settings_file, user_file
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.policy import Rule, Scope
+    from dragoman.settings.acceptances import ProposalKind
+    from dragoman.settings.file import SettingsFile
+
+
+def load_settings(config_dir: Path, project: Path | None = None) -> EffectiveSettings:
+    """Read the settings of the user and of a project.
+
+    Args:
+        config_dir: the user's configuration folder, see `places.config_dir`.
+        project: the root of the project, see `find_project`; None for the user's settings alone.
+
+    Raises:
+        ConfigError: one of the files is wrong; the message starts with `file:line:column`.
+    """
+    return EffectiveSettings(
+        read_settings_file(user_file(config_dir), "user"),
+        None if project is None else read_settings_file(project_file(project), "project"),
+        project,
+        Acceptances(config_dir),
+    )
+
+
+class EffectiveSettings:
+    """The user's settings combined with those of a project.
+
+    Attributes:
+        user: the user's file.
+        project: the project's file; what a project may not decide has been removed from it.
+        root: the root folder of the project.
+    """
+
+    def __init__(
+        self, user: SettingsFile, project: SettingsFile | None, root: Path | None, acceptances: Acceptances
+    ) -> None:
+        self.user = user
+        self.project = project
+        self.root = root
+        self._acceptances = acceptances
+
+    @property
+    def model(self) -> str:
+        """The model of the built-in agent; empty if the user has not set one."""
+        return self.user.model
+
+    @property
+    def title_model(self) -> str:
+        """The model that names sessions of the built-in agent; empty if the user has not set one."""
+        return self.user.title_model
+
+    @property
+    def mode(self) -> str:
+        """The mode of new sessions of the built-in agent; empty if the user has not set one."""
+        return self.user.mode
+
+    @property
+    def registry(self) -> str:
+        """The address or file of the ACP registry; empty for the official one."""
+        return self.user.registry
+
+    @property
+    def default_agent(self) -> str:
+        """The agent to use when none is named: the user's, else the project's if the user accepted it, else empty."""
+        if self.user.default_agent:
+            return self.user.default_agent
+        wanted = self.proposed_default_agent
+        return wanted if wanted and self.is_accepted("default", wanted, fingerprint((wanted,))) else ""
+
+    @property
+    def proposed_default_agent(self) -> str:
+        """The default agent that the project proposes, accepted or not; empty if it proposes none."""
+        return self.project.default_agent if self.project else ""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences for the user about settings that were ignored, and why."""
+        notes = [*self.user.notes, *(self.project.notes if self.project else ())]
+        notes += [
+            f"the project's MCP server {name!r} is not used: the name is taken ({self.user.path})"
+            for name in (self.project.mcp_servers if self.project else ())
+            if self._is_taken(name)
+        ]
+        return tuple(notes)
+
+    def rules(self) -> list[Rule]:
+        """The permission rules of both files. A project's file can deny and ask, but not allow.
+
+        Raises:
+            ConfigError: a rule cannot be understood.
+        """
+        from dragoman.policy import parse_rule
+
+        found = []
+        for file in (self.user, self.project):
+            if file is not None:
+                scope: Scope = "pinned" if file.owner == "user" else "repository"
+                for action in ("deny", "ask", "allow"):
+                    where = f"{file.path}: rules.{action}"
+                    found += [parse_rule(text, action, scope, where) for text in file.rules.of(action)]
+        return found
+
+    def mcp_servers(self) -> dict[str, dict[str, Any]]:
+        """The MCP servers of the user by name, and those of the project that the user accepted.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        accepted = {
+            name: server
+            for name, server in self.proposed_mcp_servers().items()
+            if self.is_accepted("mcp", name, mcp_fingerprint(server))
+        }
+        return {**self.user.mcp_servers, **accepted}
+
+    def proposed_mcp_servers(self) -> dict[str, dict[str, Any]]:
+        """The MCP servers of the project by name, accepted or not, without those whose name the user has taken."""
+        proposed = self.project.mcp_servers if self.project else {}
+        return {name: server for name, server in proposed.items() if not self._is_taken(name)}
+
+    def is_accepted(self, kind: ProposalKind, name: str, sha256: str) -> bool:
+        """Whether the user accepted this proposal of this project in exactly this form.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        return self.root is not None and self._acceptances.has(self.root, kind, name, sha256)
+
+    def accept(self, kind: ProposalKind, name: str, sha256: str) -> None:
+        """Record that the user accepted a proposal of this project, in place of an earlier one of that name.
+
+        Raises:
+            ConfigError: the file of acceptances is broken or cannot be written.
+        """
+        assert self.root is not None, "only a project proposes something"
+        self._acceptances.add(self.root, kind, name, sha256)
+
+    def withdraw(self, kind: ProposalKind, name: str) -> bool:
+        """Remove an acceptance; False if there was none.
+
+        Raises:
+            ConfigError: the file of acceptances is broken or cannot be written.
+        """
+        return self.root is not None and self._acceptances.remove(self.root, kind, name)
+
+    def _is_taken(self, mcp_server: str) -> bool:
+        return mcp_server.casefold() in {name.casefold() for name in self.user.mcp_servers}

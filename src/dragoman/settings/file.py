@@ -1,0 +1,163 @@
+"""One settings file, `settings.json`: its members, and what is wrong with one that cannot be used.
+
+The same members are known in the user's file and in a project's file. A project's file is written by other people: what
+it may not decide is removed while it is read and reported as a note, so that no caller can use it by mistake.
+Which of two files applies is decided in `effective.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from msgspec import Struct
+
+from dragoman.settings.documents import did_you_mean, read_document
+from dragoman.settings.project import PROJECT_FOLDER
+from dragoman.settings.servers import AgentServer, check_mcp_server, read_agent_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.policy import Action
+    from dragoman.settings.documents import Document
+
+Owner = Literal["user", "project"]
+
+FILE_NAME: Final = "settings.json"
+_MEMBERS: Final = (
+    *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
+    *("model", "title_model", "mode"),
+)
+
+
+class RuleTexts(Struct, frozen=True):
+    """Permission rules as they are written; `dragoman.policy` parses them."""
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+
+    def of(self, action: Action) -> tuple[str, ...]:
+        """The rules of one action."""
+        return {"allow": self.allow, "deny": self.deny, "ask": self.ask}[action]
+
+
+class SettingsFile(Struct, frozen=True):
+    """The content of one settings file; empty if the file does not exist."""
+
+    path: Path
+    owner: Owner
+    servers: dict[str, AgentServer] = {}
+    default_agent: str = ""
+    rules: RuleTexts = RuleTexts()
+    mcp_servers: dict[str, dict[str, Any]] = {}
+    registry: str = ""
+    """The address or file of the ACP registry; empty for the official one."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user about members that were ignored, and why."""
+    model: str = ""
+    """Of the built-in agent, as are the next two."""
+    title_model: str = ""
+    mode: str = ""
+
+
+def user_file(config_dir: Path) -> Path:
+    """The path of the user's settings."""
+    return config_dir / FILE_NAME
+
+
+def project_file(project: Path) -> Path:
+    """The path of a project's settings."""
+    return project / PROJECT_FOLDER / FILE_NAME
+
+
+def read_settings_file(path: Path, owner: Owner) -> SettingsFile:
+    """Read one settings file.
+
+    Raises:
+        ConfigError: it is wrong; the message starts with `file:line:column` and says what to write instead.
+    """
+    document = read_document(path)
+    return SettingsFile(path, owner) if document is None else _Reader(document, owner).settings()
+
+
+class _Reader:
+    """Checks the members of one file and collects the notes about it."""
+
+    def __init__(self, document: Document, owner: Owner) -> None:
+        self._document = document
+        self._owner = owner
+        self._notes: list[str] = []
+        if not isinstance(document.value, dict):
+            raise document.error('settings must be an object: {"agent_servers": {...}}')
+        self._members: dict[str, Any] = document.value
+
+    def settings(self) -> SettingsFile:
+        for name in self._members:
+            if name not in _MEMBERS:
+                hint = did_you_mean(name, _MEMBERS) or f"known settings: {', '.join(_MEMBERS)}"
+                self._notes.append(f"{self._document.place(name)}: {name!r} is not a setting; {hint}")
+        servers = {
+            name: read_agent_server(self._document, ("agent_servers", name), name, value, notes=self._notes)
+            for name, value in self._object("agent_servers").items()
+        }
+        mcp_servers = self._object("mcp_servers")
+        for name, value in mcp_servers.items():
+            check_mcp_server(self._document, ("mcp_servers", name), value)
+        return SettingsFile(
+            self._document.path,
+            self._owner,
+            servers,
+            self._text("default_agent"),
+            self._rules(),
+            mcp_servers,
+            self._user_text("registry", "choose the registry"),
+            model=self._user_text("model", "choose the model"),
+            title_model=self._user_text("title_model", "choose the model"),
+            mode=self._user_text("mode", "choose the mode"),
+            notes=tuple(self._notes),
+        )
+
+    def _rules(self) -> RuleTexts:
+        rules = self._object("rules")
+        for name in rules:
+            if name not in ("allow", "deny", "ask"):
+                raise self._document.error(f"{name!r} is not a list of rules; use allow, deny or ask", "rules", name)
+        texts = {name: self._rule_list(name, rules.get(name, [])) for name in ("allow", "deny", "ask")}
+        if self._owner == "project" and texts["allow"]:
+            place = self._document.place("rules", "allow")
+            self._notes.append(
+                f"{place}: a project's file cannot allow anything: {', '.join(texts['allow'])}; "
+                "write what you want to allow in your own settings"
+            )
+            texts["allow"] = ()
+        return RuleTexts(**texts)
+
+    def _rule_list(self, name: str, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise self._document.error(f'{name} must be a list of rules, such as ["edit:src/**"]', "rules", name)
+        for index, text in enumerate(value):
+            if not isinstance(text, str):
+                raise self._document.error('a rule must be a string, such as "edit:src/**"', "rules", name, index)
+        return tuple(value)
+
+    def _user_text(self, name: str, what: str) -> str:
+        """A string that counts only in the user's file."""
+        value = self._text(name)
+        if value and self._owner == "project":
+            place = self._document.place(name)
+            self._notes.append(f"{place}: a project's file cannot {what}; write it in your own settings")
+            return ""
+        return value
+
+    def _text(self, name: str) -> str:
+        value = self._members.get(name, "")
+        if not isinstance(value, str):
+            raise self._document.error(f"{name} must be a string", name)
+        return value
+
+    def _object(self, name: str) -> dict[str, Any]:
+        value = self._members.get(name, {})
+        if not isinstance(value, dict):
+            raise self._document.error(f'{name} must be an object: {{"NAME": {{...}}}}', name)
+        return value

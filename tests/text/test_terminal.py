@@ -1,0 +1,113 @@
+"""Text from elsewhere loses what acts on a terminal, and keeps to its room."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.text.terminal import (
+    cells,
+    clip,
+    cut,
+    duration,
+    escape_json,
+    fit,
+    one_line,
+    plain,
+    sentence,
+    shorten,
+    size,
+)
+from tests.text.hostile import ACTING, CORPUS
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_text_of_a_peer_loses_what_acts(name: str) -> None:
+    for made in (plain(CORPUS[name]), one_line(CORPUS[name]), sentence(CORPUS[name])):
+        assert not ACTING.search(made)
+    assert "\n" not in one_line(CORPUS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        ("colour", "red"),
+        ("clipboard", "done"),
+        ("hyperlink", "click"),
+        ("unterminated OSC", "before0;never ends"),
+        ("device control", "x"),
+        ("8-bit OSC", "x"),
+        ("carriage return", "harmless\nrm -rf /"),
+        ("bidi", "usertxt.exe"),
+        ("line separator", "a\nb"),
+    ],
+)
+def test_what_is_left_is_the_text(name: str, left: str) -> None:
+    assert plain(CORPUS[name]) == left
+
+
+@given(st.text(alphabet=st.sampled_from("\x1b\x9b\x9d\x90]P[0;31m\x07\\x9c \n\taé日\u202e\ud800")))
+def test_no_mix_of_pieces_acts(mixed: str) -> None:
+    assert not ACTING.search(plain(mixed))
+    assert not ACTING.search(one_line(mixed))
+
+
+@pytest.mark.parametrize("piece", ["\x1b]", "\x9d", "\x1bP\x9b", "\x1b["])
+def test_many_beginnings_without_an_end_take_no_time(piece: str) -> None:
+    start = time.perf_counter()
+    plain(piece * 200_000)
+    assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize("name", [name for name in CORPUS if name != "lone surrogate"])
+def test_escaped_json_does_not_act_and_keeps_its_value(name: str) -> None:
+    text = json.dumps({CORPUS[name]: CORPUS[name]}, ensure_ascii=False)
+    assert not ACTING.search(escape_json(text))
+    assert json.loads(escape_json(text)) == json.loads(text)
+
+
+def test_a_line_that_is_not_json_is_escaped_too() -> None:
+    assert escape_json("\x1b]0;owned\x07 text\n") == "\\u001b]0;owned\\u0007 text\n"
+
+
+def test_a_sentence_has_single_spaces() -> None:
+    assert sentence("one\n  two\r\n\tthree \x1b[31m") == "one two three "
+
+
+@pytest.mark.parametrize(
+    ("said", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("👍", 2), ("ﬁ", 1), ("", 0), ("\u200b", 0)]
+)
+def test_width_is_counted_in_columns(said: str, width: int) -> None:
+    assert cells(said) == width
+
+
+@given(st.text(), st.integers(1, 30))
+def test_cut_text_never_takes_more_room_than_there_is(said: str, width: int) -> None:
+    assert cells(clip(one_line(said), width)) <= width
+    assert cells(fit(one_line(said), width)) == width
+
+
+def test_sizes_and_spans_fit_their_columns() -> None:
+    shown_sizes = [size(each) for each in (0, 999, 1000, 99_949, 99_951, 999_499, 999_500, 10**9, 10**13)]
+    assert shown_sizes == ["0", "999", "1.0k", "99.9k", "100k", "999k", "1.0M", "1.0G", "10000G"]
+    spans = [duration(each) for each in (0.0, 0.0004, 0.0123, 0.9994, 1, 99.9, 100, 3599, 3600 * 5 + 120)]
+    assert spans == ["0.0ms", "0.4ms", "12ms", "999ms", "1.0s", "99.9s", "1m40s", "59m59s", "5h02m"]
+
+
+@given(st.text(), st.integers(1, 30))
+def test_shortened_text_keeps_to_its_number_of_characters(said: str, characters: int) -> None:
+    assert len(cut(said, characters)) <= characters
+    assert len(shorten(said, characters)) <= characters
+
+
+def test_shortened_text_shows_that_something_is_missing() -> None:
+    assert cut("abc", 3) == "abc"
+    assert cut("abcd", 3) == "ab…"
+    assert cut("a bcd", 3) == "a…"
+    assert cut("a\nbcd", 4) == "a\nb…"
+    assert shorten(" a\n b ", 3) == "a b"
+    assert shorten("a\nb c", 4) == "a b…"
