@@ -35,6 +35,8 @@ class Argument(Struct):
 class FakeTool:
     """A tool that does what its test wants."""
 
+    schema = None
+
     def __init__(
         self,
         name: str,

@@ -284,7 +284,7 @@ class Loop:
 
 def tool_spec(tool: Tool) -> ToolSpec:
     """Describe a tool to the model."""
-    schema = getattr(tool, "schema", None)
+    schema = tool.schema
     if schema is None:
         _, components = msgspec.json.schema_components([tool.arguments], ref_template="#/$defs/{name}")
         schema = {**components.pop(tool.arguments.__name__)}

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import LIMIT_BYTES, ends, fit
-from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import cut
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class BashArguments(Struct):
     cwd: Annotated[str | None, Meta(description="Folder to run it in; by default the working folder.")] = None
 
 
-class BashTool:
+class BashTool(Tool):
     """Runs shell commands."""
 
     name: Final = "bash"

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.did_you_mean import hint_for
 from dragoman.builtin.tools.diff import diff_of
-from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -34,7 +34,7 @@ class EditArguments(Struct):
     all: Annotated[bool | None, Meta(description="Replace every occurrence.")] = None
 
 
-class EditTool:
+class EditTool(Tool):
     """Replaces text in a file."""
 
     name: Final = "edit"

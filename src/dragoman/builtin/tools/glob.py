@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import LATE, find_files, read_scope
-from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, Tool, ToolError, ToolOutput
 from dragoman.builtin.tools.wildcards import has_wildcards
 from dragoman.text.terminal import shorten
 
@@ -37,7 +37,7 @@ class GlobArguments(Struct):
     ignored: Annotated[bool | None, Meta(description="Also files that .gitignore excludes.")] = None
 
 
-class GlobTool:
+class GlobTool(Tool):
     """Finds files by a glob."""
 
     name: Final = "glob"

@@ -13,7 +13,7 @@ from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import LATE, read_scope
 from dragoman.builtin.tools.long_output import LIMIT_BYTES
 from dragoman.builtin.tools.search import FileMatches, Findings, FoundLine, Query, find_lines, search
-from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, Tool, ToolError, ToolOutput
 from dragoman.builtin.tools.walk import in_thread
 from dragoman.text.terminal import shorten
 
@@ -45,7 +45,7 @@ class GrepArguments(Struct):
     ignored: Annotated[bool | None, Meta(description="Also files that .gitignore excludes.")] = None
 
 
-class GrepTool:
+class GrepTool(Tool):
     """Searches the text of files."""
 
     name: Final = "grep"

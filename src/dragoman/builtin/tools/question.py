@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class QuestionArguments(Struct):
     multiple: Annotated[bool | None, Meta(description="More than one choice can be right.")] = None
 
 
-class QuestionTool:
+class QuestionTool(Tool):
     """Asks the user."""
 
     name: Final = "question"

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct
 
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.long_output import LIMIT_BYTES
-from dragoman.builtin.tools.tool import Kind, Location, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Location, Preview, Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -34,7 +34,7 @@ class ReadArguments(Struct):
     limit: Annotated[int | None, Meta(description=f"How many lines to read; by default {_LINES}.")] = None
 
 
-class ReadTool:
+class ReadTool(Tool):
     """Reads text files and lists folders."""
 
     name: Final = "read"

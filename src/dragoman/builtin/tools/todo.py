@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class TodoArguments(Struct):
     items: Annotated[list[TodoItem], Meta(description="The whole list, in order; it replaces the previous one.")]
 
 
-class TodoTool:
+class TodoTool(Tool):
     """Keeps the to-do list."""
 
     name: Final = "todo"

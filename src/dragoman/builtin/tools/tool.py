@@ -144,6 +144,11 @@ class Tool(Protocol):
     @property
     def arguments(self) -> type[Any]: ...
 
+    @property
+    def schema(self) -> dict[str, Any] | None:
+        """JSON schema of the arguments; None if it follows from their type."""
+        return None
+
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         """Title, locations and diffs of a call, from arguments that may be incomplete. Cheap, reads no file."""
         ...

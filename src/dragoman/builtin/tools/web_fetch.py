@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import LIMIT_BYTES, fit
-from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class WebFetchArguments(Struct):
     ] = None
 
 
-class WebFetchTool:
+class WebFetchTool(Tool):
     """Reads web pages."""
 
     name: Final = "web_fetch"

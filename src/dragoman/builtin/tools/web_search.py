@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.long_output import fit
-from dragoman.builtin.tools.tool import Kind, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class WebSearchArguments(Struct):
     ] = None
 
 
-class WebSearchTool:
+class WebSearchTool(Tool):
     """Searches the web. The environment names the service at the time of the call."""
 
     name: Final = "web_search"

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths, read_files
 from dragoman.builtin.tools.diff import diff_of, first_line
-from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import FileDiff, Kind, Location, Preview, Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
@@ -24,7 +24,7 @@ class WriteArguments(Struct):
     text: Annotated[str, Meta(description="The whole new text of the file.")]
 
 
-class WriteTool:
+class WriteTool(Tool):
     """Writes whole files."""
 
     name: Final = "write"
