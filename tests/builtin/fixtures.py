@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.modes import Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
-from dragoman.builtin.session import OpenSession, Prompt
+from dragoman.builtin.session import OpenSession, QueuedPrompt
 from dragoman.builtin.settings import AgentSettings
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog
@@ -113,7 +113,7 @@ class FixtureSession(OpenSession):
 
     fixture: "SessionFixture"
 
-    async def _context(self, prompt: Prompt, log: TurnLog) -> TurnContext:
+    async def _context(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
         fixture = self.fixture
         context = await super()._context(prompt, log)
         return msgspec.structs.replace(
@@ -156,11 +156,11 @@ class SessionFixture:
         self.session.tools = tools
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TurnLimits:
         return self.session.settings.limits
 
     @limits.setter
-    def limits(self, limits: Limits) -> None:
+    def limits(self, limits: TurnLimits) -> None:
         self.session.settings = msgspec.structs.replace(self.session.settings, limits=limits)
 
     def add(self, *tools: FakeTool) -> None:
@@ -169,8 +169,8 @@ class SessionFixture:
     async def prompt(self, *lines: str) -> TurnEnd:
         return await self.session.prompt(self.prompt_of(*lines))
 
-    def prompt_of(self, *lines: str) -> Prompt:
-        return Prompt([TextPart("\n".join(lines))], self.viewer, None)  # type: ignore[arg-type]  # fake tools need none
+    def prompt_of(self, *lines: str) -> QueuedPrompt:
+        return QueuedPrompt([TextPart("\n".join(lines))], self.viewer, None)  # type: ignore[arg-type]  # fake tools need none
 
     def start(self, *lines: str) -> "asyncio.Task[TurnEnd]":
         return asyncio.ensure_future(self.prompt(*lines))
@@ -219,7 +219,7 @@ def prompt_row() -> MessageRow:
 async def open_fixture(folder: Path) -> AsyncIterator[SessionFixture]:
     """A new session in a store of its own."""
     store = await Store.open(folder / "s.db")
-    settings = AgentSettings("scripted", folder / "s.db", folder / "rules.json", limits=Limits(cleanup_seconds=2.0))
+    settings = AgentSettings("scripted", folder / "s.db", folder / "rules.json", limits=TurnLimits(cleanup_seconds=2.0))
     try:
         row = await store.create_session(SessionRow(new_id("ses"), "dragoman", "/w"))
         session = await FixtureSession.open(settings, store, row)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from dragoman.agent import Agent
 from dragoman.builtin.agent import build_agent
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import Model, ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.settings import AgentSettings
@@ -50,7 +50,7 @@ class Service:
             "model": "scripted",
             "store": self.home / "sessions.db",
             "rules_file": self.home / "rules.json",
-            "limits": Limits(retry_seconds=(0.0,), cleanup_seconds=2.0),
+            "limits": TurnLimits(retry_seconds=(0.0,), cleanup_seconds=2.0),
             **settings,
         }
         self.settings = AgentSettings(**given)

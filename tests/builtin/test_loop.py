@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import UNSET
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import ModelError, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
@@ -120,7 +120,7 @@ async def test_progress_of_a_tool_is_shown_before_its_output(tmp_path: Path) -> 
 async def test_a_busy_provider_is_asked_again_after_longer_and_longer_waits(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         states: list[str] = []
-        fixture.limits = Limits(retries=3, retry_seconds=(1, 2, 4))
+        fixture.limits = TurnLimits(retries=3, retry_seconds=(1, 2, 4))
         sleep = fixture.sleep
 
         async def note(seconds: float) -> None:
@@ -139,7 +139,7 @@ async def test_a_busy_provider_is_asked_again_after_longer_and_longer_waits(tmp_
 
 async def test_a_provider_that_stays_busy_ends_the_turn_with_its_own_words(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
-        fixture.limits = Limits(retries=2, retry_seconds=(1,))
+        fixture.limits = TurnLimits(retries=2, retry_seconds=(1,))
         end = await fixture.prompt("busy 99")
         assert isinstance(end.error, ModelError)
         assert "busy" in str(end.error)
@@ -183,7 +183,7 @@ async def test_an_error_that_cannot_be_helped_is_not_tried_again(tmp_path: Path)
 async def test_too_many_steps_end_the_turn_as_max_turn_requests(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("poke"))
-        fixture.limits = Limits(steps=3)
+        fixture.limits = TurnLimits(steps=3)
         await fixture.prompt(*['call poke {"value":"x"}'] * 10)
         assert stop_reason(fixture) == "max_turn_requests"
         assert len(fixture.tools["poke"].called) == 3
@@ -192,7 +192,7 @@ async def test_too_many_steps_end_the_turn_as_max_turn_requests(tmp_path: Path) 
 async def test_too_many_tokens_end_the_turn_as_max_tokens(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("poke"))
-        fixture.limits = Limits(tokens=10)
+        fixture.limits = TurnLimits(tokens=10)
         fixture.model = ScriptedModel(
             lambda request: [c.ToolInputAvailable("a", "poke", {}), StepEnd("tool-calls", Usage(output=6, reasoning=5))]
         )

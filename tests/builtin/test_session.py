@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.turn import TurnEnd
 from dragoman.errors import StoreError
 from dragoman.policy import Request
@@ -103,7 +103,7 @@ async def test_a_tool_that_ignores_its_cancellation_is_left_behind_and_never_hea
             await context.data("plan", {"entries": []})  # type: ignore[attr-defined]
             finished.set()
 
-        fixture.limits = Limits(cleanup_seconds=0.01)
+        fixture.limits = TurnLimits(cleanup_seconds=0.01)
         fixture.add(FakeTool("stubborn", stubborn))
         turn = fixture.start("call stubborn")
         await fixture.until(c.Data)

@@ -101,7 +101,7 @@ class Place:
             try:
                 if self.mark.encode() in (folder / "environ").read_bytes() and int(folder.name) != os.getpid():
                     found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:  # somebody else's, or gone
+            except OSError:  # of another user, or already gone
                 continue
         return found
 

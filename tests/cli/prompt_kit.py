@@ -1,4 +1,4 @@
-"""A real terminal for tests: what a program writes to it is collected, what a person types is written to it."""
+"""A real terminal for tests: what a program writes to it is collected, what a user types is written to it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ATTACKS = {
 
 
 class Screen:
-    """A terminal and the person in front of it."""
+    """A terminal and the user in front of it."""
 
     def __init__(self, master: int, path: str, slave: int) -> None:
         self._master = master
@@ -81,7 +81,7 @@ class Screen:
         os.write(self._master, keys.encode())
 
     def hang_up(self) -> None:
-        """The window is closed, the line is cut."""
+        """Close the terminal, as when its window is closed."""
         asyncio.get_running_loop().remove_reader(self._master)
         os.close(self._master)
         self._master = -1
@@ -92,7 +92,7 @@ class Screen:
     def make_raw(self) -> None:
         tty.setraw(self.descriptor)
 
-    def person(self, *, colour: bool = False, **options: object) -> UserPrompt:
+    def prompt(self, *, colour: bool = False, **options: object) -> UserPrompt:
         return UserPrompt(agent="gemini", colour=colour, tty=self.path, **options)  # type: ignore[arg-type]
 
     @contextmanager
@@ -107,7 +107,7 @@ class Screen:
 
 @asynccontextmanager
 async def screen(columns: int = 80, rows: int = 40) -> AsyncIterator[Screen]:
-    """A terminal of its own, nobody's controlling one."""
+    """A new terminal that is not the controlling terminal of any process."""
     master, slave = pty.openpty()
     try:
         termios.tcsetwinsize(slave, (rows, columns))
@@ -124,7 +124,7 @@ async def screen(columns: int = 80, rows: int = 40) -> AsyncIterator[Screen]:
 
 
 def acts(text: str) -> set[str]:
-    """What in a text could act on a terminal, or hide from its reader."""
+    """What in a text could control a terminal, or hide from its reader."""
     return {letter for letter in text if not letter.isprintable() and letter != "\n"} | (
         set(text) & set("\u3164\u2800\uffa0\u115f")
     )

@@ -1,4 +1,4 @@
-"""A command on a real terminal, with a person in front of it."""
+"""A command on a real terminal, with a user in front of it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Terminal:
         assert ready, f"nothing came any more: {self.text}"
         try:
             data = os.read(self.master, 65536)
-        except OSError:  # nobody has the other end open any more
+        except OSError:  # no process has the other end open any more
             return False
         self.text += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)

@@ -9,7 +9,7 @@ from tests.cli.exec_kit import Place, place
 __all__ = ["place"]
 
 
-def test_without_a_name_the_built_in_agent_works_and_a_script_is_said_to_be_one(place: Place) -> None:
+def test_without_a_name_the_built_in_agent_runs_and_a_script_is_marked_as_one(place: Place) -> None:
     done = place.run("--model", "scripted", "--output", "json", "say hello")
     assert done.code == 0, done.err
     assert done.result["text"] == "hello"
@@ -18,12 +18,12 @@ def test_without_a_name_the_built_in_agent_works_and_a_script_is_said_to_be_one(
     assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
 
 
-def test_the_first_event_says_that_a_script_plays(place: Place) -> None:
+def test_the_first_event_states_that_a_script_is_played(place: Place) -> None:
     first, *_ = place.run("--model", "scripted", "--output", "events", "say hello").events
     assert (first["event"], first["scripted"]) == ("session", True)
 
 
-def test_without_a_model_it_is_7_and_says_what_to_set(place: Place) -> None:
+def test_without_a_model_the_code_is_7_and_the_hint_names_what_to_set(place: Place) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         place.environment.pop(name, None)
     done = place.run("--output", "json", "say hello")
@@ -32,7 +32,7 @@ def test_without_a_model_it_is_7_and_says_what_to_set(place: Place) -> None:
     assert "--model MODEL" in done.result["error"]["hint"]
 
 
-def test_a_default_of_the_users_comes_before_the_built_in_agent(place: Place) -> None:
+def test_the_default_agent_of_the_user_comes_before_the_built_in_agent(place: Place) -> None:
     settings = place.home / "dragoman" / "config" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"default_agent": "scripted"}))
@@ -40,14 +40,14 @@ def test_a_default_of_the_users_comes_before_the_built_in_agent(place: Place) ->
     assert done.result["agent"]["name"] == "scripted", done.err
 
 
-def test_what_it_did_is_remembered_and_resumed(place: Place) -> None:
+def test_a_session_is_stored_and_can_be_resumed(place: Place) -> None:
     first = place.run("--model", "scripted", "--output", "json", "say one").result
     again = place.run("--model", "scripted", "--output", "json", "--resume", "last", "say two").result
     assert again["session_id"] == first["session_id"]
     assert again["text"] == "two"
 
 
-def test_what_nobody_allowed_is_not_done(place: Place) -> None:
+def test_a_write_needs_a_rule_that_allows_it(place: Place) -> None:
     done = place.run("--model", "scripted", "--output", "json", "write new.txt text")
     assert done.code == 5
     assert not (place.project / "new.txt").exists()

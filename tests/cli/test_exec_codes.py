@@ -77,7 +77,7 @@ def test_words_that_cannot_be_read_are_2(words: tuple[str, ...], place: Place) -
     assert done.err.startswith("dragoman: error: ")
 
 
-def test_time_that_is_up_is_3_and_the_turn_is_cancelled(place: Place) -> None:
+def test_a_timeout_is_3_and_the_turn_is_cancelled(place: Place) -> None:
     done = place.run("-a", "scripted", "slow", "--timeout", "1", "--output", "json")
     assert done.code == 3
     assert (done.result["error"]["kind"], done.result["stop_reason"]) == ("timed_out", "cancelled")
@@ -85,14 +85,14 @@ def test_time_that_is_up_is_3_and_the_turn_is_cancelled(place: Place) -> None:
     assert "timed out after 1 seconds" in done.err
 
 
-def test_a_late_end_turn_is_no_success_and_is_not_claimed_to_be_one(place: Place) -> None:
+def test_an_end_turn_after_the_timeout_is_not_a_success(place: Place) -> None:
     done = place.run("x", "--timeout", "0.5", "--output", "json", odd="is-done-anyway")
     assert done.code == 3
     assert done.result["stop_reason"] is None
     assert done.result["text"] == "working done"
 
 
-def test_time_counts_before_the_agent_answers_at_all(place: Place) -> None:
+def test_the_timeout_also_covers_the_start_of_the_agent(place: Place) -> None:
     done = place.run("x", "--timeout", "0.5", "--output", "json", odd="never-initializes")
     assert done.code == 3
     assert done.result["session_id"] is None
@@ -134,7 +134,7 @@ def test_what_was_open_when_the_agent_died_is_reported(place: Place) -> None:
     assert "\x1b" not in done.err, "what an agent writes cannot act on the terminal"
 
 
-def test_a_permission_nobody_could_be_asked_about_is_5(place: Place) -> None:
+def test_a_permission_request_without_a_user_to_ask_is_5(place: Place) -> None:
     done = place.run("-a", "scripted", "permission", "--output", "json")
     assert done.code == 5
     [decision] = done.result["permissions"]
@@ -168,7 +168,7 @@ def test_any_other_stop_reason_is_6(reason: str, place: Place) -> None:
     assert (done.result["stop_reason"], done.result["error"]["kind"]) == (reason, "stopped_early")
 
 
-def test_a_stop_reason_nobody_knows_is_6(place: Place) -> None:
+def test_an_unknown_stop_reason_is_6(place: Place) -> None:
     done = place.run("x", "--output", "json", odd="stops-oddly")
     assert (done.code, done.result["stop_reason"]) == (6, "_something_new")
 
@@ -182,7 +182,7 @@ def test_a_login_that_is_needed_is_7_with_the_ways_to_log_in(habit: str, place: 
     assert "(it offers: key, web)" in done.err
 
 
-def test_an_error_outranks_a_permission_nobody_was_asked_about(place: Place) -> None:
+def test_an_error_comes_before_a_permission_request_without_a_user_to_ask(place: Place) -> None:
     done = place.run("x", "--output", "json", odd="asks-then-fails")
     assert done.code == 1
     assert [decision["decided_by"] for decision in done.result["permissions"]] == ["nobody"]
@@ -202,7 +202,7 @@ def test_a_signal_cancels_the_turn_cleanly(number: signal.Signals, code: int, pl
 
 
 @pytest.mark.parametrize("habit", ["is-done-anyway", "fails-when-cancelled"])
-def test_whatever_the_agent_makes_of_the_cancel_it_is_130(habit: str, place: Place) -> None:
+def test_a_cancelled_run_is_130_however_the_agent_answers(habit: str, place: Place) -> None:
     with place.started("x", "--output", "events", odd=habit) as process:
         read_until(process, '"event":"message"')
         process.send_signal(signal.SIGINT)

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman import errors
 from dragoman.cli import exits
-from dragoman.cli.exec.exit_code import KINDS, Facts, StartFailed, exit_code_of, note_error
+from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed, exit_code_of, note_error
 
 # The contract, in its order: what is observed, and the code it would give alone.
 CONTRACT: tuple[tuple[dict[str, Any], int], ...] = (
@@ -30,7 +30,7 @@ STOP_REASONS = ("max_tokens", "max_turn_requests", "refusal", "cancelled", "_inv
 def test_every_combination_gives_the_code_of_its_first_fact() -> None:
     seen = 0
     for present in itertools.product((False, True), repeat=len(CONTRACT)):
-        facts = Facts(stop_reason="end_turn")
+        facts = RunFacts(stop_reason="end_turn")
         expected = exits.OK
         for is_there, (fact, code) in reversed(list(zip(present, CONTRACT, strict=True))):
             if is_there:
@@ -43,13 +43,13 @@ def test_every_combination_gives_the_code_of_its_first_fact() -> None:
 
 
 def test_sigterm_is_143_whatever_else_is_true() -> None:
-    facts = Facts(signal=signal.SIGTERM, is_timed_out=True, is_agent_gone=True, is_wrong_usage=True)
+    facts = RunFacts(signal=signal.SIGTERM, is_timed_out=True, is_agent_gone=True, is_wrong_usage=True)
     assert exit_code_of(facts) == exits.TERMINATED == 143
 
 
 @pytest.mark.parametrize("reason", STOP_REASONS)
 def test_any_other_reason_than_end_turn_is_6(reason: str | None) -> None:
-    assert exit_code_of(Facts(stop_reason=reason)) == exits.STOPPED_EARLY
+    assert exit_code_of(RunFacts(stop_reason=reason)) == exits.STOPPED_EARLY
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_any_other_reason_than_end_turn_is_6(reason: str | None) -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
 )
 def test_exception_counts_as_one_fact(error: Exception, code: int) -> None:
-    facts = Facts(stop_reason="end_turn")
+    facts = RunFacts(stop_reason="end_turn")
     note_error(facts, error)
     assert exit_code_of(facts) == code
 

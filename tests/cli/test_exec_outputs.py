@@ -24,7 +24,7 @@ def schema(place: Place, *words: str) -> dict[str, Any]:
     return found
 
 
-def test_text_is_what_was_said_last(place: Place) -> None:
+def test_text_is_the_last_message(place: Place) -> None:
     done = place.run("x", odd="talks-while-working")
     assert (done.code, done.out, done.err) == (0, "It is done.\n", "")
 
@@ -35,11 +35,11 @@ def test_json_has_every_message_too(place: Place) -> None:
     assert result["messages"] == ["Let me look.", "It is ", "done."]
 
 
-def test_no_text_is_no_line(place: Place) -> None:
+def test_a_turn_without_text_prints_nothing(place: Place) -> None:
     assert place.run("-a", "scripted", "usage").out == ""
 
 
-def test_text_of_a_failed_turn_is_what_there_was(place: Place) -> None:
+def test_text_received_before_a_failure_is_printed(place: Place) -> None:
     done = place.run("-a", "scripted", "crash")
     assert (done.code, done.out) == (4, "goodbye\n")
 
@@ -83,7 +83,7 @@ def test_every_result_and_event_fits_the_schema(run: tuple[tuple[str, ...], str,
     assert set(events.events[-1]["result"]) == set(done.result)
 
 
-def test_the_schema_refuses_what_is_no_result(place: Place) -> None:
+def test_the_schema_refuses_a_document_that_is_not_a_result(place: Place) -> None:
     result = place.run("-a", "scripted", "say hi", "--output", "json").result
     found = schema(place)
     for wrong in ({**result, "exit_code": "0"}, {**result, "schema": "other"}, {"text": "hi"}):
@@ -150,7 +150,7 @@ def test_changed_files_are_those_written_and_those_shown_by_completed_calls(plac
     assert (place.project / "new.txt").read_text() == "made\n"
 
 
-def test_a_write_nobody_allowed_does_not_happen(place: Place) -> None:
+def test_a_write_that_is_not_allowed_does_not_happen(place: Place) -> None:
     done = place.run("x", "--output", "json", odd="writes-unasked")
     assert done.code == 5
     assert not (place.project / "new.txt").exists()
@@ -159,7 +159,7 @@ def test_a_write_nobody_allowed_does_not_happen(place: Place) -> None:
     assert (decision["kind"], decision["action"], decision["decided_by"]) == ("edit", "cancelled", "nobody")
 
 
-def test_events_tell_the_turn_in_order(place: Place) -> None:
+def test_events_follow_the_turn_in_order(place: Place) -> None:
     events = place.run("x", "--output", "events", odd="talks-while-working").events
     assert [event["event"] for event in events] == [
         "session",
@@ -245,7 +245,7 @@ def test_verbose_shows_what_happens_and_what_the_agent_logs(place: Place) -> Non
     assert done.out == ""
 
 
-def test_quiet_still_names_every_verdict(place: Place) -> None:
+def test_quiet_still_shows_every_decision(place: Place) -> None:
     done = place.run("-a", "scripted", "permission", "--allow", "delete", "-q")
     assert done.code == 0
     assert "allowed delete: Deleting everything" in done.err

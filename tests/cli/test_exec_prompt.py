@@ -62,7 +62,7 @@ def test_a_terminal_is_not_read(prompt: str | None, project: Path, monkeypatch: 
         read_prompt(Options(prompt=prompt, cwd=str(project)))
 
 
-def test_a_closed_stdin_is_no_prompt(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_stdin_is_refused_as_a_prompt(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(CliError, match="no prompt"):
         read_prompt(Options(cwd=str(project)))
@@ -74,7 +74,7 @@ def test_an_empty_prompt_is_refused(project: Path, monkeypatch: pytest.MonkeyPat
         read_prompt(Options(cwd=str(project)))
 
 
-def test_stdin_that_is_no_utf8_is_refused_with_the_place(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stdin_that_is_not_utf8_is_refused_with_the_position(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from_stdin(monkeypatch, b"ab\xff")
     with pytest.raises(CliError, match=r"stdin: not UTF-8 text \(byte 2\)"):
         read_prompt(Options(cwd=str(project)))
@@ -134,7 +134,7 @@ def test_a_fifo_is_linked_and_not_waited_for(project: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["ask @nobody", "mail me@main.py", "@", '@""', "@\n", "@property of @main.p"])
-def test_what_names_no_file_stays_text(text: str, project: Path) -> None:
+def test_a_mention_that_does_not_name_a_file_stays_text(text: str, project: Path) -> None:
     assert made(project, text) == [v1.TextContent(text)]
 
 
@@ -156,19 +156,19 @@ def test_a_mention_reaches_into_an_added_folder(project: Path, tmp_path: Path) -
     assert isinstance(resource, v1.EmbeddedResource)
 
 
-def test_a_mentioned_image_is_an_image_where_that_is_taken(project: Path) -> None:
+def test_a_mentioned_image_is_sent_as_an_image_if_the_agent_accepts_images(project: Path) -> None:
     _, image = made(project, "What is @picture.png")
     assert image == v1.ImageContent(PIXEL, "image/png", uri=(project / "picture.png").as_uri())
     _, link = made(project, "What is @picture.png", NOTHING)
     assert isinstance(link, v1.ResourceLink)
 
 
-def test_an_attached_image_is_an_image(project: Path) -> None:
+def test_an_attached_image_is_sent_as_an_image(project: Path) -> None:
     _, image = made(project, "What is this?", images=(str(project / "picture.png"),))
     assert image == v1.ImageContent(PIXEL, "image/png")
 
 
-def test_an_attached_image_the_agent_cannot_take_is_an_error(project: Path) -> None:
+def test_an_attached_image_that_the_agent_does_not_accept_is_an_error(project: Path) -> None:
     with pytest.raises(CliError, match="this agent does not accept images"):
         made(project, "What is this?", NOTHING, images=(str(project / "picture.png"),))
 
@@ -189,6 +189,6 @@ def test_an_image_is_known_by_its_first_bytes(data: bytes, mime_type: str, proje
     assert image.mime_type == mime_type
 
 
-def test_what_is_no_image_is_refused(project: Path) -> None:
+def test_a_file_that_is_not_an_image_is_refused(project: Path) -> None:
     with pytest.raises(CliError, match="not a PNG"):
         made(project, "x", images=(str(project / "main.py"),))

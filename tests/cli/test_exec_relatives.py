@@ -1,4 +1,4 @@
-"""The verbs beside `exec` that talk to an agent: demo, sessions, login, logout."""
+"""The other verbs that talk to an agent: demo, sessions, login, logout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
         assert words in done.err, words
 
 
-def test_the_demo_asks_who_wants_to_be_asked(place: Place) -> None:
+def test_the_demo_asks_the_user_if_ask_is_set(place: Place) -> None:
     with at_terminal(place, "demo", "--ask") as terminal:
         terminal.until(" > ")
         assert "+Hello, world!" in terminal.text
@@ -45,7 +45,7 @@ def test_the_demo_asks_who_wants_to_be_asked(place: Place) -> None:
     assert "The new greeting: not permitted" in terminal.text
 
 
-def test_the_demo_with_nobody_to_ask_says_what_became_of_it(place: Place) -> None:
+def test_the_demo_without_a_user_to_ask_shows_the_cancelled_request(place: Place) -> None:
     done = place.run("--ask", verb="demo")
     assert done.code == 5
     assert "cancelled edit: Edit greeting.txt (nobody)" in done.err
@@ -64,7 +64,7 @@ def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
     assert listed[0]["title"] == "Other"
 
 
-def test_sessions_of_one_folder_only(place: Place) -> None:
+def test_sessions_can_be_limited_to_one_folder(place: Place) -> None:
     done = place.run("list", "--cwd", ".", "--json", verb="sessions", odd="remembers")
     assert [row["session_id"] for row in json.loads(done.out)] == ["old", "newest", "new"]
 
@@ -76,7 +76,7 @@ def test_without_a_name_the_sessions_are_those_of_the_built_in_agent(place: Plac
     assert listed["title"] == "say hello"
 
 
-def test_no_sessions_is_an_empty_list(place: Place) -> None:
+def test_an_agent_without_sessions_gives_an_empty_list(place: Place) -> None:
     assert place.run("list", "-a", "scripted", "--json", verb="sessions").out == "[]\n"
     done = place.run("list", "-a", "scripted", verb="sessions")
     assert (done.code, done.out) == (0, "")
@@ -99,14 +99,14 @@ def test_a_session_can_be_deleted(place: Place) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_sessions_that_cannot_be_had_are_wrong_usage(words: tuple[str, ...], message: str, place: Place) -> None:
+def test_a_sessions_command_that_cannot_work_is_wrong_usage(words: tuple[str, ...], message: str, place: Place) -> None:
     done = place.run(*words, verb="sessions", odd="plain")
     assert done.code == 2
     assert message in done.err
 
 
 @pytest.mark.parametrize("verb", ["sessions", "login", "logout"])
-def test_an_agent_has_to_run(verb: str, place: Place) -> None:
+def test_an_agent_that_does_not_start_is_4(verb: str, place: Place) -> None:
     action = ("list",) if verb == "sessions" else ()
     assert place.run(*action, "--", "no-such-agent-anywhere", verb=verb).code == 4
     assert place.run(*action, verb=verb, odd="dies-in-initialize").code == 4
@@ -135,7 +135,7 @@ def test_a_login_that_fails_is_7(place: Place) -> None:
         ("plain", ("key", "--json"), "--json goes with --list"),
     ],
 )
-def test_a_login_that_is_not_clear_is_wrong_usage(
+def test_a_login_without_a_usable_method_is_wrong_usage(
     habit: str, words: tuple[str, ...], message: str, place: Place
 ) -> None:
     done = place.run(*words, verb="login", odd=habit)
@@ -143,7 +143,7 @@ def test_a_login_that_is_not_clear_is_wrong_usage(
     assert message in done.err
 
 
-def test_ways_to_log_in_are_listed(place: Place) -> None:
+def test_login_methods_are_listed(place: Place) -> None:
     done = place.run("--list", verb="login", odd="plain")
     assert [line.split()[0] for line in done.out.splitlines()] == ["METHOD", "key", "web"]
     [method] = json.loads(place.run("--list", "--json", verb="login", odd="wants-a-variable").out)
@@ -159,13 +159,13 @@ def test_a_login_on_the_terminal_runs_the_agents_program_there(name: str, code: 
     assert ("logged in" in terminal.text) == (code == 0)
 
 
-def test_a_login_on_the_terminal_without_one_says_what_to_run(place: Place) -> None:
+def test_a_terminal_login_without_a_terminal_names_the_command_to_run(place: Place) -> None:
     done = place.run(verb="login", odd="logs-in-on-terminals")
     assert done.code == 7
     assert "--login" in done.err
 
 
-def test_a_person_chooses_between_several_ways(place: Place) -> None:
+def test_the_user_chooses_between_several_login_methods(place: Place) -> None:
     with at_terminal(place, "login", odd="plain") as terminal:
         terminal.until(" > ")
         assert "API key" in terminal.text
@@ -173,7 +173,7 @@ def test_a_person_chooses_between_several_ways(place: Place) -> None:
         assert terminal.wait() == 0
 
 
-def test_logout_is_for_agents_that_can(place: Place) -> None:
+def test_logout_needs_an_agent_that_supports_it(place: Place) -> None:
     assert place.run("-a", "scripted", verb="logout").code == 0
     done = place.run(verb="logout", odd="plain")
     assert done.code == 2

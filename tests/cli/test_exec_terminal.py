@@ -1,4 +1,4 @@
-"""`dragoman exec` at a real terminal: a person is asked there, and Ctrl-C is typed there."""
+"""`dragoman exec` at a real terminal: the user is asked there, and Ctrl-C is typed there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.terminal_kit import at_terminal
 __all__ = ["place"]
 
 
-def test_a_person_is_asked_and_their_answer_counts(place: Place) -> None:
+def test_the_user_is_asked_and_the_answer_decides(place: Place) -> None:
     with at_terminal(
         place, "exec", "-a", "scripted", "permission", "--output", "json", stdout=place.project / "out"
     ) as terminal:
@@ -29,7 +29,7 @@ def test_a_person_is_asked_and_their_answer_counts(place: Place) -> None:
     assert (decision["action"], decision["decided_by"], decision["option_id"]) == ("allow", "person", "allow")
 
 
-def test_a_prompt_in_stdin_is_not_in_the_way_of_the_question(place: Place) -> None:
+def test_a_prompt_in_stdin_does_not_answer_the_question(place: Place) -> None:
     (place.project / "prompt").write_text("permission")
     with at_terminal(place, "exec", "-a", "scripted", stdin=place.project / "prompt") as terminal:
         terminal.until(" > ")
@@ -38,7 +38,7 @@ def test_a_prompt_in_stdin_is_not_in_the_way_of_the_question(place: Place) -> No
     assert "not allowed (reject)" in terminal.text
 
 
-def test_a_person_who_chooses_nothing_is_not_nobody(place: Place) -> None:
+def test_a_user_who_chooses_nothing_does_not_make_the_exit_code_5(place: Place) -> None:
     with at_terminal(place, "exec", "-a", "scripted", "permission") as terminal:
         terminal.until(" > ")
         terminal.type("\x04")
@@ -55,7 +55,7 @@ def test_a_write_without_permission_is_asked_with_its_diff(place: Place) -> None
     assert (place.project / "new.txt").read_text() == "made\n"
 
 
-def test_forms_are_offered_only_where_somebody_can_fill_them_in(place: Place) -> None:
+def test_forms_are_offered_only_where_a_user_can_fill_them_in(place: Place) -> None:
     assert place.run("-a", "scripted", "elicitation").out == "This client shows no forms.\n"
     with at_terminal(place, "exec", "-a", "scripted", "elicitation") as terminal:
         terminal.until("Who are you?")
@@ -77,7 +77,7 @@ def test_quiet_shows_the_answer_alone(place: Place) -> None:
     assert terminal.text == "hello\n"
 
 
-def test_what_an_agent_says_cannot_act_on_the_terminal(place: Place) -> None:
+def test_the_text_of_an_agent_cannot_control_the_terminal(place: Place) -> None:
     for words in (("a\x1b[2Jb\x1b]0;owned\x07c", "-q"), ("a\x1b[2Jb\x1b]0;owned\x07c",)):
         with at_terminal(place, "exec", *words, odd="plain") as terminal:
             assert terminal.wait() == 0
@@ -132,7 +132,7 @@ def test_a_second_ctrl_c_ends_an_agent_that_does_not_listen(place: Place) -> Non
     assert time.monotonic() - started < 4
 
 
-def test_an_always_is_remembered_for_this_project(place: Place) -> None:
+def test_an_answer_of_always_is_remembered_for_this_project(place: Place) -> None:
     with at_terminal(place, "exec", "x", odd="writes-unasked") as terminal:
         terminal.until(" > ")
         terminal.type("a\n")

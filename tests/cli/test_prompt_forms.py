@@ -112,7 +112,7 @@ def test_a_default_counts_only_if_it_keeps_its_own_limits(schema: Any, default: 
     assert fields.default_of(schema) == default
 
 
-def test_a_pattern_that_would_run_for_ever_is_given_up() -> None:
+def test_a_pattern_that_takes_too_long_is_given_up() -> None:
     started = time.monotonic()
     assert fields.fits_pattern("a" * 40 + "!", r"^(a+)+$") is None
     assert time.monotonic() - started < 10
@@ -129,7 +129,7 @@ def form(required: list[str] | None = None, message: str = "Who are you?", **pro
 async def answer(request: v1.ElicitationFormMode, *lines: str) -> tuple[Any, Screen]:
     """Types one line after each prompt; returns the outcome and the screen."""
     async with screen() as terminal:
-        asked = asyncio.create_task(terminal.person().form(request, None))
+        asked = asyncio.create_task(terminal.prompt().form(request, None))
         for line in lines:
             await terminal.until_input_is_awaited()
             terminal.type(line)
@@ -171,7 +171,7 @@ async def test_a_needed_field_is_asked_again_until_it_has_a_value() -> None:
     assert terminal.text.count("this field is required") == 2
 
 
-async def test_a_pattern_is_held_to() -> None:
+async def test_a_value_must_match_the_pattern() -> None:
     outcome, terminal = await answer(form(["a"], a=STRING(pattern="^[0-9]+$")), "\n", "abc\n", "12\n", "y\n")
     assert outcome == v1.AcceptElicitation({"a": "12"})
     assert "abc does not match" in terminal.text
@@ -214,13 +214,13 @@ async def test_a_needed_field_of_an_unknown_kind_cancels_and_an_optional_one_is_
 
 @pytest.mark.rule(311)
 @pytest.mark.parametrize("name", ["password", "api_key", "apiKey", "client_secret", "accessToken", "pin"])
-async def test_a_field_that_looks_like_a_secret_is_warned_of(name: str) -> None:
+async def test_a_field_that_looks_like_a_secret_has_a_warning(name: str) -> None:
     _, terminal = await answer(form(None, "Hello", **{name: STRING()}), "\n", "\x04")
     assert "this looks like a secret" in terminal.text
 
 
 @pytest.mark.parametrize("name", ["name", "pinned", "tokens_per_line", "passage"])
-def test_a_harmless_field_is_not(name: str) -> None:
+def test_other_fields_have_no_warning(name: str) -> None:
     assert not fields.is_secret(name, STRING())
 
 
@@ -234,8 +234,8 @@ async def test_nothing_a_form_says_acts_on_the_terminal(attack: str) -> None:
     )
     request = v1.ElicitationFormMode(attack, schema, session_id="s")
     async with screen() as terminal:
-        person = terminal.person()
-        asked = asyncio.create_task(person.form(request, None))
+        user = terminal.prompt()
+        asked = asyncio.create_task(user.form(request, None))
         for line in ("\n", "\x04"):
             await terminal.until_input_is_awaited()
             terminal.type(line)
@@ -272,7 +272,7 @@ class Browser:
 async def test_a_page_is_opened_only_after_a_yes(keys: list[str], outcome: object, is_opened: bool) -> None:
     browser, url = Browser(), "https://login.example.org:8443/start?state=1#x"
     async with screen() as terminal:
-        asked = asyncio.create_task(terminal.person(open_page=browser).url(page(url), None))
+        asked = asyncio.create_task(terminal.prompt(open_page=browser).url(page(url), None))
         for key in keys:
             seen = await terminal.until_input_is_awaited()
             assert browser.opened == []
@@ -298,7 +298,7 @@ async def test_a_page_is_opened_only_after_a_yes(keys: list[str], outcome: objec
         ("https://[::1]/", "::1", "an IP address"),
     ],
 )
-def test_the_host_that_counts_is_named_and_tricks_are_told(url: str, host: str, warning: str) -> None:
+def test_the_real_host_is_shown_with_a_warning_if_it_could_mislead(url: str, host: str, warning: str) -> None:
     found, warnings = inspect(url)
     assert found == host
     assert (warnings == []) is (warning == "")
@@ -322,11 +322,11 @@ def test_the_host_that_counts_is_named_and_tricks_are_told(url: str, host: str, 
         "",
     ],
 )
-async def test_what_is_no_page_of_the_web_is_never_opened(url: str) -> None:
+async def test_an_address_that_is_not_a_web_page_is_never_opened(url: str) -> None:
     assert not is_web(url)
     browser = Browser()
     async with screen() as terminal:
-        assert await terminal.person(open_page=browser).url(page(url), None) == v1.CancelElicitation()
+        assert await terminal.prompt(open_page=browser).url(page(url), None) == v1.CancelElicitation()
         await terminal.until("cancelled")
         assert acts(terminal.text) == set()
     assert browser.opened == []
@@ -336,7 +336,7 @@ async def test_what_is_no_page_of_the_web_is_never_opened(url: str) -> None:
 async def test_nothing_a_page_request_says_acts_on_the_terminal(attack: str) -> None:
     async with screen() as terminal:
         request = page(f"https://a.example/{attack}", attack)
-        asked = asyncio.create_task(terminal.person(open_page=Browser()).url(request, None))
+        asked = asyncio.create_task(terminal.prompt(open_page=Browser()).url(request, None))
         if is_web(request.url):
             await terminal.until_input_is_awaited()
             terminal.type("\x04")
@@ -344,9 +344,9 @@ async def test_nothing_a_page_request_says_acts_on_the_terminal(attack: str) -> 
         assert acts(terminal.text) == set()
 
 
-async def test_without_a_browser_the_person_is_told_to_open_the_page() -> None:
+async def test_without_a_browser_the_user_is_asked_to_open_the_page() -> None:
     async with screen() as terminal:
-        asked = asyncio.create_task(terminal.person(open_page=lambda url: False).url(page("https://a.example/"), None))
+        asked = asyncio.create_task(terminal.prompt(open_page=lambda url: False).url(page("https://a.example/"), None))
         await terminal.until_input_is_awaited()
         terminal.type("y\n")
         assert await asked == v1.AcceptElicitation()
@@ -384,7 +384,7 @@ TERMINAL_LOGIN = v1.AuthMethodTerminal("term", "Log in here", args=["login", "a 
 async def test_a_way_to_log_in_is_chosen_by_its_number(keys: list[str], chosen: object) -> None:
     methods: list[v1.AuthMethod] = [AGENT_LOGIN, Unknown("env_var", {"type": "env_var"}), TERMINAL_LOGIN]
     async with screen() as terminal:
-        asked = asyncio.create_task(terminal.person().choose_auth(methods))
+        asked = asyncio.create_task(terminal.prompt().choose_auth(methods))
         for key in keys:
             await terminal.until_input_is_awaited()
             terminal.type(key)

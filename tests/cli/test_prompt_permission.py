@@ -74,7 +74,7 @@ async def ask(asked: Question, *keys: str, columns: int = 80, rows: int = 40) ->
 
 
 async def begin(terminal: Screen, asked: Question, **options: Any) -> str | None:
-    return await terminal.person(**options).ask(asked, Session())  # type: ignore[arg-type]
+    return await terminal.prompt(**options).ask(asked, Session())  # type: ignore[arg-type]
 
 
 @pytest.mark.rule(255, 256, 260)
@@ -99,7 +99,7 @@ async def test_an_answer_is_a_number_or_a_letter(key: str, chosen: str | None) -
 
 
 @pytest.mark.parametrize("key", ["", " ", "0", "5", "yes", "Y", "1 2", "11", "allow", "opt-once", "Allow", "١", "¹"])
-async def test_nothing_else_is_an_answer_and_enter_alone_least_of_all(key: str) -> None:
+async def test_any_other_key_and_enter_alone_are_not_an_answer(key: str) -> None:
     answer, text = await ask(question(), f"{key}\n", f"{key}\n", "3\n")
     assert answer == "opt-no"
     assert text.count("Please type one of the answers listed above.") == 2
@@ -163,7 +163,7 @@ async def test_a_host_and_a_tool_of_a_server_are_named() -> None:
     assert "\n  mcp    files 'read it'\n" in text
 
 
-async def test_an_always_that_is_not_remembered_says_so() -> None:
+async def test_an_always_that_is_not_remembered_is_marked() -> None:
     _, text = await ask(question(proposals=()), "c\n")
     assert "saves the rule" not in text
     assert text.count("no rule is saved") == 2
@@ -176,12 +176,12 @@ async def test_a_change_is_shown_as_unified_hunks() -> None:
     assert "".join(f"\n  │ {line}" for line in lines) + "\n" in text
 
 
-async def test_a_change_told_before_the_request_is_shown_with_it() -> None:
+async def test_a_change_reported_before_the_request_is_shown_with_it() -> None:
     session = Session()
     session.state.begin_turn([])
     session.state.note_permission(v1.ToolCallPatch("call-1", content=[v1.Diff("/home/u/p/new.py", "pass\n")]))
     async with screen() as terminal:
-        answer = asyncio.create_task(terminal.person().ask(question(), session))  # type: ignore[arg-type]
+        answer = asyncio.create_task(terminal.prompt().ask(question(), session))  # type: ignore[arg-type]
         text = await terminal.until_input_is_awaited()
         terminal.type("\x04")
         await answer
@@ -189,7 +189,7 @@ async def test_a_change_told_before_the_request_is_shown_with_it() -> None:
     assert "│ +pass" in text
 
 
-async def test_an_input_nobody_can_read_is_shown_as_it_came() -> None:
+async def test_an_input_of_an_unknown_form_is_shown_as_it_is() -> None:
     raw = {"fileName": "x.txt", "diff": "+one\n+two\n", "options": {"force": True}}
     _, text = await ask(question(raw_input=raw), "c\n")
     assert '\n  │ fileName: x.txt\n  │ diff: +one\n  │ +two\n  │ options: {"force":true}\n' in text
@@ -265,7 +265,7 @@ async def test_nothing_in_a_question_acts_on_the_terminal_or_hides(attack: str) 
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
-def test_no_word_of_an_agent_stands_where_an_option_stands(attack: str) -> None:
+def test_text_of_an_agent_never_stands_where_an_option_stands(attack: str) -> None:
     asked = question(
         title=attack,
         shell=attack,
@@ -315,14 +315,14 @@ def test_a_change_is_literal(old: str | None, new: str, lines: list[str]) -> Non
     assert view_diff("/f", old, new, paint=Painter(False), width=79).lines == lines
 
 
-def test_an_enormous_change_is_drawn_in_bounded_lines_and_true_figures() -> None:
+def test_an_enormous_change_is_cut_and_counted_in_full() -> None:
     view = view_diff("/f", "x\n" * 100_000, "y\n" * 100_000 + "z" * 1_000_000, paint=Painter(False), width=79)
     assert view.figures == "+100001 -100000"
     assert len(view.lines) <= 20_001
     assert "is not shown" in view.lines[-1]
 
 
-def test_a_change_of_ever_the_same_lines_is_drawn_in_a_moment() -> None:
+def test_a_change_of_many_equal_lines_is_drawn_quickly() -> None:
     started = time.monotonic()
     view = view_diff("/f", "x\n" * 1000, "x\ny\n" * 500, paint=Painter(False), width=79)
     assert view.added >= 500
@@ -342,7 +342,7 @@ async def test_colour_is_used_only_if_wanted_and_never_for_an_agents_words() -> 
 
 
 @pytest.mark.rule(194, 258)
-async def test_a_question_that_is_withdrawn_disappears_with_a_note_and_the_terminal_is_as_it_was() -> None:
+async def test_a_withdrawn_question_leaves_a_note_and_restores_the_terminal() -> None:
     async with screen() as terminal:
         terminal.make_raw()
         before = terminal.mode()
@@ -368,12 +368,12 @@ async def test_a_question_that_is_withdrawn_disappears_with_a_note_and_the_termi
 async def test_one_question_at_a_time_in_the_order_they_came() -> None:
     form = v1.ElicitationFormMode("?", v1.ElicitationSchema(), session_id="s")
     async with screen() as terminal:
-        person, session = terminal.person(), Session()
+        user, session = terminal.prompt(), Session()
         asked: list[asyncio.Task[Any]] = [
-            asyncio.create_task(person.ask(question(title=f"question {n}"), session))  # type: ignore[arg-type]
+            asyncio.create_task(user.ask(question(title=f"question {n}"), session))  # type: ignore[arg-type]
             for n in range(3)
         ]
-        asked.append(asyncio.create_task(person.form(form, None)))
+        asked.append(asyncio.create_task(user.form(form, None)))
         first = await terminal.until_input_is_awaited()
         assert "question 0" in first
         assert "question 1" not in first
@@ -407,11 +407,11 @@ async def test_progress_is_silent_while_a_question_is_open() -> None:
 
 async def test_a_terminal_that_cannot_be_opened_answers_nothing() -> None:
     async with screen() as terminal:
-        person = terminal.person()
-        person._tty = "/nonexistent"
-        assert await person.ask(question(), Session()) is None  # type: ignore[arg-type]
-        person._tty = "/dev/null"
-        assert await person.ask(question(), Session()) is None  # type: ignore[arg-type]
+        user = terminal.prompt()
+        user._tty = "/nonexistent"
+        assert await user.ask(question(), Session()) is None  # type: ignore[arg-type]
+        user._tty = "/dev/null"
+        assert await user.ask(question(), Session()) is None  # type: ignore[arg-type]
 
 
 def test_kinds_are_shown_in_our_words() -> None:

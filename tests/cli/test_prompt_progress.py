@@ -44,11 +44,11 @@ class Shown:
         return self.text.splitlines()
 
 
-def says(text: str, message_id: str | None = None) -> v1.AgentMessageChunk:
+def message(text: str, message_id: str | None = None) -> v1.AgentMessageChunk:
     return v1.AgentMessageChunk(v1.TextContent(text), message_id=message_id)
 
 
-def thinks(text: str) -> v1.AgentThoughtChunk:
+def thought(text: str) -> v1.AgentThoughtChunk:
     return v1.AgentThoughtChunk(v1.TextContent(text))
 
 
@@ -111,7 +111,7 @@ async def test_a_turn_reads_as_a_tidy_log() -> None:
 
 
 @pytest.mark.rule(295)
-async def test_a_commands_output_is_shown_live_and_a_bad_exit_is_no_success() -> None:
+async def test_output_of_a_command_is_shown_live_and_an_exit_code_other_than_0_is_a_failure() -> None:
     shown = Shown()
     came = asyncio.Event()
 
@@ -157,7 +157,7 @@ def test_a_first_line_is_finished_below_if_nothing_came_between() -> None:
         v1.ToolCall("1", "Look", kind="read", status="in_progress", locations=[v1.ToolCallLocation("/p/a.py", line=3)]),
         v1.ToolCallUpdate("1", status="completed"),
         v1.ToolCall("2", "Edit a.py", kind="edit"),
-        says("Meanwhile"),
+        message("Meanwhile"),
         v1.ToolCallUpdate("2", status="failed", content=[v1.Content(v1.TextContent("no such line\n"))]),
         v1.ToolCallUpdate("2", status="failed"),
     )
@@ -197,7 +197,7 @@ def test_a_call_that_was_already_over_takes_one_line() -> None:
         {"meta": {"terminal_exit": {"terminal_id": "x", "exit_code": 7, "signal": None}}},
     ],
 )
-def test_an_exit_code_an_agent_tells_of_is_believed_over_its_completed(ending: dict[str, Any]) -> None:
+def test_an_exit_code_that_an_agent_reports_overrides_the_status_completed(ending: dict[str, Any]) -> None:
     shown = Shown(colour=True).see(
         v1.ToolCall("1", "make", kind="execute"), v1.ToolCallUpdate("1", status="completed", **ending)
     )
@@ -205,7 +205,7 @@ def test_an_exit_code_an_agent_tells_of_is_believed_over_its_completed(ending: d
     assert "✓" not in shown.text
 
 
-def test_an_exit_code_of_zero_or_none_is_no_failure() -> None:
+def test_an_exit_code_of_zero_or_an_invalid_one_is_not_a_failure() -> None:
     for code in (0, None, True, "7"):
         shown = Shown().see(
             v1.ToolCall("1", "make", kind="execute", status="completed", raw_output={"exit_code": code})
@@ -214,8 +214,8 @@ def test_an_exit_code_of_zero_or_none_is_no_failure() -> None:
 
 
 def test_output_of_a_command_the_agent_runs_itself_is_shown() -> None:
-    told = {"terminal_output_delta": {"terminal_id": "x", "data": "\x1b[31mred\x1b[0m\n\x1b[2J"}}
-    shown = Shown().see(v1.ToolCall("1", "make", kind="execute"), v1.ToolCallUpdate("1", meta=told))
+    meta = {"terminal_output_delta": {"terminal_id": "x", "data": "\x1b[31mred\x1b[0m\n\x1b[2J"}}
+    shown = Shown().see(v1.ToolCall("1", "make", kind="execute"), v1.ToolCallUpdate("1", meta=meta))
     assert shown.lines == ["→ execute  make", "│ red"]
 
 
@@ -228,17 +228,24 @@ def test_a_long_change_is_cut_unless_everything_is_wanted() -> None:
 
 
 def test_only_the_first_line_of_a_thought_is_shown_unless_everything_is_wanted() -> None:
-    thought = (thinks("First"), thinks(" line\nsecond"), thinks("\nthird"), says("Answer"), thinks("More"), says("."))
-    assert Shown().see(*thought).lines == ["~ First line", "Answer", "~ More", "."]
-    assert Shown(verbose=True).see(*thought).lines == ["~ First line", "~ second", "~ third", "Answer", "~ More", "."]
+    updates = (
+        thought("First"),
+        thought(" line\nsecond"),
+        thought("\nthird"),
+        message("Answer"),
+        thought("More"),
+        message("."),
+    )
+    assert Shown().see(*updates).lines == ["~ First line", "Answer", "~ More", "."]
+    assert Shown(verbose=True).see(*updates).lines == ["~ First line", "~ second", "~ third", "Answer", "~ More", "."]
 
 
 def test_messages_with_different_ids_are_kept_apart() -> None:
-    assert Shown().see(says("one ", "a"), says("more", "a"), says("two", "b")).lines == ["one more", "two"]
+    assert Shown().see(message("one ", "a"), message("more", "a"), message("two", "b")).lines == ["one more", "two"]
 
 
 def test_the_answer_can_be_left_to_stdout() -> None:
-    assert Shown(shows_text=False).see(says("Answer"), thinks("Hm\n")).lines == ["~ Hm"]
+    assert Shown(shows_text=False).see(message("Answer"), thought("Hm\n")).lines == ["~ Hm"]
 
 
 @pytest.mark.parametrize(
@@ -250,7 +257,7 @@ def test_the_answer_can_be_left_to_stdout() -> None:
         ("allow", "person", None),
     ],
 )
-def test_who_decided_is_told_unless_it_was_the_reader(action: Any, decided_by: str, line: str | None) -> None:
+def test_a_decision_is_shown_unless_the_user_made_it(action: Any, decided_by: str, line: str | None) -> None:
     shown = Shown()
     shown.progress.decision(Decision(action=action, decided_by=decided_by, title="Edit app.py", kind="edit"))
     assert shown.lines == ([] if line is None else [line])
@@ -285,8 +292,8 @@ def test_other_updates_take_a_line_each() -> None:
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
 def test_nothing_an_agent_sends_acts_on_the_terminal(attack: str, verbose: bool) -> None:
     shown = Shown(verbose=verbose).see(
-        says(attack, attack),
-        thinks(attack),
+        message(attack, attack),
+        thought(attack),
         v1.UserMessageChunk(v1.TextContent(attack)),
         v1.ToolCall(
             attack,
@@ -316,8 +323,8 @@ def test_nothing_an_agent_sends_acts_on_the_terminal(attack: str, verbose: bool)
         v1.CompactionUpdate(attack, attack, error=attack),
         v1.SubagentUpdate(attack, title=attack, state=Unknown(attack, {})),
         Unknown(attack, {}),
-        says("\x1b"),
-        says("[31m]0;x\x07"),
+        message("\x1b"),
+        message("[31m]0;x\x07"),
     )
     shown.progress.terminal_output(attack, attack.encode(errors="replace"))
     shown.progress.terminal_exit(attack, 1, attack)
@@ -342,7 +349,7 @@ def test_a_flood_is_cut_and_its_last_lines_are_shown() -> None:
     assert len(shown.lines) == 10_000
 
 
-def test_commands_that_run_at_once_are_told_apart() -> None:
+def test_output_of_commands_that_run_at_once_is_labelled() -> None:
     shown = Shown()
     shown.progress.terminal_output("one", b"a\n")
     shown.progress.terminal_output("two", b"b\n")
@@ -354,11 +361,11 @@ def test_commands_that_run_at_once_are_told_apart() -> None:
 def test_a_stream_that_is_gone_is_left_alone() -> None:
     shown = Shown()
     shown.stream.close()
-    shown.see(says("hello"))
+    shown.see(message("hello"))
     shown.progress.end("end_turn", shown.state)
 
 
-def test_what_comes_during_a_hold_is_kept_in_bounds() -> None:
+def test_output_kept_while_a_question_is_open_is_limited() -> None:
     shown = Shown()
     shown.progress.hold()
     for n in range(1000):
@@ -370,7 +377,7 @@ def test_what_comes_during_a_hold_is_kept_in_bounds() -> None:
     assert len(shown.text) < 300_000
 
 
-@pytest.mark.skipif(not FILES, reason="no recordings beside the project")
+@pytest.mark.skipif(not FILES, reason="no recordings next to the project")
 @pytest.mark.parametrize("path", FILES, ids=[path.name for path in FILES])
 @pytest.mark.parametrize("verbose", [False, True])
 def test_every_recording_of_a_real_agent_can_be_shown(path: Path, verbose: bool) -> None:

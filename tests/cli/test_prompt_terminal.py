@@ -83,7 +83,7 @@ async def test_ctrl_d_answers_nothing() -> None:
         assert await child.stdout.read() == b"True\nCancelElicitation \n"
 
 
-async def test_a_program_in_the_background_asks_nobody_and_is_not_stopped() -> None:
+async def test_a_program_in_the_background_does_not_ask_and_is_not_stopped() -> None:
     code = f"""
 import subprocess
 subprocess.run([sys.executable, "-c", {ASK!r}], process_group=0, check=True)
@@ -98,7 +98,7 @@ subprocess.run([sys.executable, "-c", {ASK!r}], process_group=0, check=True)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-async def test_nobody_is_there_without_a_controlling_terminal(is_terminal: bool) -> None:
+async def test_no_user_is_available_without_a_controlling_terminal(is_terminal: bool) -> None:
     code = "from dragoman.cli.prompt.user import UserPrompt; print(UserPrompt.is_available())"
     async with screen() as terminal:
         child = await asyncio.create_subprocess_exec(
@@ -108,7 +108,7 @@ async def test_nobody_is_there_without_a_controlling_terminal(is_terminal: bool)
         assert (await child.communicate())[0] == b"False\n"
 
 
-async def test_nobody_is_there_if_stderr_is_not_read_at_the_terminal() -> None:
+async def test_no_user_is_available_if_stderr_is_redirected() -> None:
     code = "os.dup2(os.open('/dev/null', os.O_WRONLY), 2)\n" + (
         "from dragoman.cli.prompt.user import UserPrompt; print(UserPrompt.is_available())"
     )
@@ -116,7 +116,7 @@ async def test_nobody_is_there_if_stderr_is_not_read_at_the_terminal() -> None:
         assert (await child.communicate())[0] == b"False\n"
 
 
-async def test_looking_for_a_person_does_not_swallow_what_was_typed() -> None:
+async def test_checking_for_a_user_does_not_consume_typed_input() -> None:
     async with screen() as terminal:
         terminal.type("typed ahead\n")
         await terminal.until("ahead")
@@ -128,7 +128,7 @@ async def test_looking_for_a_person_does_not_swallow_what_was_typed() -> None:
     assert not can_read("/nonexistent")
 
 
-async def test_a_terminal_left_raw_is_made_to_take_lines_and_left_raw_again() -> None:
+async def test_a_raw_terminal_reads_lines_during_a_question_and_is_raw_again_afterwards() -> None:
     async with screen() as terminal:
         terminal.make_raw()
         before = terminal.mode()
@@ -157,14 +157,14 @@ async def test_waiting_for_a_line_takes_no_thread_and_blocks_nothing() -> None:
 
 async def test_a_terminal_that_hangs_up_answers_nothing() -> None:
     async with screen() as terminal:
-        person = terminal.person()
+        user = terminal.prompt()
         asked = asyncio.create_task(
-            person.form(v1.ElicitationFormMode("?", v1.ElicitationSchema(), session_id="s"), None)
+            user.form(v1.ElicitationFormMode("?", v1.ElicitationSchema(), session_id="s"), None)
         )
         await terminal.until_input_is_awaited()
         terminal.hang_up()
         assert await asked == v1.CancelElicitation()
-        assert await person.choose_auth([v1.AuthMethodAgent("a", "A")]) is None
+        assert await user.choose_auth([v1.AuthMethodAgent("a", "A")]) is None
 
 
 async def test_a_slow_terminal_gets_every_line() -> None:
@@ -180,8 +180,8 @@ async def test_no_descriptor_is_left_behind() -> None:
     async with screen() as terminal:
         before = len(os.listdir("/proc/self/fd"))
         for path in (terminal.path, "/dev/null", "/nonexistent"):
-            person = UserPrompt(agent="x", colour=False, tty=path)
-            asked = asyncio.create_task(person.choose_auth([v1.AuthMethodAgent("a", "A")]))
+            user = UserPrompt(agent="x", colour=False, tty=path)
+            asked = asyncio.create_task(user.choose_auth([v1.AuthMethodAgent("a", "A")]))
             if path == terminal.path:
                 await terminal.until_input_is_awaited()
                 terminal.type("c\n")

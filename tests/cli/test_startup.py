@@ -1,4 +1,4 @@
-"""Tricks for a quick start leave no trace."""
+"""Shortcuts for a quick start have no lasting effect."""
 
 import subprocess
 import sys

@@ -56,6 +56,12 @@ FOREIGN: dict[str, str] = {
     '"approval"': "AI SDK: a member of a tool part",
     "tell(self)": "Python: a method of file objects",
     '"person"': "exec: a value of its JSON output, which is a contract",
+    "`person`": "exec: the same value in docs/exec.md",
+    "`nobody`": "exec: a value of `decided_by` in its JSON output, which is a contract",
+    "`grant`": "exec: a value of `decided_by` in its JSON output, which is a contract",
+    "nobody_to_ask": "exec: a value of `error.kind` in its JSON output, which is a contract",
+    "--approve-reads": "acpx: an option of its command line",
+    "Hugging Face": "the name of a company",
 }
 
 # Pages and modules that hold text of others, or repeat it word for word.

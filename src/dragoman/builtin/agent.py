@@ -175,14 +175,14 @@ class BuiltInAgent:
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
         from dragoman.builtin.context.titles import settle_title
-        from dragoman.builtin.session import Prompt
+        from dragoman.builtin.session import QueuedPrompt
         from dragoman.builtin.turn import trace_of
         from dragoman.uistream.content import parts_of
 
         viewer = self._viewer(turn.session)
         session = viewer.open_session
         trace = trace_of(turn.meta)
-        prompt = Prompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
+        prompt = QueuedPrompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
         if trace:
             prompt.metadata["trace"] = trace
         end = await _stored(_wait_for(session.submit(prompt), viewer))

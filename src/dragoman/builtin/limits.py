@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Limits(Struct, frozen=True):
+class TurnLimits(Struct, frozen=True):
     """Bounds of a turn, and those of its session. Looked at before each call of the model, so one may go beyond."""
 
     steps: int = 200

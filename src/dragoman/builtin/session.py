@@ -71,7 +71,7 @@ State: TypeAlias = Literal["idle", "busy", "retrying", "error"]
 CANCELLED = "cancelled"
 
 
-class Prompt(msgspec.Struct):
+class QueuedPrompt(msgspec.Struct):
     """A prompt and what its turn works with."""
 
     parts: list[Part]
@@ -269,7 +269,7 @@ class OpenSession:
 
     # Prompts
 
-    def submit(self, prompt: Prompt) -> asyncio.Future[TurnEnd]:
+    def submit(self, prompt: QueuedPrompt) -> asyncio.Future[TurnEnd]:
         """Queue a prompt. The result is how its turn ended; cancelling it withdraws the prompt or cancels the turn."""
         first = prompt.parts[0] if prompt.parts else None
         called = invoked(first.text) if isinstance(first, TextPart) and first.text.startswith("/") else None
@@ -290,7 +290,7 @@ class OpenSession:
         self._steering.append(text)
         return True
 
-    async def prompt(self, prompt: Prompt) -> TurnEnd:
+    async def prompt(self, prompt: QueuedPrompt) -> TurnEnd:
         """Run one turn: the user's message, then the agent's. Waits while another turn runs, with the prompt on disk.
 
         Raises: StoreError when the message could not be stored; nothing ran then.
@@ -324,7 +324,7 @@ class OpenSession:
             await self.store.dequeue(self._left_prompts[0], new_id=new_id("msg"))
             del self._left_prompts[0]
 
-    async def _run(self, prompt: Prompt, message: Message, queued_id: str | None) -> TurnEnd:
+    async def _run(self, prompt: QueuedPrompt, message: Message, queued_id: str | None) -> TurnEnd:
         log = TurnLog(self.store, new_id("msg"), self._show)
         row = message_to_row(message)
         beginning = asyncio.ensure_future(self.store.begin_turn(self.row.id, row, log.message.id, queued_id=queued_id))
@@ -347,7 +347,7 @@ class OpenSession:
         await _complete(ending)
         return ending.result()
 
-    async def _context(self, prompt: Prompt, log: TurnLog) -> TurnContext:
+    async def _context(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
         """Prepare a turn: show the prompt to the other viewers, wait for the tools, collect what the loop needs."""
         viewer = prompt.viewer
         for other in self.viewers:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.modes import DEFAULT_MODE
 
 
@@ -24,7 +24,7 @@ class AgentSettings(Struct, frozen=True):
     mode: str = DEFAULT_MODE
     uses_client_files: bool = True
     uses_client_terminals: bool = True
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     mcp_servers: Mapping[str, Any] = {}
     title_model: str | None = None
     """Model that names sessions; without one a session is named after its first prompt."""

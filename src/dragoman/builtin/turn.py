@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.errors import StoreError
 from dragoman.store.messages import message_to_row
 from dragoman.store.sessions import UsageRow
@@ -99,7 +99,7 @@ class TurnContext(Struct):
     """What the session's tools remember between calls, such as the to-do list or which files were read."""
     system: str = ""
     effort: str | None = None
-    limits: Limits = Limits()
+    limits: TurnLimits = TurnLimits()
     spent: Spent = Spent()
     """What the session used before this turn."""
     steering: list[str] = []

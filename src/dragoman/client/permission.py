@@ -1,8 +1,8 @@
 """Decides about every permission, file and command that an agent asks its client for.
 
-A rule of the user decides; otherwise the user is asked; where no user can be asked, the answer is no. Owns the asking,
-what a permission covers in the rest of its turn, and the record of all decisions. Rules, options and their meaning
-are `dragoman.policy`; showing a question is the concern of an `Asker`; nothing is kept on disk here.
+A rule of the user decides; otherwise the user is asked; where no user can be asked, the request is cancelled. This
+module asks, remembers what a permission covers in the rest of its turn, and records all decisions. Rules and options
+are defined in `dragoman.policy`, an `Asker` shows the question, and nothing is written to disk here.
 """
 
 from __future__ import annotations

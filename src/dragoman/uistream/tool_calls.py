@@ -60,7 +60,7 @@ class ShownCall:
         return changes
 
 
-class ToolCalls:
+class ToolCallUpdates:
     """The calls of one turn by id. Each method returns the updates that one kind of chunk makes."""
 
     def __init__(self, *, starts_on_input: bool) -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
 from dragoman.uistream.content import blocks_of, file_block
-from dragoman.uistream.tool_calls import ToolCalls
+from dragoman.uistream.tool_calls import ToolCallUpdates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +48,7 @@ class Projector:
     """
 
     def __init__(self, *, starts_on_input: bool = True) -> None:
-        self.calls = ToolCalls(starts_on_input=starts_on_input)
+        self.calls = ToolCallUpdates(starts_on_input=starts_on_input)
         self.stop_reason: str | None = None
         self.error: str | None = None
         """The error the stream reported; the prompt is answered with it."""

@@ -17,7 +17,7 @@ from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of,
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
 from dragoman.uistream.chunks import ToolInputAvailable, ToolOutputAvailable
-from dragoman.uistream.tool_calls import ToolCalls
+from dragoman.uistream.tool_calls import ToolCallUpdates
 
 
 class NoCaller:
@@ -111,7 +111,7 @@ def test_images_links_and_resources_reach_the_client() -> None:
     ]
     tool = McpTool("s_x", "s", Offer("x", is_read_only=True), NoCaller())
     assert (tool.preview({}, "/").title, tool.kind) == ("s: x", "read")
-    calls = ToolCalls(starts_on_input=True)
+    calls = ToolCallUpdates(starts_on_input=True)
     calls.input_available(ToolInputAvailable("1", "s_x", {}))
     output = msgspec.to_builtins(output_of(blocks, None, is_error=False))
     [update] = calls.output(ToolOutputAvailable("1", output))

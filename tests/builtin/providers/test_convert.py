@@ -110,7 +110,7 @@ def test_pictures_of_a_tool_follow_its_text() -> None:
     assert (content[1].data, content[1].media_type) == (b"\x89PNG", "image/png")
 
 
-def test_arguments_that_were_no_object_are_shown_as_they_were() -> None:
+def test_arguments_that_are_not_an_object_are_passed_on_as_text() -> None:
     call = ToolPart("1", "look", "output-error", '{"value": ', error_text="no JSON")
     answer = messages_of([user(TextPart("go")), agent(StepStartPart(), call)])[1]
     assert isinstance(answer.parts[0], pm.ToolCallPart)

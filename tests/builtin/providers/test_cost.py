@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.limits import Limits
+from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.schema import v1
@@ -86,7 +86,7 @@ async def test_calls_without_a_price_leave_the_cost_unknown(tmp_path: Path) -> N
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("look"))
         fixture.model = calling(1, None)
-        fixture.limits = Limits(cost_usd=0.1, session_cost_usd=0.1)
+        fixture.limits = TurnLimits(cost_usd=0.1, session_cost_usd=0.1)
         await fixture.prompt("go")
         assert (await fixture.store.usage(fixture.session.row.id)).cost_usd is None
         assert limit_of(fixture) == []
@@ -96,14 +96,14 @@ async def test_calls_without_a_price_leave_the_cost_unknown(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
-        (Limits(tokens=50), "tokens"),
-        (Limits(cost_usd=1.0), "cost"),
-        (Limits(session_tokens=50), "tokens"),
-        (Limits(session_cost_usd=0.9), "cost"),
-        (Limits(steps=2), "steps"),
+        (TurnLimits(tokens=50), "tokens"),
+        (TurnLimits(cost_usd=1.0), "cost"),
+        (TurnLimits(session_tokens=50), "tokens"),
+        (TurnLimits(session_cost_usd=0.9), "cost"),
+        (TurnLimits(steps=2), "steps"),
     ],
 )
-async def test_a_limit_ends_the_turn_before_the_next_call(limits: Limits, limit: str, tmp_path: Path) -> None:
+async def test_a_limit_ends_the_turn_before_the_next_call(limits: TurnLimits, limit: str, tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("look"))
         fixture.model, fixture.limits = calling(10), limits
@@ -116,7 +116,7 @@ async def test_a_limit_ends_the_turn_before_the_next_call(limits: Limits, limit:
 async def test_a_turn_that_ends_by_itself_is_not_ended_by_a_limit(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("look"))
-        fixture.model, fixture.limits = calling(1), Limits(cost_usd=1.0)
+        fixture.model, fixture.limits = calling(1), TurnLimits(cost_usd=1.0)
         await fixture.prompt("go")
         assert limit_of(fixture) == []
         assert fixture.texts() == ["done"]
@@ -125,7 +125,7 @@ async def test_a_turn_that_ends_by_itself_is_not_ended_by_a_limit(tmp_path: Path
 async def test_a_session_at_its_limit_asks_its_model_no_more_also_after_a_restart(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("look"))
-        fixture.model, fixture.limits = calling(1), Limits(session_cost_usd=0.9)
+        fixture.model, fixture.limits = calling(1), TurnLimits(session_cost_usd=0.9)
         await fixture.prompt("go")
         await fixture.reopen()
         fixture.seen.clear()
@@ -139,7 +139,7 @@ async def test_a_session_at_its_limit_asks_its_model_no_more_also_after_a_restar
 
 
 async def test_a_limit_reaches_the_client_as_a_stop_reason(tmp_path: Path) -> None:
-    async with Service(tmp_path, limits=Limits(tokens=1)).session() as session:
+    async with Service(tmp_path, limits=TurnLimits(tokens=1)).session() as session:
         turn = session.prompt("todo a; b\nsay never heard")
         assert (await turn).stop_reason == "max_tokens"
         assert "never" not in session.state.text

@@ -50,7 +50,7 @@ async def test_an_empty_question_is_not_asked(tmp_path: Path) -> None:
     assert client.answers.asked == []
 
 
-def test_it_needs_no_permission(tmp_path: Path) -> None:
+def test_a_question_needs_no_permission(tmp_path: Path) -> None:
     assert FakeContext(tmp_path).requests("question", question="Which?") == ()
 
 

@@ -159,7 +159,7 @@ def test_a_root_behind_a_link_is_still_the_root(tmp_path: Path) -> None:
     assert request.paths == (str(tmp_path / "root" / "a"),)
 
 
-def test_long_output_that_was_kept_needs_no_permission(tmp_path: Path) -> None:
+def test_reading_a_file_of_kept_output_needs_no_permission(tmp_path: Path) -> None:
     context = FakeContext(tmp_path / "root")
     assert context.requests("read", path=f"{context.overflow_dir}/call_1.txt") == ()
     assert len(context.requests("read", path=f"{context.overflow_dir}/../x")) == 1

@@ -66,7 +66,7 @@ async def test_a_list_without_end_is_refused(tmp_path: Path) -> None:
     assert "too many" in await FakeContext(tmp_path).refusal("todo", items=[{"content": "a"}] * 201)
 
 
-def test_it_needs_no_permission(tmp_path: Path) -> None:
+def test_the_plan_needs_no_permission(tmp_path: Path) -> None:
     assert FakeContext(tmp_path).requests("todo", items=[]) == ()
 
 

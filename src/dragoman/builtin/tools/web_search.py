@@ -76,8 +76,7 @@ class WebSearchTool(Tool):
 
         service = self._service()
         if service is None:
-            why = "the web cannot be searched: no search service is configured"
-            raise ToolError(f"{why}. Pass this on to the user: {HOW}")
+            raise ToolError(f"the web cannot be searched: no search service is configured. Ask the user to {HOW}")
         query = " ".join(arguments.query.split())
         if not query or len(query) > _LONGEST_QUERY:
             raise ToolError(f"the query is empty or longer than {_LONGEST_QUERY} characters; give a few words")

@@ -11,7 +11,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 
 if TYPE_CHECKING:
-    from dragoman.builtin.limits import Limits
+    from dragoman.builtin.limits import TurnLimits
     from dragoman.builtin.settings import AgentSettings
 
 _LOG_BYTES = 4 * 1024 * 1024  # one log of this size, and the one before it, are kept
@@ -108,12 +108,12 @@ def _log_to(path: Path, level: str) -> None:
     logging.captureWarnings(True)  # warnings of a provider's package go to the log, too
 
 
-def _limits(given: Any) -> Limits:
-    from dragoman.builtin.limits import Limits
+def _limits(given: Any) -> TurnLimits:
+    from dragoman.builtin.limits import TurnLimits
 
     turn_tokens = _number("--max-turn-tokens", given.max_turn_tokens)
     session_tokens = _number("--max-session-tokens", given.max_session_tokens)
-    return Limits(
+    return TurnLimits(
         tokens=None if turn_tokens is None else int(turn_tokens),
         cost_usd=_number("--max-turn-cost", given.max_turn_cost),
         session_tokens=None if session_tokens is None else int(session_tokens),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dragoman import errors
 from dragoman.cli import exits
-from dragoman.cli.exec.exit_code import KINDS, Facts, StartFailed
+from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
 from dragoman.cli.exec.result import Error
 from dragoman.cli.named_agent import is_built_in
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def explain(
     code: int,
-    facts: Facts,
+    facts: RunFacts,
     error: Exception | None,
     request: RunRequest | None,
     decisions: Sequence[Decision],
@@ -44,7 +44,7 @@ def explain(
 
 
 def _sentence(
-    code: int, facts: Facts, error: Exception | None, request: RunRequest | None, decisions: Sequence[Decision]
+    code: int, facts: RunFacts, error: Exception | None, request: RunRequest | None, decisions: Sequence[Decision]
 ) -> tuple[str, str]:
     match code:
         case exits.CANCELLED:

@@ -17,7 +17,7 @@ from dragoman.cli import exits
 END_TURN: Final = "end_turn"
 
 
-class Facts(Struct):
+class RunFacts(Struct):
     """What was observed during a run."""
 
     signal: int = 0
@@ -33,7 +33,7 @@ class Facts(Struct):
     stop_reason: str | None = None
 
 
-_ORDER: Final[tuple[tuple[Callable[[Facts], object], int], ...]] = (
+_ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     (lambda facts: facts.signal == signal.SIGTERM, exits.TERMINATED),
     (lambda facts: facts.signal, exits.CANCELLED),
     (lambda facts: facts.is_timed_out, exits.TIMED_OUT),
@@ -48,7 +48,7 @@ _ORDER: Final[tuple[tuple[Callable[[Facts], object], int], ...]] = (
 )
 
 
-def exit_code_of(facts: Facts) -> int:
+def exit_code_of(facts: RunFacts) -> int:
     """Return the first code that applies."""
     return next((code for applies, code in _ORDER if applies(facts)), exits.OK)
 
@@ -72,7 +72,7 @@ class StartFailed(errors.DragomanError):
     """The agent's program could not be started at all."""
 
 
-def note_error(facts: Facts, error: BaseException) -> None:
+def note_error(facts: RunFacts, error: BaseException) -> None:
     """Record the fact that an exception stands for.
 
     What was refused on this side before anything was sent (an option the agent does not have, a missing file) can be

@@ -10,19 +10,19 @@ from dragoman.cli.exec.error import explain
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.exit_code import Facts
+    from dragoman.cli.exec.exit_code import RunFacts
     from dragoman.cli.exec.request import RunRequest
 
 
 def build_result(
     code: int,
-    facts: Facts,
+    facts: RunFacts,
     error: Exception | None,
     request: RunRequest | None,
     conn: RunConnection | None,
     duration_ms: int,
 ) -> results.RunResult:
-    """Build the result of a run that ended with `code`, at whatever stage."""
+    """Build the result of a run that ended with `code`, at any point."""
     decisions = [] if conn is None else conn.permissions.decisions
     session = None if conn is None else conn.session
     state = None if session is None else session.state

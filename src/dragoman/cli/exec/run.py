@@ -12,7 +12,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.exec.exit_code import Facts, exit_code_of, note_error
+from dragoman.cli.exec.exit_code import RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.output import Output
 from dragoman.cli.exec.request import RunRequest, end_program, read_request, start_program
 from dragoman.cli.exec.signals import Signals, Terminated, terminable
@@ -54,7 +54,7 @@ class Run:
     """The state of one run."""
 
     def __init__(self, output: Output) -> None:
-        self.facts = Facts()
+        self.facts = RunFacts()
         self.error: Exception | None = None
         self._output = output
         self._started = monotonic()
