@@ -142,7 +142,7 @@ def test_an_answered_approval_is_on_record_before_the_tool_ran() -> None:
     ).message
     (call,) = tools(message).values()
     assert call.state == "approval-responded"
-    assert call.approval == {"id": "q", "approved": False, "reason": "too risky"}
+    assert call.permission == {"id": "q", "approved": False, "reason": "too risky"}
 
 
 def test_words_that_steered_a_turn_are_kept_and_replayed() -> None:
