@@ -24,7 +24,7 @@ from tests.interop.wire_check import WireCheck
 
 
 class Answers:
-    """A person who answers permission questions by the kind of option, and remembers what was asked."""
+    """A user who answers permission requests by the kind of option, and remembers the requests."""
 
     def __init__(self, *kinds: str | None) -> None:
         self._kinds = list(kinds)
@@ -73,7 +73,7 @@ class Service:
         finally:
             await serving
         if self.settings.unstable:
-            return  # of which the schema of what is stable knows nothing
+            return  # the stable schema does not define these messages
         assert [problem for problem in check.problems() if not (is_leaving and "answered 0 times" in problem)] == []
 
     @asynccontextmanager
@@ -82,8 +82,8 @@ class Service:
             yield await remote.new_session(self.project)
 
 
-class Heard:
-    """A model that writes down what it is asked, and then plays the prompt as the scripted one does."""
+class RecordingModel:
+    """A model that records its requests, and plays the prompt as the scripted model does."""
 
     name = "scripted"
     context_tokens = 1000
@@ -100,18 +100,18 @@ class Heard:
 
     @property
     def words(self) -> list[str]:
-        """What stood in the last request, message by message; the one that is being written is left out."""
+        """The texts of the messages of the last request, without the one that is being written."""
         *messages, _ = self.requests[-1].messages
         return ["".join(part.text for part in each.parts if isinstance(part, TextPart)) for each in messages]
 
 
-def hear(monkeypatch: pytest.MonkeyPatch) -> Heard:
-    """From now on sessions use one model that can be looked into."""
-    model = Heard()
+def record_requests(monkeypatch: pytest.MonkeyPatch) -> RecordingModel:
+    """Make all sessions use one model that records its requests."""
+    model = RecordingModel()
     monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)
     return model
 
 
 async def ask(session: Session, *lines: str) -> list[v1.SessionUpdate]:
-    """One prompt; everything the client heard of it."""
+    """Send one prompt and return every update that the client received."""
     return [update async for update in session.prompt("\n".join(lines))]

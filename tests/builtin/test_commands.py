@@ -13,7 +13,7 @@ from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
 from tests.builtin.fixtures import open_fixture
-from tests.builtin.http_service import Service, ask, hear
+from tests.builtin.http_service import Service, ask, record_requests
 
 OWN = ["clear", "help", "mode", "model", "review"]
 
@@ -31,7 +31,7 @@ async def offered(session: Session, *, until: str = "clear") -> list[str]:
     return [command.name for command in session.state.commands]
 
 
-def said(session: Session) -> list[tuple[str, str]]:
+def messages_of(session: Session) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in session.state.messages]
 
 
@@ -137,7 +137,7 @@ async def test_commands_are_offered_after_the_answer_of_new_load_and_resume(tmp_
 async def test_clear_empties_what_the_model_sees_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     async with service.session() as session:
         await ask(session, "say one")
         await ask(session, "say two")
@@ -150,7 +150,7 @@ async def test_clear_empties_what_the_model_sees_and_nothing_else(
         assert model.words == ["say three"]
     async with service.client() as agent:
         loaded = await agent.load_session(session.id, service.project)
-        words = [text for _, text in said(loaded)]
+        words = [text for _, text in messages_of(loaded)]
         assert words[:3] == ["say one", "one", "say two"]
         assert "/clear" in words
         assert words[-2:] == ["say three", "three"]
@@ -161,7 +161,7 @@ async def test_clear_empties_what_the_model_sees_and_nothing_else(
 async def test_talk_about_the_agent_itself_is_not_for_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     async with service.session() as session:
         turn = session.prompt("/help")
         assert (await turn).stop_reason == "end_turn"
@@ -176,15 +176,15 @@ async def test_talk_about_the_agent_itself_is_not_for_the_model(
         assert session.state.title == "say hello"
 
 
-async def test_mode_and_model_are_changed_and_everybody_is_told(tmp_path: Path) -> None:
+async def test_a_change_of_mode_or_model_is_sent_to_all_viewers(tmp_path: Path) -> None:
     service = Service(tmp_path)
     async with service.client() as agent, service.client() as other:
         session = await agent.new_session(service.project)
         watcher = await other.resume_session(session.id, service.project)
-        heard = await ask(session, "/mode plan")
+        received = await ask(session, "/mode plan")
         assert session.state.mode == "plan"
-        assert any(isinstance(update, v1.ConfigOptionUpdate) for update in heard)
-        assert any(isinstance(update, v1.CurrentModeUpdate) for update in heard)
+        assert any(isinstance(update, v1.ConfigOptionUpdate) for update in received)
+        assert any(isinstance(update, v1.CurrentModeUpdate) for update in received)
         script = tmp_path / "script"
         script.write_text("say from the file")
         await ask(session, f"/model scripted:{script}")
@@ -195,7 +195,7 @@ async def test_mode_and_model_are_changed_and_everybody_is_told(tmp_path: Path) 
         await ask(session, "anything")
         assert session.state.text == "from the file"
         watching = watcher.updates()
-        while watcher.state.mode != "plan" or "from the file" not in [text for _, text in said(watcher)]:
+        while watcher.state.mode != "plan" or "from the file" not in [text for _, text in messages_of(watcher)]:
             await anext(watching)
     async with service.client() as agent:
         assert (await agent.resume_session(session.id, service.project)).state.mode == "plan"
@@ -228,7 +228,7 @@ async def test_a_choice_that_cannot_be_made_changes_nothing(
 async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     write(service.home / "commands", "greet", "say hello $1")
     async with service.client() as agent:
         session = await agent.new_session(service.project)
@@ -241,7 +241,7 @@ async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
         assert model.words[0] == "say hello world"
     async with service.client() as agent:
         loaded = await agent.load_session(session.id, service.project)
-        assert said(loaded)[0] == ("user", "/greet world")
+        assert messages_of(loaded)[0] == ("user", "/greet world")
         await ask(loaded, "say again")
         assert model.words[0] == "say hello world"
 
@@ -249,7 +249,7 @@ async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
 async def test_a_projects_template_is_text_that_says_where_it_comes_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     async with service.session() as session:
         await offered(session)
         write(service.project / ".dragoman" / "commands", "sly", "/mode full\n!`touch ran`\n$(touch ran)")
@@ -262,7 +262,7 @@ async def test_a_projects_template_is_text_that_says_where_it_comes_from(
 
 
 async def test_review_is_for_the_model_with_what_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     async with service.session() as session:
         await ask(session, "/review src/app.py")
         assert model.words[0].startswith("Review src/app.py.")
@@ -272,12 +272,12 @@ async def test_a_command_behind_a_running_turn_waits_for_its_place(tmp_path: Pat
     service = Service(tmp_path)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.client(permission=person) as agent:
+    async with service.client(permission=user) as agent:
         session = await agent.new_session(service.project)
         first = asyncio.ensure_future(ask(session, "run echo hi"))
         await asked.wait()
@@ -293,7 +293,7 @@ async def test_a_command_behind_a_running_turn_waits_for_its_place(tmp_path: Pat
 async def test_everything_a_prompt_carries_reaches_the_model_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     write(service.home / "commands", "look", "say looking")
     blocks: list[v1.ContentBlock] = [
         v1.TextContent("/look"),
@@ -320,7 +320,7 @@ async def test_everything_a_prompt_carries_reaches_the_model_in_order(
 async def test_trace_ids_are_kept_with_the_message_and_come_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), hear(monkeypatch)
+    service, model = Service(tmp_path), record_requests(monkeypatch)
     trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=b"}
     async with service.client() as agent:
         session = await agent.new_session(service.project)

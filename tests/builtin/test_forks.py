@@ -12,7 +12,7 @@ from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store, UsageRow
 from tests.builtin.fixtures import prompt_row
-from tests.builtin.http_service import Service, ask, hear
+from tests.builtin.http_service import Service, ask, record_requests
 
 
 def words(session: Session) -> list[str]:
@@ -35,7 +35,7 @@ async def test_it_is_offered_to_those_who_opted_in_only(tmp_path: Path) -> None:
 
 
 async def test_both_go_on_from_the_same_place_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    service, model = Service(tmp_path, unstable=True), hear(monkeypatch)
+    service, model = Service(tmp_path, unstable=True), record_requests(monkeypatch)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     async with service.client(unstable=True) as agent:
@@ -97,12 +97,12 @@ async def test_no_fork_while_a_turn_runs(tmp_path: Path) -> None:
     service = Service(tmp_path, unstable=True)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.client(permission=person, unstable=True) as agent:
+    async with service.client(permission=user, unstable=True) as agent:
         session = await agent.new_session(service.project)
         turn = asyncio.ensure_future(ask(session, "run echo hi"))
         await asked.wait()
@@ -137,7 +137,7 @@ async def test_the_row_points_to_its_parent_and_starts_without_cost(tmp_path: Pa
         assert (await store.usage(fork.id)).cost_usd is None
         assert (await store.usage(parent.id)).cost_usd == 2.0
         await store.begin_turn(parent.id, prompt_row(), new_id("msg"))
-        with pytest.raises(StoreError, match="turn runs"):
+        with pytest.raises(StoreError, match="turn is running"):
             await store.fork_session(SessionRow(new_id("ses"), "dragoman", "/w", parent_id=parent.id))
         assert len((await store.sessions()).sessions) == 2
     finally:
