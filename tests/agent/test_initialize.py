@@ -77,18 +77,18 @@ async def test_notifications_before_initialize_are_ignored() -> None:
 @pytest.mark.rule(48)
 async def test_a_repeated_initialize_is_answered_and_its_capabilities_hold_from_then_on() -> None:
     agent = Agent("test")
-    told: list[bool] = []
+    sent: list[bool] = []
 
     @agent.prompt
     async def reply(turn: Turn) -> None:
-        told.append(await turn.notice("info", "hello"))
+        sent.append(await turn.notice("info", "hello"))
 
     async with connected(agent) as line:
         session_id = await line.open()
         await line.turn(session_id)
         await line.result("initialize", protocolVersion=1, clientCapabilities={"session": {"notices": {}}})
         await line.turn(session_id)
-        assert told == [False, True]
+        assert sent == [False, True]
 
 
 async def test_a_request_right_behind_initialize_is_served(link: Link) -> None:

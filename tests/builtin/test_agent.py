@@ -30,11 +30,11 @@ def values(session: Session) -> dict[str, str | bool]:
     }
 
 
-def said(session: Session) -> str:
+def text_of(session: Session) -> str:
     return "".join(message.text for message in session.state.messages if message.role == "agent")
 
 
-async def test_what_it_can_do_is_advertised_and_its_modes_stand_in_the_capabilities(tmp_path: Path) -> None:
+async def test_initialize_advertises_the_capabilities_and_the_modes(tmp_path: Path) -> None:
     async with Service(tmp_path).client() as agent:
         capabilities = agent.capabilities
         assert capabilities.load_session is True
@@ -78,7 +78,7 @@ async def test_without_a_model_a_session_is_refused_the_acp_way(tmp_path: Path) 
         assert refused.value.code == -32000
 
 
-async def test_a_model_nobody_knows_is_refused_with_those_there_are(tmp_path: Path) -> None:
+async def test_an_unknown_model_is_refused_with_a_list_of_the_known_ones(tmp_path: Path) -> None:
     async with Service(tmp_path, model="oracle:delphi").client() as agent:
         with pytest.raises(RequestError, match="scripted") as refused:
             await agent.new_session(tmp_path)
@@ -86,10 +86,10 @@ async def test_a_model_nobody_knows_is_refused_with_those_there_are(tmp_path: Pa
 
 
 async def test_a_write_is_asked_for_with_its_diff_and_the_four_kinds_of_answer(tmp_path: Path) -> None:
-    service, person = Service(tmp_path), Answers("allow_once")
-    async with service.session(permission=person) as session:
+    service, user = Service(tmp_path), Answers("allow_once")
+    async with service.session(permission=user) as session:
         await ask(session, "write hello.txt hello")
-        (request,) = person.asked
+        (request,) = user.asked
         assert {option.kind for option in request.options} == {
             "allow_once",
             "allow_always",
@@ -115,11 +115,11 @@ async def test_a_refused_write_changes_nothing_and_the_turn_goes_on(tmp_path: Pa
 
 
 async def test_an_always_is_kept_for_the_project_and_asked_no_more(tmp_path: Path) -> None:
-    service, person = Service(tmp_path), Answers("allow_always")
-    async with service.session(permission=person) as session:
+    service, user = Service(tmp_path), Answers("allow_always")
+    async with service.session(permission=user) as session:
         await ask(session, "run echo one", "run echo one")
-        assert len(person.asked) == 1
-        assert any("`echo one`" in option.name for option in person.asked[0].options)
+        assert len(user.asked) == 1
+        assert any("`echo one`" in option.name for option in user.asked[0].options)
     again = Answers("reject_once")
     async with service.session(permission=again) as session:
         await ask(session, "run echo one")
@@ -174,11 +174,11 @@ async def test_plan_mode_changes_nothing_but_its_plan(tmp_path: Path) -> None:
 
 
 async def test_full_mode_asks_for_nothing_but_protected_places(tmp_path: Path) -> None:
-    service, person = Service(tmp_path, mode="full"), Answers("reject_once")
-    async with service.session(permission=person) as session:
+    service, user = Service(tmp_path, mode="full"), Answers("reject_once")
+    async with service.session(permission=user) as session:
         await ask(session, "write a.txt x", "run touch b.txt && echo done", "write .git/hooks/pre-commit evil")
     assert sorted(path.name for path in service.project.iterdir()) == ["a.txt", "b.txt"]
-    assert len(person.asked) == 1
+    assert len(user.asked) == 1
 
 
 async def test_a_loaded_session_looks_as_it_did(tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ async def test_a_closed_session_stays_and_a_deleted_one_is_gone(tmp_path: Path) 
 
 
 async def test_a_question_is_asked_with_the_call_it_belongs_to(tmp_path: Path) -> None:
-    service, person = Service(tmp_path), Answers("allow_once")
-    async with service.session(permission=person) as session:
+    service, user = Service(tmp_path), Answers("allow_once")
+    async with service.session(permission=user) as session:
         await ask(session, "question Which one? | this | that", "say {result}")
-        (request,) = person.asked
+        (request,) = user.asked
         assert [option.name for option in request.options][:2] == ["this", "that"]
         assert request.tool_call.tool_call_id in session.state.tool_calls
         assert "this" in session.state.text
@@ -307,19 +307,19 @@ async def test_additional_folders_are_worked_in_without_asking_to_read(tmp_path:
     more = tmp_path / "more"
     more.mkdir()
     (more / "a.txt").write_text("over here")
-    person = Answers("reject_once")
-    async with service.client(permission=person) as agent:
+    user = Answers("reject_once")
+    async with service.client(permission=user) as agent:
         session = await agent.new_session(service.project, additional_directories=[more])
         await ask(session, f"read {more}/a.txt", "say {result}")
         assert "over here" in session.state.text
-        assert person.asked == []
+        assert user.asked == []
         await ask(session, "read /etc/hostname")
-        assert len(person.asked) == 1
+        assert len(user.asked) == 1
 
 
 async def test_a_cancel_ends_the_turn_wherever_it_is(tmp_path: Path) -> None:
     service = Service(tmp_path)
-    person = Answers("allow_once")
+    user = Answers("allow_once")
     asked = asyncio.Event()
 
     async def never(request: Any, session: Any) -> None:
@@ -336,7 +336,7 @@ async def test_a_cancel_ends_the_turn_wherever_it_is(tmp_path: Path) -> None:
                     await session.cancel()
                     break
             assert (await turn).stop_reason == "cancelled"
-    async with service.session(permission=person) as session:
+    async with service.session(permission=user) as session:
         turn = session.prompt("run sleep 60")
         async for update in turn:
             if isinstance(update, v1.ToolCallUpdate) and update.status == "in_progress":
@@ -359,12 +359,12 @@ async def test_a_second_client_joins_a_running_turn_from_its_beginning(tmp_path:
     service = Service(tmp_path)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.session(permission=person) as session:
+    async with service.session(permission=user) as session:
         turn = asyncio.ensure_future(ask(session, "say before", "run echo hi", "say after"))
         await asked.wait()
         async with service.client() as second:
@@ -373,14 +373,14 @@ async def test_a_second_client_joins_a_running_turn_from_its_beginning(tmp_path:
             answer.set()
             await turn
             async for _ in watching:
-                if said(joined).endswith("after"):
+                if text_of(joined).endswith("after"):
                     break
-            assert said(joined) == "beforeafter"
+            assert text_of(joined) == "beforeafter"
             (call,) = joined.state.tool_calls.values()
             assert call.status == "completed"
 
 
-async def test_a_client_that_leaves_does_not_end_the_turn_while_another_looks_on(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_does_not_end_the_turn_while_another_is_attached(tmp_path: Path) -> None:
     service = Service(tmp_path, mode="full")
     gate = service.project / "gate"
     os.mkfifo(gate)
@@ -394,7 +394,7 @@ async def test_a_client_that_leaves_does_not_end_the_turn_while_another_looks_on
             watching = joined.updates()
         await asyncio.to_thread(gate.write_text, "go on")
         async for _ in watching:
-            if said(joined).endswith("after"):
+            if text_of(joined).endswith("after"):
                 break
 
 
@@ -402,13 +402,13 @@ async def test_words_steer_a_running_turn(tmp_path: Path) -> None:
     service = Service(tmp_path)
     answered = asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         answer = await agent.request(STEER, {"sessionId": session.id, "text": "use tabs"})
         assert answer == {"accepted": True}
         answered.set()
         return request.options[0].option_id
 
-    async with service.client(permission=person) as agent:
+    async with service.client(permission=user) as agent:
         session = await agent.new_session(service.project)
         seen = await ask(session, "run echo hi", "say done")
         steered = [update for update in seen if isinstance(update, v1.UserMessageChunk)]
@@ -418,16 +418,16 @@ async def test_words_steer_a_running_turn(tmp_path: Path) -> None:
             await agent.request(STEER, {"sessionId": "ses_none", "text": "x"})
 
 
-async def test_prompts_that_arrive_meanwhile_wait_and_run_in_order(tmp_path: Path) -> None:
+async def test_prompts_that_arrive_during_a_turn_wait_and_run_in_order(tmp_path: Path) -> None:
     service = Service(tmp_path)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.client(permission=person) as agent:
+    async with service.client(permission=user) as agent:
         session = await agent.new_session(service.project)
         first = asyncio.ensure_future(ask(session, "run echo hi", "say first"))
         await asked.wait()
@@ -439,18 +439,18 @@ async def test_prompts_that_arrive_meanwhile_wait_and_run_in_order(tmp_path: Pat
 
 
 async def test_rules_of_the_settings_hold_and_broken_ones_make_everything_a_question(tmp_path: Path) -> None:
-    service, person = Service(tmp_path), Answers("reject_once")
+    service, user = Service(tmp_path), Answers("reject_once")
     service.home.mkdir()
     settings = service.home / "settings.json"
     settings.write_text('{"rules": {"deny": ["edit:secret/**"], "allow": ["edit:notes/**"]}}')
     shipped = service.project / ".dragoman" / "settings.json"
     shipped.parent.mkdir()
     shipped.write_text('{"rules": {"allow": ["execute:touch owned"], "deny": ["edit:notes/closed.txt"]}}')
-    async with service.session(permission=person) as session:
+    async with service.session(permission=user) as session:
         await ask(session, "write notes/a.txt x", "write notes/closed.txt x", "write secret/b.txt x")
-        assert person.asked == []
+        assert user.asked == []
         await ask(session, "run touch owned")
-        assert len(person.asked) == 1
+        assert len(user.asked) == 1
     assert [path.name for path in service.project.rglob("*.txt")] == ["a.txt"]
     assert not (service.project / "owned").exists()
     settings.write_text('{"rules": {"deny": ["edit:sec')

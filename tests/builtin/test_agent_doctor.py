@@ -66,7 +66,7 @@ def test_a_key_that_is_missing_is_named_and_one_that_is_there_is_not_shown(place
     assert "s3cret" not in str(found)
 
 
-def test_a_model_nobody_knows_is_missing_and_a_misspelt_one_is_told(place: Path) -> None:
+def test_an_unknown_model_is_missing_and_a_misspelt_one_is_a_note(place: Path) -> None:
     assert look(place, model="oracle:delphi")["model"].state == "missing"
     pytest.importorskip("pydantic_ai")
     found = look(place, {"ANTHROPIC_API_KEY": "x"}, model="anthropic:claude-sonet-5-5")
@@ -74,7 +74,7 @@ def test_a_model_nobody_knows_is_missing_and_a_misspelt_one_is_told(place: Path)
     assert "anthropic:claude-sonnet-5-5" in found["model"].fix
 
 
-def test_the_title_model_is_looked_at_too(place: Path) -> None:
+def test_the_title_model_is_checked_too(place: Path) -> None:
     assert look(place, title_model="openai:gpt-6-luna")["title model key"].state == "missing"
 
 
@@ -107,7 +107,7 @@ def test_a_store_that_cannot_be_used_is_missing(place: Path) -> None:
     assert "--store" in found.fix
 
 
-def test_rules_that_cannot_be_read_are_told(place: Path) -> None:
+def test_rules_that_cannot_be_read_are_missing(place: Path) -> None:
     (place / "rules.json").write_text("{")
     assert look(place, rules_file=place / "rules.json")["rules"].state == "missing"
 

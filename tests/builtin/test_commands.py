@@ -31,7 +31,7 @@ async def offered(session: Session, *, until: str = "clear") -> list[str]:
     return [command.name for command in session.state.commands]
 
 
-def said(session: Session) -> list[tuple[str, str]]:
+def messages_of(session: Session) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in session.state.messages]
 
 
@@ -150,7 +150,7 @@ async def test_clear_empties_what_the_model_sees_and_nothing_else(
         assert model.words == ["say three"]
     async with service.client() as agent:
         loaded = await agent.load_session(session.id, service.project)
-        words = [text for _, text in said(loaded)]
+        words = [text for _, text in messages_of(loaded)]
         assert words[:3] == ["say one", "one", "say two"]
         assert "/clear" in words
         assert words[-2:] == ["say three", "three"]
@@ -176,15 +176,15 @@ async def test_talk_about_the_agent_itself_is_not_for_the_model(
         assert session.state.title == "say hello"
 
 
-async def test_mode_and_model_are_changed_and_everybody_is_told(tmp_path: Path) -> None:
+async def test_a_change_of_mode_or_model_is_sent_to_all_viewers(tmp_path: Path) -> None:
     service = Service(tmp_path)
     async with service.client() as agent, service.client() as other:
         session = await agent.new_session(service.project)
         watcher = await other.resume_session(session.id, service.project)
-        heard = await ask(session, "/mode plan")
+        received = await ask(session, "/mode plan")
         assert session.state.mode == "plan"
-        assert any(isinstance(update, v1.ConfigOptionUpdate) for update in heard)
-        assert any(isinstance(update, v1.CurrentModeUpdate) for update in heard)
+        assert any(isinstance(update, v1.ConfigOptionUpdate) for update in received)
+        assert any(isinstance(update, v1.CurrentModeUpdate) for update in received)
         script = tmp_path / "script"
         script.write_text("say from the file")
         await ask(session, f"/model scripted:{script}")
@@ -195,7 +195,7 @@ async def test_mode_and_model_are_changed_and_everybody_is_told(tmp_path: Path) 
         await ask(session, "anything")
         assert session.state.text == "from the file"
         watching = watcher.updates()
-        while watcher.state.mode != "plan" or "from the file" not in [text for _, text in said(watcher)]:
+        while watcher.state.mode != "plan" or "from the file" not in [text for _, text in messages_of(watcher)]:
             await anext(watching)
     async with service.client() as agent:
         assert (await agent.resume_session(session.id, service.project)).state.mode == "plan"
@@ -241,7 +241,7 @@ async def test_the_model_reads_the_template_and_the_history_keeps_the_command(
         assert model.words[0] == "say hello world"
     async with service.client() as agent:
         loaded = await agent.load_session(session.id, service.project)
-        assert said(loaded)[0] == ("user", "/greet world")
+        assert messages_of(loaded)[0] == ("user", "/greet world")
         await ask(loaded, "say again")
         assert model.words[0] == "say hello world"
 
@@ -272,12 +272,12 @@ async def test_a_command_behind_a_running_turn_waits_for_its_place(tmp_path: Pat
     service = Service(tmp_path)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.client(permission=person) as agent:
+    async with service.client(permission=user) as agent:
         session = await agent.new_session(service.project)
         first = asyncio.ensure_future(ask(session, "run echo hi"))
         await asked.wait()

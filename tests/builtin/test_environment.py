@@ -32,7 +32,7 @@ def test_a_bare_path_that_no_shell_gave_needs_the_login_shell(env: dict[str, str
 
 
 def make_shell(folder: Path, *lines: str, name: str = "fakesh") -> str:
-    """A shell whose start files are `lines`; what it is told with -c runs after them."""
+    """A shell whose start files are `lines`; the command of -c runs after them."""
     shell = folder / name
     arguments = "while [ $# -gt 1 ]; do shift; done"
     shell.write_text("\n".join(["#!/bin/sh", f'echo "$@" > {folder}/arguments', *lines, arguments, 'eval "$1"', ""]))
@@ -68,7 +68,7 @@ def test_what_is_true_of_the_shell_alone_is_left_out(tmp_path: Path) -> None:
     assert not {"SHLVL", "PS1", "OLDPWD", "PWD", "TERM", "_", RESOLVING} & found.keys()
 
 
-def test_chatter_of_start_files_is_no_variable(tmp_path: Path) -> None:
+def test_output_of_start_files_is_not_taken_for_a_variable(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, "echo Welcome=back", "echo oops >&2", "export A=1", "trap 'echo BYE=1' EXIT")
     found = login_environment(editor(tmp_path), shell=shell)
     assert found is not None
@@ -92,7 +92,7 @@ def test_shell_of_the_environment_is_asked(tmp_path: Path) -> None:
     assert found["A"] == "1"
 
 
-def test_a_shell_without_options_beside_login_gets_none(tmp_path: Path) -> None:
+def test_a_shell_without_a_login_option_is_started_without_one(tmp_path: Path) -> None:
     shell = make_shell(tmp_path, "export A=1", name="tcsh")
     assert login_environment(editor(tmp_path), shell=shell) is not None
     assert (tmp_path / "arguments").read_text().startswith("-c ")
@@ -104,7 +104,7 @@ def test_start_file_that_hangs_is_given_up_with_everything_it_started(tmp_path: 
     shell = make_shell(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid", f"read -r line < {pipe}")
     assert login_environment(editor(tmp_path), shell=shell, seconds=0.5) is None
     assert Deaths(int((tmp_path / "pid").read_text())).wait() == []
-    # It would hang again; nobody waits for that.
+    # It would hang again, so it is not started again.
     assert login_environment(editor(tmp_path), shell=shell, seconds=3600) is None
 
 

@@ -97,12 +97,12 @@ async def test_no_fork_while_a_turn_runs(tmp_path: Path) -> None:
     service = Service(tmp_path, unstable=True)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def person(request: v1.RequestPermissionRequest, session: Any) -> str:
+    async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.client(permission=person, unstable=True) as agent:
+    async with service.client(permission=user, unstable=True) as agent:
         session = await agent.new_session(service.project)
         turn = asyncio.ensure_future(ask(session, "run echo hi"))
         await asked.wait()
@@ -137,7 +137,7 @@ async def test_the_row_points_to_its_parent_and_starts_without_cost(tmp_path: Pa
         assert (await store.usage(fork.id)).cost_usd is None
         assert (await store.usage(parent.id)).cost_usd == 2.0
         await store.begin_turn(parent.id, prompt_row(), new_id("msg"))
-        with pytest.raises(StoreError, match="turn runs"):
+        with pytest.raises(StoreError, match="turn is running"):
             await store.fork_session(SessionRow(new_id("ses"), "dragoman", "/w", parent_id=parent.id))
         assert len((await store.sessions()).sessions) == 2
     finally:

@@ -74,7 +74,7 @@ def test_the_users_own_file_may_be_a_link(project: Path, tmp_path: Path) -> None
     assert found.paths == (str(tmp_path / "config" / "AGENTS.md"),)
 
 
-def test_what_is_no_text_file_is_left_out(project: Path) -> None:
+def test_a_file_that_is_not_text_is_left_out(project: Path) -> None:
     os.mkfifo(project / "AGENTS.md")
     (project / "CLAUDE.md").write_bytes(b"\0\1")
     (project / "GEMINI.md").mkdir()
@@ -82,7 +82,7 @@ def test_what_is_no_text_file_is_left_out(project: Path) -> None:
     assert [Path(path).name for path in read_instructions(str(project)).paths] == ["CONTEXT.md"]
 
 
-def test_the_nearest_is_the_last_to_be_cut_and_the_cut_is_told(project: Path) -> None:
+def test_the_nearest_file_is_the_last_to_be_cut_and_the_text_states_the_cut(project: Path) -> None:
     (project / "AGENTS.md").write_text("far\n" * 2000)
     (project / "src" / "AGENTS.md").write_text("näher\n" * 100)
     found = read_instructions(str(project / "src"), limit_bytes=1000)
@@ -96,7 +96,7 @@ def test_the_nearest_is_the_last_to_be_cut_and_the_cut_is_told(project: Path) ->
     assert whole.text.count("are left out") == 2
 
 
-def test_other_folders_of_the_session_have_a_say_too(project: Path, tmp_path: Path) -> None:
+def test_instructions_of_other_folders_of_the_session_are_read_too(project: Path, tmp_path: Path) -> None:
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "AGENTS.md").write_text("of the library")
     (project / "AGENTS.md").write_text("of the project")

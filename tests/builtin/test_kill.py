@@ -35,23 +35,23 @@ async def allow(request: v1.RequestPermissionRequest, session: Session) -> str:
     return request.options[0].option_id
 
 
-def heard_by(session: Session) -> dict[str, str]:
+def texts_of(session: Session) -> dict[str, str]:
     """Every text and thought by the id of its message."""
     spoken = (message for message in session.state.messages if message.role != "user")
     return {f"{message.role} {message.message_id}": message.text for message in spoken}
 
 
 async def kill_after(folder: Path, count: int, session_id: str | None) -> Session:
-    """Runs a turn and kills the agent once the client heard so many updates, or that the command runs."""
+    """Run a turn and kill the agent when the client has received so many updates, or when the command runs."""
     async with agent_at(folder, permission=allow) as agent:
         opening = agent.new_session(folder) if session_id is None else agent.resume_session(session_id, folder)
         session = await opening
         with suppress(ConnectionClosed):
-            heard = 0
+            received = 0
             async for update in session.prompt(TURN):
-                # The commands are told after the session was opened, perhaps before the prompt has arrived.
-                heard += not isinstance(update, v1.AvailableCommandsUpdate)
-                if heard == count or is_running(session):
+                # The commands are sent after the session is open, possibly before the prompt has arrived.
+                received += not isinstance(update, v1.AvailableCommandsUpdate)
+                if received == count or is_running(session):
                     os.kill(pid_of(agent), signal.SIGKILL)
         assert session.lost_by is not None
     return session
@@ -70,12 +70,12 @@ def test_what_a_client_saw_survives_every_kill_and_open_calls_are_closed(tmp_pat
 async def kill_and_look(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("content\n")
     session_id: str | None = None
-    heard: dict[str, str] = {}
+    received: dict[str, str] = {}
     called: set[str] = set()
     for number in range(KILLS):
         killed = await asyncio.wait_for(kill_after(tmp_path, 1 + number, session_id), 20)
         session_id = killed.id
-        heard |= heard_by(killed)
+        received |= texts_of(killed)
         called |= killed.state.tool_calls.keys()
     assert session_id is not None
     async with agent_at(tmp_path) as agent:
@@ -83,11 +83,11 @@ async def kill_and_look(tmp_path: Path) -> None:
         assert called <= loaded.state.tool_calls.keys()
         assert all(call.status in ("completed", "failed") for call in loaded.state.tool_calls.values())
         assert len([message for message in loaded.state.messages if message.role == "user"]) == KILLS
-        # A kill may come after a commit and before the client heard of it: more may be there, never less.
-        kept = heard_by(loaded)
-        lost = {id: text for id, text in heard.items() if not kept.get(id, "").startswith(text)}
+        # A kill may come between a commit and its update to the client: more may be stored than was received.
+        kept = texts_of(loaded)
+        lost = {id: text for id, text in received.items() if not kept.get(id, "").startswith(text)}
         assert lost == {}
-        assert len(heard) > KILLS
+        assert len(received) > KILLS
     with sqlite3.connect(tmp_path / "s.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT count(*) FROM live").fetchone() == (0,)

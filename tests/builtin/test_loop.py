@@ -90,15 +90,15 @@ async def test_a_tool_that_fails_is_an_outcome_and_the_turn_goes_on(tmp_path: Pa
         assert fixture.texts() == ["went on"]
 
 
-async def test_wrong_arguments_and_unknown_tools_are_told_to_the_model(tmp_path: Path) -> None:
+async def test_wrong_arguments_and_unknown_tools_are_reported_to_the_model(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
-        prop = FakeTool("poke")
-        fixture.add(prop)
+        poke = FakeTool("poke")
+        fixture.add(poke)
         await fixture.prompt('call poke {"value":[1]}', "& call nosuch {}", "say {result}")
         errors = [chunk.error_text for chunk in fixture.seen if isinstance(chunk, c.ToolInputError)]
         assert "arguments of poke are wrong" in errors[0]
         assert "there is no tool 'nosuch'; there are: poke" in errors[1]
-        assert prop.called == []
+        assert poke.called == []
         assert "no tool" in fixture.texts()[0]
 
 
@@ -209,13 +209,13 @@ async def test_the_model_may_end_the_turn_early(tmp_path: Path, word: str, expec
 
 async def test_words_that_steer_reach_the_model_at_the_next_step(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
-        heard: list[object] = []
+        received: list[object] = []
 
         def player(request: object) -> list[c.Chunk | StepEnd]:
             parts = request.messages[-1].parts  # type: ignore[attr-defined]
             words = [part.raw["parts"][0]["text"] for part in parts if isinstance(part, OtherPart)]
-            heard.append(words)
-            if not heard[:-1]:
+            received.append(words)
+            if not received[:-1]:
                 return [c.ToolInputAvailable("a", "poke", {}), StepEnd("tool-calls")]
             return [StepEnd("stop")]
 
@@ -223,20 +223,20 @@ async def test_words_that_steer_reach_the_model_at_the_next_step(tmp_path: Path)
         fixture.add(FakeTool("poke", lambda arguments, context: fixture.session.steer("use tabs") and None))
         assert not fixture.session.steer("nobody listens")
         await fixture.prompt("x")
-        assert heard == [[], ["use tabs"]]
+        assert received == [[], ["use tabs"]]
         assert any(isinstance(chunk, c.SteeringMessage) for chunk in fixture.seen)
 
 
-async def test_usage_is_told_after_every_model_call_and_kept(tmp_path: Path) -> None:
+async def test_usage_is_reported_after_every_model_call_and_stored(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("poke"))
         await fixture.prompt("call poke", "say done")
-        told = [chunk.data for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "usage"]
-        assert len(told) == 2
-        assert told[1]["used"] > told[0]["used"] > 0
-        assert told[0]["size"] == 200_000
+        reported = [chunk.data for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "usage"]
+        assert len(reported) == 2
+        assert reported[1]["used"] > reported[0]["used"] > 0
+        assert reported[0]["size"] == 200_000
         kept = await fixture.store.usage(fixture.session.row.id)
-        assert (kept.input, kept.output) == (sum(u["input"] for u in told), sum(u["output"] for u in told))
+        assert (kept.input, kept.output) == (sum(u["input"] for u in reported), sum(u["output"] for u in reported))
 
 
 async def test_history_goes_to_the_model_whole(tmp_path: Path) -> None:

@@ -49,16 +49,16 @@ async def test_a_cancel_before_the_first_event_ends_the_turn(tmp_path: Path) -> 
         await cancel(fixture, turn)
 
 
-async def test_a_cancel_while_text_streams_keeps_what_was_said(tmp_path: Path) -> None:
+async def test_a_cancel_while_text_streams_keeps_the_text_so_far(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         turn = fixture.start("slow 500")
         await fixture.until(c.TextDelta, 3)
         turn.cancel()
         await turn
-        said = fixture.texts()[0]
-        assert said.startswith("1 2 3 ")
+        kept = fixture.texts()[0]
+        assert kept.startswith("1 2 3 ")
         shown = "".join(chunk.delta for chunk in fixture.seen if isinstance(chunk, c.TextDelta))
-        assert said == shown
+        assert kept == shown
 
 
 async def test_a_cancel_in_a_tool_fails_the_call_and_ends_the_turn(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_a_cancel_with_a_question_open_ends_the_turn(tmp_path: Path) -> No
         assert fixture.tools["make"].called == []
 
 
-async def test_a_tool_that_ignores_its_cancellation_is_left_behind_and_never_heard_of(tmp_path: Path) -> None:
+async def test_the_turn_ends_without_a_tool_that_ignores_its_cancellation_and_drops_its_output(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         release = asyncio.Event()
         finished = asyncio.Event()
@@ -127,8 +127,8 @@ async def test_a_second_prompt_waits_on_disk_and_runs_after_the_first(tmp_path: 
         await queued(fixture, 2)
         gate.set()
         await asyncio.gather(first, second, third)
-        said = [texts(message)[-1] for message in fixture.session.history if message.role == "assistant"]
-        assert said == ["first", "second", "third"]
+        kept = [texts(message)[-1] for message in fixture.session.history if message.role == "assistant"]
+        assert kept == ["first", "second", "third"]
         stored = await fixture.store.messages(fixture.session.row.id)
         assert [message.id for message in stored] == [message.id for message in fixture.session.history]
         assert [message.role for message in stored] == ["user", "assistant"] * 3

@@ -112,7 +112,7 @@ async def test_until_it_answers_the_prompt_does(tmp_path: Path, naming: Naming) 
         await until_title(session, "Greeting")
 
 
-async def test_a_small_model_that_never_answers_holds_nobody_up(tmp_path: Path, naming: Naming) -> None:
+async def test_a_small_model_that_never_answers_delays_neither_turn_nor_close(tmp_path: Path, naming: Naming) -> None:
     service, small = Service(tmp_path, title_model="small"), naming("Greeting")
     small.go.clear()
     async with service.session() as session:
@@ -161,11 +161,11 @@ async def test_a_session_that_is_not_open_can_be_named_too(tmp_path: Path) -> No
                 await agent.call("session/set_title", wrong)
 
 
-async def test_the_time_of_a_title_is_told_with_it(tmp_path: Path) -> None:
+async def test_the_update_with_a_title_has_the_time_of_the_change(tmp_path: Path) -> None:
     async with Service(tmp_path).session() as session:
         updates = await ask(session, "say hello")
-        (told,) = [update for update in updates if isinstance(update, v1.SessionInfoUpdate)]
-        assert told.updated_at
+        (sent,) = [update for update in updates if isinstance(update, v1.SessionInfoUpdate)]
+        assert sent.updated_at
     async with Service(tmp_path).client() as agent:
         (info,) = [info async for info in agent.sessions()]
-        assert info.updated_at == told.updated_at
+        assert info.updated_at == sent.updated_at

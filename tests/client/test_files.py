@@ -227,7 +227,7 @@ async def test_writes_to_one_file_happen_in_the_order_they_came(project: Path) -
 # ClientPermissions
 
 
-async def test_consent_is_asked_with_the_path_and_the_change(project: Path) -> None:
+async def test_permission_is_checked_with_the_path_and_the_change(project: Path) -> None:
     witness = Witness()
     async with conversation(WorkspaceFiles(permissions=witness), project) as talk:
         await talk.write(f"{project}/x/../lines.txt", "one\n2\nthree\n")
@@ -237,7 +237,7 @@ async def test_consent_is_asked_with_the_path_and_the_change(project: Path) -> N
         assert [(hunk.before, hunk.after) for hunk in change.hunks] == [(("two\n",), ("2\n",))]
 
 
-async def test_what_consent_refuses_is_not_done(project: Path) -> None:
+async def test_what_is_not_permitted_is_not_done(project: Path) -> None:
     async with conversation(WorkspaceFiles(permissions=Witness("edit")), project) as talk:
         assert (await talk.write(project / "lines.txt", "x"))["message"] == "Not permitted"
         assert (await talk.write(project / "new" / "file.txt", "x"))["message"] == "Not permitted"
@@ -255,7 +255,7 @@ async def test_the_user_is_not_asked_about_what_cannot_be_done(project: Path) ->
         assert witness.asked == []
 
 
-async def test_a_file_that_changes_while_a_person_decides_is_not_overwritten(project: Path) -> None:
+async def test_a_file_that_changes_while_the_user_decides_is_not_overwritten(project: Path) -> None:
     class Slow(Witness):
         async def check(
             self, request: Request, session: Session, *, change: Change | None = None, env: object = None
@@ -297,7 +297,7 @@ async def test_a_link_does_not_lead_around_a_rule_about_what_may_be_written(proj
         ]
 
 
-async def test_a_link_that_appears_while_a_person_decides_is_not_followed(project: Path) -> None:
+async def test_a_link_that_appears_while_the_user_decides_is_not_followed(project: Path) -> None:
     class Slow(Witness):
         async def check(
             self, request: Request, session: Session, *, change: Change | None = None, env: object = None

@@ -177,7 +177,7 @@ async def test_a_cancel_leaves_while_reading_is_paused_and_its_answer_is_read() 
         assert len(session.state.text) == len("first") + 100 * 900
 
 
-async def test_when_the_agent_dies_while_reading_is_paused_nothing_it_said_is_lost() -> None:
+async def test_when_the_agent_dies_while_reading_is_paused_none_of_its_updates_is_lost() -> None:
     async with client_and_agent(limits=LIMITS) as (agent, line):
         session = await open_session(agent, line)
         stuck, _ = await _stick(line, session)

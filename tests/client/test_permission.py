@@ -132,7 +132,7 @@ async def test_without_a_user_the_answer_is_no() -> None:
     assert [(made.action, made.decided_by) for made in permissions.decisions] == [("cancelled", "nobody")] * 2
 
 
-async def test_without_an_answer_in_time_it_is_no_and_the_question_is_withdrawn() -> None:
+async def test_without_an_answer_in_time_the_request_is_cancelled_and_the_question_withdrawn() -> None:
     silent = Silent()
     permissions = ClientPermissions([], agent="a", asker=silent, ask_seconds=0.01)
     async with turn_of(permissions) as (ask, session):

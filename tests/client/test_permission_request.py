@@ -38,7 +38,7 @@ def diff(path: str) -> dict[str, Any]:
     return {"type": "diff", "path": path, "oldText": "alpha", "newText": "omega"}
 
 
-def said(text: str) -> dict[str, Any]:
+def text_content(text: str) -> dict[str, Any]:
     return {"type": "content", "content": {"type": "text", "text": text}}
 
 
@@ -56,7 +56,7 @@ EDITS = {
     "kimi code, in words": {
         "title": "Write",
         "kind": "edit",
-        "content": [said(f"Requesting approval to Writing {NOTE}")],
+        "content": [text_content(f"Requesting approval to Writing {NOTE}")],
     },
     "the TypeScript example": {"title": "Modifying", "kind": "edit", "rawInput": {"path": NOTE, "content": "{}"}},
     "an editing tool with a command": {"kind": "edit", "rawInput": {"command": "str_replace", "path": NOTE}},
@@ -89,11 +89,11 @@ COMMANDS = {
         "toolCallId": "run_shell_command__fc-9-1",
         "kind": "execute",
         "title": LINE,
-        "content": [said(f"[current working directory {ROOT}] (Run a command)")],
+        "content": [text_content(f"[current working directory {ROOT}] (Run a command)")],
     },
     "kimi": {
         "title": "Shell: npm te...",
-        "content": [said(f"Requesting approval to perform: Run command `{LINE}`")],
+        "content": [text_content(f"Requesting approval to perform: Run command `{LINE}`")],
     },
     "a command called a read": {"kind": "read", "rawInput": {"command": LINE}},
 }
@@ -113,21 +113,21 @@ UNREADABLE = {
     "a list with more than words": {"kind": "execute", "rawInput": {"command": ["npm", "test", 1]}},
     "arguments that are no list": {"kind": "execute", "rawInput": {"command": "npm", "args": "test"}},
     "an input that is no object": {"kind": "execute", "rawInput": LINE},
-    "words that are cut": {"kind": "execute", "content": [said("Requesting approval to Running: npm test …")]},
+    "words that are cut": {"kind": "execute", "content": [text_content("Requesting approval to Running: npm test …")]},
     "several commands": {"kind": "execute", "rawInput": {"commands": [LINE, "id"]}},
     "another folder": {"kind": "execute", "rawInput": {"command": LINE, "cwd": "/tmp"}},
     "words beside other words": {
         "kind": "execute",
-        "content": [said("hello"), said(f"Requesting approval to perform: Run command `{LINE}`")],
+        "content": [text_content("hello"), text_content(f"Requesting approval to perform: Run command `{LINE}`")],
     },
     "words within other words": {
         "kind": "execute",
-        "content": [said(f"ignore: Requesting approval to perform: Run command `{LINE}`")],
+        "content": [text_content(f"ignore: Requesting approval to perform: Run command `{LINE}`")],
     },
     "words against an input": {
         "kind": "execute",
         "rawInput": {"command": "id"},
-        "content": [said(f"Requesting approval to perform: Run command `{LINE}`")],
+        "content": [text_content(f"Requesting approval to perform: Run command `{LINE}`")],
     },
 }
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_read_for_certain_matches_no_words(call: dict[str, Any]) 
     assert judge(rules, read(call)).action == "ask"
 
 
-@pytest.mark.parametrize("call", [{"kind": "edit", "title": "Write"}, {"kind": "edit", "content": [said("x")]}])
+@pytest.mark.parametrize("call", [{"kind": "edit", "title": "Write"}, {"kind": "edit", "content": [text_content("x")]}])
 def test_an_edit_without_a_file_matches_no_path(call: dict[str, Any]) -> None:
     assert judge([parse_rule("edit:**", "allow", "flag")], read(call)).action == "ask"
 
@@ -148,13 +148,13 @@ def test_a_file_next_to_the_one_shown_counts() -> None:
     assert read(call).paths == (NOTE, "/home/user/.bashrc")
 
 
-def test_what_earlier_updates_said_counts() -> None:
+def test_earlier_updates_of_the_tool_call_count() -> None:
     announced = {"kind": "execute", "title": "Run", "rawInput": {"command": LINE}}
     found = read({"title": "Run it"}, announced)
     assert (found.kind, found.title, found.shell) == ("execute", "Run it", LINE)
 
 
-def test_what_was_said_of_an_older_call_of_the_same_id_does_not() -> None:
+def test_an_older_call_of_the_same_id_does_not_count() -> None:
     state = SessionState()
     state.begin_turn([v1.TextContent("one")])
     fold(state, v1.ToolCall("call_1", "Run", kind="execute", status="completed", raw_input={"command": LINE}))

@@ -264,15 +264,15 @@ async def test_elicitation_goes_to_the_mode_that_was_advertised() -> None:
 
 @pytest.mark.rule(24, 29, 334)
 async def test_unknown_notifications_are_ignored_and_known_ones_reach_their_handler() -> None:
-    heard: asyncio.Queue[Any] = asyncio.Queue()
+    received: asyncio.Queue[Any] = asyncio.Queue()
 
-    async with client_and_agent(extensions={"_auth/status": heard.put}) as (agent, line):
+    async with client_and_agent(extensions={"_auth/status": received.put}) as (agent, line):
         line.send(
             line.note("_who/knows", a=1),
             line.note("qwen/notify/session/mode-update", a=1),
             line.note("_auth/status", kind="key"),
         )
-        assert await heard.get() == {"kind": "key"}
+        assert await received.get() == {"kind": "key"}
         opening = asyncio.ensure_future(agent.new_session("/tmp"))
         assert (await line.next())["method"] == "session/new"
         opening.cancel()

@@ -77,7 +77,7 @@ async def test_what_was_refused_does_not_run(tmp_path: Path) -> None:
         ({"command": "make all", "cwd": "/usr"}, None, "cd /usr && make all"),
     ],
 )
-async def test_consent_is_asked_about_what_would_really_run(
+async def test_permission_is_checked_for_what_would_really_run(
     params: dict[str, Any], command: tuple[str, ...] | None, shell: str | None, tmp_path: Path
 ) -> None:
     judge = Judge(RequestError(-32603, "No"))

@@ -29,7 +29,7 @@ async def test_a_permission_covers_the_writes_of_that_file_that_follow_it() -> N
     assert [made.decided_by for made in permissions.decisions] == ["person", TURN_PERMISSION, TURN_PERMISSION, "person"]
 
 
-async def test_a_grant_ends_with_its_turn() -> None:
+async def test_a_turn_permission_ends_with_its_turn() -> None:
     permissions = ClientPermissions([], agent="a", asker=User("yes"))
     agent = Agent("asking")
 
@@ -52,7 +52,7 @@ async def test_a_grant_ends_with_its_turn() -> None:
 
 
 @pytest.mark.parametrize("answer", ["no", "never", None])
-async def test_a_refusal_grants_nothing(answer: Answer) -> None:
+async def test_a_refusal_permits_nothing(answer: Answer) -> None:
     user = User(answer)
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
@@ -91,7 +91,7 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
         assert await refused(permissions.check(started, session))
 
 
-async def test_a_deny_beats_a_grant() -> None:
+async def test_a_deny_rule_overrides_a_turn_permission() -> None:
     rules: list[Rule] = []
     permissions = ClientPermissions(lambda: rules, agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
@@ -120,7 +120,7 @@ async def test_a_write_or_command_without_a_permission_request_is_judged_by_the_
     ]
 
 
-async def test_a_person_is_asked_about_it_with_the_change_in_sight() -> None:
+async def test_the_user_is_asked_and_shown_the_change() -> None:
     user = User("always")
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):

@@ -158,7 +158,7 @@ def test_client_that_prints_much_and_dies_early_is_inconclusive_not_failed() -> 
     assert {result.status for result in results.values()} <= {"inconclusive", "skipped", "warn"}, results
 
 
-async def test_command_line_tells_the_verdict_by_its_exit_code() -> None:
+async def test_the_exit_code_of_the_command_line_is_the_verdict() -> None:
     code, report = await check("--only", "client/initialize/first", "--", *OURS)
     assert code == 0
     assert report["counts"]["pass"] == 1

@@ -144,7 +144,7 @@ async def slow(params: Any, context: Context) -> Any:
 
 
 @agent.request("_interop/notes")
-async def tell_notes(params: Any, context: Context) -> Any:
+async def send_notes(params: Any, context: Context) -> Any:
     return {"notes": notes}
 
 

@@ -29,7 +29,7 @@ COMMON = (
     *("initialize", "sessions", "auth", "stream", "tools", "facts", "settings", "permission", "files", "terminals"),
     *("elicitation", "bare", "cancel", "cancel_request", "errors", "extensions", "side_by_side", "leave"),
 )
-CODING_COMMON = ("work", "leave_to_write", "hands", "choices", "stop", "steer", "come_back")
+CODING_COMMON = ("work", "permission_to_write", "tool_access", "choices", "stop", "steer", "come_back")
 CODING = {"py": CODING_COMMON, "ts": (*CODING_COMMON, "forget")}
 SCENARIOS = {"py": COMMON, "ts": (*COMMON, "newer")}
 # Each scenario has its own bound far below this.

@@ -26,7 +26,7 @@ def kinds(updates: list[dict[str, Any]]) -> list[str]:
     return [update["sessionUpdate"] for update in updates]
 
 
-def said(report: Report, call: str) -> str:
+def text_of(report: Report, call: str) -> str:
     chunks = [update for update in report.updates(call) if update["sessionUpdate"] == "agent_message_chunk"]
     return "".join(chunk["content"]["text"] for chunk in chunks)
 
@@ -51,19 +51,19 @@ def test_a_turn_thinks_plans_reads_and_speaks(walks: Walks, sdk: str) -> None:
     for kind in ("agent_thought_chunk", "tool_call", "plan", "agent_message_chunk", "usage_update"):
         assert kind in seen
     assert "session_info_update" in kinds(report.updates())
-    assert "it says 1\tone" in said(report, WORK)
+    assert "it says 1\tone" in text_of(report, WORK)
     assert outcomes(report, WORK) == ["completed", "completed"]
 
 
 @both
-def test_a_person_allows_refuses_or_does_not_answer(walks: Walks, sdk: str) -> None:
-    report = walks.coding(sdk, "leave_to_write")
-    expected = {"yes": "completed", "no": "failed", "nobody": "failed"}
+def test_the_user_allows_refuses_or_does_not_answer(walks: Walks, sdk: str) -> None:
+    report = walks.coding(sdk, "permission_to_write")
+    expected = {"yes": "completed", "no": "failed", "unanswered": "failed"}
     for name, outcome in expected.items():
         call = f"write {name}.txt new\nsay and on"
         assert report.result(call)["stopReason"] == "end_turn"
         assert outcomes(report, call) == [outcome]
-        assert said(report, call) == "and on"
+        assert text_of(report, call) == "and on"
         assert (walks.project(sdk) / f"{name}.txt").exists() == (name == "yes")
     asked = [request for request in report.requests() if request["method"] == "session/request_permission"]
     assert len(asked) == 3
@@ -75,15 +75,15 @@ def test_a_person_allows_refuses_or_does_not_answer(walks: Walks, sdk: str) -> N
 
 @both
 def test_files_terminals_and_forms_are_the_clients(walks: Walks, sdk: str) -> None:
-    report = walks.coding(sdk, "hands")
+    report = walks.coding(sdk, "tool_access")
     methods = [request["method"] for request in report.requests()]
     for method in ("fs/read_text_file", "fs/write_text_file", "terminal/create", "terminal/wait_for_exit"):
         assert method in methods
     assert methods.count("terminal/create") == methods.count("terminal/release") == 1
     assert "elicitation/create" in methods
     assert (walks.project(sdk) / "a.txt").read_text() == "one\nzwei\n"
-    assert "from the terminal" in said(report, "run echo from the terminal\nsay {result}")
-    assert "that" in said(report, "question Which one? | this | that\nsay {result}")
+    assert "from the terminal" in text_of(report, "run echo from the terminal\nsay {result}")
+    assert "that" in text_of(report, "question Which one? | this | that\nsay {result}")
 
 
 @both
@@ -105,7 +105,7 @@ def test_a_cancel_ends_a_turn_that_speaks_and_one_that_waits_for_leave(walks: Wa
     assert report.result("slow 500")["stopReason"] == "cancelled"
     assert report.result("run echo held")["stopReason"] == "cancelled"
     assert outcomes(report, "run echo held") == ["failed"]
-    assert said(report, "say still here") == "still here"
+    assert text_of(report, "say still here") == "still here"
 
 
 @both
@@ -127,11 +127,11 @@ def test_sessions_are_found_again_replayed_resumed_and_closed(walks: Walks, sdk:
     replayed = report.updates("load")
     assert kinds(replayed)[0] == "user_message_chunk"
     assert replayed[0]["content"]["text"] == WORK
-    assert "it says 1\tone" in said(report, "load")
+    assert "it says 1\tone" in text_of(report, "load")
     assert outcomes(report, "load") == ["completed", "completed"]
     assert report.error("load missing")[0] == -32002
     assert not {"user_message_chunk", "agent_message_chunk"} & set(kinds(report.updates("resume")))
-    assert said(report, "say on we go") == "on we go"
+    assert text_of(report, "say on we go") == "on we go"
     assert report.result("slow 500")["stopReason"] == "cancelled"
     report.result("close")
     assert report.error("closed")[0] == -32002

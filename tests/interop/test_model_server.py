@@ -74,7 +74,7 @@ def use(prompt: str, *tools: Tool, results: tuple[str, ...] = ()) -> ToolUse:
     return found
 
 
-def said(prompt: str, *tools: Tool, results: tuple[str, ...] = ()) -> str:
+def text_of_reply(prompt: str, *tools: Tool, results: tuple[str, ...] = ()) -> str:
     reply = reply_to(Question(prompt, tools, results))
     assert not reply.uses_tools
     return "".join(part.text for part in reply.parts if isinstance(part, Speech))
@@ -103,7 +103,7 @@ def test_file_is_read_before_it_is_edited() -> None:
     assert edit.tool is EDIT
     assert isinstance(edit.arguments, dict)
     assert {"file_path": "/a", "old_string": "old", "new_string": "new"}.items() <= edit.arguments.items()
-    assert said(prompt, READ, EDIT, results=("old", "done it")) == "The tool said: done it"
+    assert text_of_reply(prompt, READ, EDIT, results=("old", "done it")) == "The tool said: done it"
 
 
 def test_plan_makes_progress() -> None:
@@ -114,8 +114,8 @@ def test_plan_makes_progress() -> None:
     assert [step["status"] for step in second["plan"]] == ["completed", "completed", "in_progress"]
 
 
-def test_question_beside_the_conversation_is_answered_at_once() -> None:
-    assert said("Write a title for: SLOW") == "A scripted title"
+def test_question_outside_the_conversation_is_answered_at_once() -> None:
+    assert text_of_reply("Write a title for: SLOW") == "A scripted title"
     wanted = {"type": "object", "required": ["title"], "properties": {"title": {"type": "string"}}}
     [part] = reply_to(Question("SLOW", (), (), wanted)).parts
     assert isinstance(part, Speech)
@@ -123,7 +123,7 @@ def test_question_beside_the_conversation_is_answered_at_once() -> None:
 
 
 def test_without_a_fitting_tool_it_says_so() -> None:
-    assert said("WRITE /a b", READ) == "No tool is offered to write."
+    assert text_of_reply("WRITE /a b", READ) == "No tool is offered to write."
 
 
 # What the agents send, as short as it can be: a prompt after an older turn, then one with the result of a tool.

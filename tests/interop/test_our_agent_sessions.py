@@ -62,7 +62,7 @@ def test_sessions_are_made_listed_loaded_resumed_and_closed(walks: Walks, sdk: s
 
 
 @pytest.mark.rule(136, 137, 138)
-def test_deleted_sessions_vanish_and_deleting_twice_is_no_error(walks: Walks) -> None:
+def test_deleted_sessions_vanish_and_can_be_deleted_twice(walks: Walks) -> None:
     seen = walks.report("ts", "sessions")
     assert seen.result("delete") == {}
     assert seen.result("delete again") == {}

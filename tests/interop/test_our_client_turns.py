@@ -14,7 +14,7 @@ from tests.interop.wire_check import WireCheck
 both = pytest.mark.parametrize("sdk", SDKS)
 
 
-class Nobody:
+class SilentUser:
     """A user who never answers, however asked."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ async def test_a_stream_arrives_complete_in_order_and_before_its_result(sdk: str
 
 @both
 @pytest.mark.rule(164, 174, 214, 215, 216, 217, 239, 240, 241, 242, 245, 246, 248, 249, 263, 265, 266, 269, 270)
-async def test_what_an_agent_does_and_tells_becomes_state(sdk: str) -> None:
+async def test_the_updates_of_an_agent_become_state(sdk: str) -> None:
     async with agent_of(sdk) as (agent, _):
         session = await agent.new_session("/work-a")
         state = session.state
@@ -132,7 +132,7 @@ async def test_newer_and_unknown_updates_are_kept() -> None:
 @both
 @pytest.mark.rule(187, 192, 194, 196, 198, 200, 258)
 async def test_cancel_ends_the_turn_and_its_questions_and_the_session_lives_on(sdk: str) -> None:
-    user = Nobody()
+    user = SilentUser()
     async with agent_of(sdk, permission=user.permission, elicitation=user) as (agent, check):
         session = await agent.new_session("/work-a")
         await session.cancel()
@@ -162,15 +162,15 @@ async def test_cancel_ends_the_turn_and_its_questions_and_the_session_lives_on(s
 @both
 @pytest.mark.rule(24, 29, 201, 202, 204, 209, 331, 332, 333, 334)
 async def test_extension_methods_work_both_ways_and_can_be_taken_back(sdk: str) -> None:
-    told: list[Any] = []
+    received: list[Any] = []
 
     async def add(params: Any) -> Any:
         return {"sum": params["a"] + params["b"]}
 
-    async def hear(params: Any) -> None:
-        told.append(params)
+    async def keep(params: Any) -> None:
+        received.append(params)
 
-    async with agent_of(sdk, extensions={"_interop/add": add, "_interop/told": hear}) as (agent, check):
+    async with agent_of(sdk, extensions={"_interop/add": add, "_interop/told": keep}) as (agent, check):
         deep = {"deep": {"list": [1, None, "x"]}}
         assert await agent.request("_interop/echo", deep) == deep
         await agent.notify("_interop/note", {"text": "first"})
@@ -179,7 +179,7 @@ async def test_extension_methods_work_both_ways_and_can_be_taken_back(sdk: str) 
         session = await agent.new_session("/work-a")
         await session.prompt("extension")
         assert session.state.text == "add: 3, none: -32601"
-        assert told == [{"x": 1}]
+        assert received == [{"x": 1}]
 
         slow = asyncio.create_task(agent.request("_interop/slow"))
         await check.until(lambda seen: "_interop/slow" in seen.sent_methods())
@@ -210,7 +210,7 @@ def _slow_answer(check: WireCheck) -> dict[str, Any] | None:
 @pytest.mark.rule(201, 203, 204, 206)
 async def test_what_the_agent_takes_back_ends_here_too() -> None:
     """A question ends with its own word for it, any other request with -32800. The Python SDK takes nothing back."""
-    user = Nobody()
+    user = SilentUser()
     async with agent_of("ts", permission=user.permission, files=user) as (agent, check):
         session = await agent.new_session("/work-a")
         await session.prompt("withdraw")

@@ -213,9 +213,9 @@ async def test_a_failing_observer_stops_neither_the_drain_nor_the_end(caplog: py
 async def test_a_callback_added_after_the_exit_is_called_too() -> None:
     child = Child.spawn(["true"])
     await child.wait_gone()
-    told = asyncio.Event()
-    child.when_exited(told.set)
-    await asyncio.wait_for(told.wait(), 1)
+    notified = asyncio.Event()
+    child.when_exited(notified.set)
+    await asyncio.wait_for(notified.wait(), 1)
 
 
 async def test_taken_pipes_are_the_callers_to_close() -> None:

@@ -53,15 +53,20 @@ FOREIGN: dict[str, str] = {
     "approval_id": "AI SDK: `approvalId` in Python",
     "ToolApprovalRequest": "AI SDK: the chunk `tool-approval-request`",
     "ToolApprovalResponse": "AI SDK: the chunk `tool-approval-response`",
+    "approval_descriptor": "AI SDK: `approvalDescriptor` in Python",
+    "approved": "AI SDK: a member of the chunk `tool-approval-response` and of a tool part",
     '"approval"': "AI SDK: a member of a tool part",
+    "Requesting approval to": "Kimi: the beginning of its permission requests",
     "tell(self)": "Python: a method of file objects",
     '"person"': "exec: a value of its JSON output, which is a contract",
-    "`person`": "exec: the same value in docs/exec.md",
-    "`nobody`": "exec: a value of `decided_by` in its JSON output, which is a contract",
-    "`grant`": "exec: a value of `decided_by` in its JSON output, which is a contract",
     "nobody_to_ask": "exec: a value of `error.kind` in its JSON output, which is a contract",
     "--approve-reads": "acpx: an option of its command line",
     "Hugging Face": "the name of a company",
+    "`person`": "exec: the same value in the documentation",
+    '"nobody"': "exec: a value of `decided_by` in its JSON output, which is a contract",
+    "`nobody`": "exec: the same value in the documentation",
+    '"grant"': "exec: a value of `decided_by` in its JSON output, which is a contract",
+    "`grant`": "exec: the same value in the documentation",
 }
 
 # Pages and modules that hold text of others, or repeat it word for word.

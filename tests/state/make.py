@@ -54,6 +54,6 @@ def in_turn(*updates: SessionUpdate) -> SessionState:
     return fold_all(state, updates)
 
 
-def said(state: SessionState) -> list[tuple[str, str]]:
+def messages_of(state: SessionState) -> list[tuple[str, str]]:
     """Each message as (role, text)."""
     return [(message.role, message.text) for message in state.messages]

@@ -21,7 +21,7 @@ from dragoman.schema.v1 import (
     UsageUpdate,
 )
 from dragoman.state import Message, SessionState
-from tests.state.make import agent, folded, in_turn, said, text, thought, tool, user
+from tests.state.make import agent, folded, in_turn, messages_of, text, thought, tool, user
 
 IMAGE = ImageContent("AA==", "image/png")
 
@@ -29,7 +29,7 @@ IMAGE = ImageContent("AA==", "image/png")
 @pytest.mark.rule(211, 213)
 def test_chunks_without_an_id_continue_the_message_before_them() -> None:
     state = folded(agent("Hel"), agent("lo", None), agent(" you"))
-    assert said(state) == [("agent", "Hello you")]
+    assert messages_of(state) == [("agent", "Hello you")]
     assert state.messages[0].message_id is None
 
 
@@ -60,7 +60,7 @@ def test_chunks_without_an_id_continue_the_message_before_them() -> None:
     ],
 )
 def test_the_id_decides_where_there_is_one(updates: list[SessionUpdate], expected: list[tuple[str, str]]) -> None:
-    assert said(folded(*updates)) == expected
+    assert messages_of(folded(*updates)) == expected
 
 
 @pytest.mark.rule(213)
@@ -86,7 +86,7 @@ def test_the_id_decides_where_there_is_one(updates: list[SessionUpdate], expecte
 def test_without_ids_only_another_speaker_or_new_work_ends_a_message(between: SessionUpdate, splits: bool) -> None:
     known: list[SessionUpdate] = [tool("known"), PlanUpdate(PlanMarkdown("known", ""))]
     state = folded(*known, agent("a"), between, agent("b"))
-    spoken = [words for role, words in said(state) if role == "agent"]
+    spoken = [words for role, words in messages_of(state) if role == "agent"]
     assert spoken == (["a", "b"] if splits else ["ab"])
 
 
@@ -94,14 +94,14 @@ def test_a_turn_ends_a_message_without_id_and_not_one_with_id() -> None:
     state = in_turn(agent("a"), agent("b", "1"))
     state.end_turn("end_turn")
     folded(agent("[mode changed]"), agent("c", "1"), into=state)
-    assert said(state) == [("user", "go"), ("agent", "a"), ("agent", "bc"), ("agent", "[mode changed]")]
+    assert messages_of(state) == [("user", "go"), ("agent", "a"), ("agent", "bc"), ("agent", "[mode changed]")]
 
 
 def test_a_prompt_ends_a_message_that_came_between_turns() -> None:
     state = folded(agent("a"))
     state.begin_turn([text("go")])
     folded(agent("b"), into=state)
-    assert said(state) == [("agent", "a"), ("user", "go"), ("agent", "b")]
+    assert messages_of(state) == [("agent", "a"), ("user", "go"), ("agent", "b")]
 
 
 def test_messages_know_their_turn() -> None:
@@ -132,7 +132,7 @@ def test_blocks_of_a_message_without_text_are_only_what_came() -> None:
 def test_thoughts_are_messages_of_their_own_role() -> None:
     state = folded(user("q"), thought("hm"), agent("a"), thought("so"))
     assert [message.text for message in state.thoughts] == ["hm", "so"]
-    assert [role for role, _ in said(state)] == ["user", "thought", "agent", "thought"]
+    assert [role for role, _ in messages_of(state)] == ["user", "thought", "agent", "thought"]
 
 
 def test_the_last_meta_of_a_message_is_kept() -> None:
@@ -160,30 +160,30 @@ class TestAnAgentThatRepeatsThePrompt:
         state.begin_turn([text("look"), IMAGE])
         before = state.messages[0].revision
         folded(user("look", "u1"), user(IMAGE, "u1"), agent("ok"), into=state)
-        assert said(state) == [("user", "look"), ("agent", "ok")]
+        assert messages_of(state) == [("user", "look"), ("agent", "ok")]
         assert state.messages[0].message_id == "u1"
         assert state.messages[0].blocks == (text("look"), IMAGE)
         assert state.messages[0].revision > before
 
     def test_adds_nothing_without_an_id_either(self) -> None:
         state = in_turn(user("go"), agent("ok"))
-        assert said(state) == [("user", "go"), ("agent", "ok")]
+        assert messages_of(state) == [("user", "go"), ("agent", "ok")]
 
     def test_and_then_says_more_under_that_id_extends_it(self) -> None:
         state = in_turn(user("go", "u1"), user(" on", "u1"))
-        assert said(state) == [("user", "go on")]
+        assert messages_of(state) == [("user", "go on")]
 
-    def test_twice_is_heard_the_second_time(self) -> None:
-        assert said(in_turn(user("go"), user("go"))) == [("user", "go"), ("user", "go")]
+    def test_twice_adds_the_second_one(self) -> None:
+        assert messages_of(in_turn(user("go"), user("go"))) == [("user", "go"), ("user", "go")]
 
-    def test_is_told_from_one_that_says_something_else(self) -> None:
-        assert said(in_turn(user("stop"))) == [("user", "go"), ("user", "stop")]
+    def test_is_distinguished_from_one_with_another_text(self) -> None:
+        assert messages_of(in_turn(user("stop"))) == [("user", "go"), ("user", "stop")]
 
     def test_is_believed_between_turns(self) -> None:
         state = in_turn()
         state.end_turn("end_turn")
         folded(user("go"), into=state)
-        assert said(state) == [("user", "go"), ("user", "go")]
+        assert messages_of(state) == [("user", "go"), ("user", "go")]
 
 
 def test_a_message_says_what_it_is() -> None:

@@ -85,7 +85,7 @@ def test_unknown_updates_are_kept_in_their_place() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, {}, "agent_message_chunk", ToolCallPatch("t"), text("a")])
-def test_what_is_no_update_is_refused(thing: object) -> None:
+def test_a_value_that_is_not_an_update_is_refused(thing: object) -> None:
     state = SessionState()
     with pytest.raises(TypeError, match="not a session update"):
         fold(state, thing)  # type: ignore[arg-type]  # what is shown here

@@ -117,7 +117,7 @@ class TestInStep:
         state = folded(CurrentModeUpdate("secret"), into=self.both())
         assert (state.mode, values(state)["mode"]) == ("secret", "ask")
 
-    def test_a_value_that_is_no_mode_leaves_the_mode(self) -> None:
+    def test_a_value_that_is_not_a_mode_leaves_the_mode(self) -> None:
         state = folded(ConfigOptionUpdate([select("turbo", "ask", "turbo")]), into=self.both())
         assert (state.mode, state.modes) == ("ask", modes())
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.schema import UNSET
 from dragoman.schema.v1 import Content, Diff, ToolCall, ToolCallLocation, ToolCallPatch, ToolCallUpdate
 from dragoman.state import SessionState, ToolCallState
-from tests.state.make import agent, folded, in_turn, said, text, tool
+from tests.state.make import agent, folded, in_turn, messages_of, text, tool
 
 DIFF = Diff("/a", "new")
 SHOWN = Content(text("out"))
@@ -109,7 +109,7 @@ class TestOrder:
         assert call is state.tool_calls["t"] is state.timeline[2]
         folded(ToolCallUpdate("t", status="completed"), agent("done"), into=state)
         assert (state.tool_calls["t"].title, state.tool_calls["t"].status) == ("Write a", "completed")
-        assert said(state)[1:] == [("agent", "I will "), ("agent", "done")]
+        assert messages_of(state)[1:] == [("agent", "I will "), ("agent", "done")]
 
     def test_a_permission_request_for_a_known_call_updates_it(self) -> None:
         state = in_turn(tool("t", "Write"))
@@ -186,7 +186,7 @@ def test_a_call_is_a_value_and_a_change_makes_another() -> None:
         after.status = "failed"  # type: ignore[misc]  # what is shown here
 
 
-def test_calls_come_in_the_order_in_which_they_were_heard_of() -> None:
+def test_calls_are_in_the_order_of_their_first_update() -> None:
     state = folded(ToolCallUpdate("b"), tool("a"), tool("b"))
     assert list(state.tool_calls) == ["b", "a"]
     assert [call.position for call in state.tool_calls.values()] == [0, 1]

@@ -1,4 +1,4 @@
-"""Recordings of real agents fold without an exception, and nothing they said is lost."""
+"""Recordings of real agents fold without an exception, and none of their text is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Replay:
 
     def __init__(self, path: Path) -> None:
         self.states: dict[str, SessionState] = {}
-        self.said: dict[str, int] = {}
+        self.characters: dict[str, int] = {}
         self.updates = 0
         prompts: dict[Any, str] = {}
         for message in messages(path):
@@ -63,7 +63,7 @@ class Replay:
         assert fold(self.states[session], update) is self.states[session]
         self.updates += 1
         if isinstance(update, v1.ContentChunk) and isinstance(update.content, v1.TextContent):
-            self.said[session] = self.said.get(session, 0) + len(update.content.text)
+            self.characters[session] = self.characters.get(session, 0) + len(update.content.text)
 
     def end(self, state: SessionState, result: dict[str, Any] | None) -> None:
         if result is None:
@@ -81,7 +81,7 @@ def read(kind: type[Any], raw: object) -> Any:
 def test_every_recorded_session_folds(path: Path) -> None:
     replay = Replay(path)
     for session, state in replay.states.items():
-        assert sum(len(message.text) for message in state.messages) == replay.said.get(session, 0)
+        assert sum(len(message.text) for message in state.messages) == replay.characters.get(session, 0)
         assert not state.unknown
         for turn in state.turns:
             assert turn.text == "".join(

@@ -17,7 +17,7 @@ from dragoman.schema.v1 import (
     Usage,
 )
 from dragoman.state import SessionState, fold
-from tests.state.make import agent, folded, in_turn, said, text, thought, tool, user
+from tests.state.make import agent, folded, in_turn, messages_of, text, thought, tool, user
 
 USAGE = Usage(120, 100, 20)
 
@@ -32,7 +32,7 @@ def test_the_prompt_is_a_user_message() -> None:
     prompt: list[ContentBlock] = [text("look"), ImageContent("AA==", "image/png")]
     turn = state.begin_turn(prompt)
     assert turn.prompt == tuple(prompt)
-    assert said(state) == [("user", "look")]
+    assert messages_of(state) == [("user", "look")]
     assert state.messages[0].blocks == tuple(prompt)
     assert (turn.index, turn.is_running, turn.stop_reason, turn.usage) == (0, True, None, None)
     assert state.is_running
@@ -104,7 +104,7 @@ def test_a_second_turn_cannot_begin_while_one_runs() -> None:
     with pytest.raises(LocalProtocolError, match="running"):
         state.begin_turn([text("again")])
     assert len(state.turns) == 1
-    assert said(state) == [("user", "go")]
+    assert messages_of(state) == [("user", "go")]
 
 
 def test_no_turn_can_end_that_has_not_begun() -> None:
@@ -118,12 +118,12 @@ def test_no_turn_can_end_that_has_not_begun() -> None:
 
 
 @pytest.mark.rule(186)
-def test_what_comes_between_turns_is_no_turns_text() -> None:
+def test_text_that_arrives_between_turns_belongs_to_no_turn() -> None:
     state = in_turn(agent("a"))
     state.end_turn("end_turn")
     folded(agent("late"), agent("new", "n"), into=state)
     assert state.text == "a"
-    assert said(state)[-2:] == [("agent", "late"), ("agent", "new")]
+    assert messages_of(state)[-2:] == [("agent", "late"), ("agent", "new")]
 
 
 def test_a_late_tail_under_its_id_still_counts_for_its_turn() -> None:
@@ -168,7 +168,7 @@ def test_an_id_that_comes_again_in_a_later_turn_continues_the_message_and_counts
     assert state.text == " two"
     folded(agent("!", "m"), agent("x", "n"), into=state)
     assert [turn.text for turn in state.turns] == ["one", " two!x"]
-    assert said(state) == [("user", "go"), ("agent", "one two!"), ("user", "again"), ("agent", "x")]
+    assert messages_of(state) == [("user", "go"), ("agent", "one two!"), ("user", "again"), ("agent", "x")]
 
 
 def test_blocks_that_are_not_text_do_not_disturb_the_text() -> None:

@@ -32,11 +32,11 @@ def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         Database(path)
 
 
-def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_not_changed(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     path.write_text("these are not the rows you are looking for" * 100)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match="left as it is"):
+    with pytest.raises(StoreError, match="was not changed"):
         Database(path)
     assert path.read_bytes() == before
 

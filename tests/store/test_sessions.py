@@ -94,14 +94,14 @@ async def test_a_log_becomes_parts_in_one_step(tmp_path: Path) -> None:
         assert await store.usage(session.id) == UsageRow("", 11, 2, 3, 4, 5, 0.5)
 
 
-async def test_queued_prompts_wait_in_order_and_come_after_what_was_said_meanwhile(tmp_path: Path) -> None:
+async def test_queued_prompts_wait_in_order_and_follow_messages_added_while_they_waited(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as store:
         session = await new_session(store)
         first, second = new_id("msg"), new_id("msg")
         await store.enqueue(session.id, MessageRow(first, "user", (PART,)))
         await store.enqueue(session.id, MessageRow(second, "user", (PART,)))
-        said = new_id("msg")
-        await store.add_message(session.id, MessageRow(said, "assistant"))
+        added = new_id("msg")
+        await store.add_message(session.id, MessageRow(added, "assistant"))
     async with opened(tmp_path / "s.db") as store:
         assert [message.id for message in await store.queued(session.id)] == [first, second]
         fired = new_id("msg")
@@ -109,7 +109,7 @@ async def test_queued_prompts_wait_in_order_and_come_after_what_was_said_meanwhi
         await store.drop_queued(second)
         assert await store.queued(session.id) == ()
         stored = await store.messages(session.id)
-        assert [message.id for message in stored] == [said, fired]
+        assert [message.id for message in stored] == [added, fired]
         assert stored[1].parts == (PART,)
 
 
@@ -148,7 +148,7 @@ async def test_one_failed_change_does_not_take_its_neighbours_with_it(tmp_path: 
         assert len(await store.messages(session.id)) == 9
 
 
-async def test_a_caller_that_gives_up_disturbs_nobody(tmp_path: Path) -> None:
+async def test_a_cancelled_caller_does_not_disturb_other_callers(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as store:
         session = await new_session(store)
         gone = asyncio.ensure_future(store.add_message(session.id, MessageRow(new_id("msg"), "user")))

@@ -133,7 +133,7 @@ async def test_a_slow_turn_ends_when_it_is_cancelled(kind: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["memory", "program"])
-async def test_what_is_said_after_the_turn_reaches_the_session(kind: str, tmp_path: Path) -> None:
+async def test_text_sent_after_the_turn_reaches_the_session(kind: str, tmp_path: Path) -> None:
     async with scripted(kind, Ear()) as agent:
         session = await agent.new_session(tmp_path)
         updates = session.updates()
@@ -145,7 +145,7 @@ async def test_what_is_said_after_the_turn_reaches_the_session(kind: str, tmp_pa
 
 
 @pytest.mark.rule(6)
-async def test_a_crash_in_the_middle_of_a_turn_tells_code_and_last_words(tmp_path: Path) -> None:
+async def test_a_crash_in_the_middle_of_a_turn_reports_exit_code_and_stderr(tmp_path: Path) -> None:
     async with scripted("program", Ear()) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(AgentExited) as caught:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dragoman.trace.entry import Header
-from tests.trace.talk import AGENT, CLIENT, Step, Talk, findings, said, started
+from tests.trace.talk import AGENT, CLIENT, Step, Talk, brief, findings, started
 
 WHOLE = Header(started="2026-01-01T00:00:00Z")
 
@@ -63,9 +63,9 @@ def assert_found(case: Case) -> None:
     header = WHOLE if case.talk is Talk else None
     talk: Talk = case.talk()
     if case.bad is not nothing:
-        assert (case.rule, case.level, case.dir) not in said(findings(talk, header))
+        assert (case.rule, case.level, case.dir) not in brief(findings(talk, header))
     case.bad(talk)
-    assert (case.rule, case.level, case.dir) in said(findings(talk, header))
+    assert (case.rule, case.level, case.dir) in brief(findings(talk, header))
     talk = (case.good_talk or case.talk)()
     case.good(talk)
     assert case.rule not in [finding.rule for finding in findings(talk, header)]

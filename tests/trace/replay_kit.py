@@ -39,7 +39,7 @@ def prompts(*texts: str) -> Any:
     return conversation
 
 
-def told(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
+def kinds_of(differences: Sequence[Difference]) -> list[tuple[str, str, str]]:
     return [(each.what, each.method, each.path) for each in differences]
 
 
@@ -107,7 +107,7 @@ async def replay_client(trace: Trace, agent: Agent, **options: Any) -> list[Diff
 
 
 class Wire:
-    """One end of a connection, by hand: lines out, lines in."""
+    """One end of a connection on which a test sends and receives single lines."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -129,11 +129,11 @@ class Wire:
     def drained(self) -> None:
         pass
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         self.transport.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
-    async def hear(self) -> Any:
-        """The next line; as a message, if it is one."""
+    async def receive(self) -> Any:
+        """Wait for the next line and return it, decoded if it is a message."""
         async with asyncio.timeout(SECONDS):
             while not self.lines:
                 assert not self.has_ended, "the connection ended"
@@ -178,7 +178,7 @@ async def fake_client(trace: Trace, **options: Any) -> AsyncIterator[tuple[Wire,
 
 
 def script(*lines: str | tuple[float, str]) -> Trace:
-    """A recording from lines like `> {"id":1,"method":"initialize"}`; `<` is what the agent said, `!` its exit code.
+    """A recording from lines like `> {"id":1,"method":"initialize"}`; `<` is a line of the agent, `!` its exit code.
 
     Times count up by a second a line, unless given.
     """

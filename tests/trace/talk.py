@@ -44,8 +44,8 @@ Id = int | str | None
 Step = Callable[["Talk"], Any]
 
 
-def text(said: str = "hi") -> dict[str, str]:
-    return {"type": "text", "text": said}
+def text(words: str = "hi") -> dict[str, str]:
+    return {"type": "text", "text": words}
 
 
 class Talk:
@@ -80,7 +80,7 @@ class Talk:
         """The agent asks."""
         return self.ask(method, params, by="a2c")
 
-    def tell(self, method: str, params: Any, by: Literal["c2a", "a2c"] = "c2a") -> Talk:
+    def notify(self, method: str, params: Any, by: Literal["c2a", "a2c"] = "c2a") -> Talk:
         self.frame(by, {"jsonrpc": "2.0", "method": method, "params": params})
         return self
 
@@ -121,15 +121,15 @@ class Talk:
         return self
 
     def cancel(self, session: str = "s") -> Talk:
-        self.tell("session/cancel", {"sessionId": session})
+        self.notify("session/cancel", {"sessionId": session})
         return self
 
     def update(self, what: str, session: str = "s", /, **members: Any) -> Talk:
-        self.tell("session/update", {"sessionId": session, "update": {"sessionUpdate": what, **members}}, by="a2c")
+        self.notify("session/update", {"sessionId": session, "update": {"sessionUpdate": what, **members}}, by="a2c")
         return self
 
-    def say(self, said: str = "hi", session: str = "s", **members: Any) -> Talk:
-        self.update("agent_message_chunk", session, content=text(said), **members)
+    def say(self, words: str = "hi", session: str = "s", **members: Any) -> Talk:
+        self.update("agent_message_chunk", session, content=text(words), **members)
         return self
 
     def tool(self, id: str = "t1", session: str = "s", **members: Any) -> Talk:
@@ -141,8 +141,8 @@ class Talk:
             "session/request_permission", {"sessionId": session, "toolCall": {"toolCallId": id}, "options": options}
         )
 
-    def stderr(self, said: str) -> Talk:
-        self.entries.append(Stderr(self.tick(), said))
+    def stderr(self, line: str) -> Talk:
+        self.entries.append(Stderr(self.tick(), line))
         return self
 
     def close(self, direction: Direction) -> Talk:
@@ -163,7 +163,7 @@ def started(session: str = "s", **result: Any) -> Talk:
 
 
 def findings(talk: Talk, header: Header | None = None) -> list[Finding]:
-    """Everything the checker says, the end of the recording included."""
+    """Every finding of the checker, including those at the end of the recording."""
     checker = PassiveChecker()
     found: list[Finding] = []
     if header is not None:
@@ -173,5 +173,5 @@ def findings(talk: Talk, header: Header | None = None) -> list[Finding]:
     return found + checker.finish()
 
 
-def said(found: list[Finding]) -> list[tuple[int, str, str]]:
+def brief(found: list[Finding]) -> list[tuple[int, str, str]]:
     return [(finding.rule, finding.level, finding.dir) for finding in found]

@@ -153,27 +153,27 @@ def test_a_second_recorder_of_the_same_name_does_not_mix_with_the_first(tmp_path
     assert frames(open_trace(path)) == [("c2a", b"second", b"\n")]
 
 
-def test_a_failing_file_ends_the_recording_and_is_told_once() -> None:
-    told: list[str] = []
-    writer = TraceWriter("/dev/full", on_failure=told.append)
+def test_a_failing_file_ends_the_recording_and_is_reported_once() -> None:
+    reported: list[str] = []
+    writer = TraceWriter("/dev/full", on_failure=reported.append)
     for _ in range(3):
         writer.frame("c2a", b"{}")
     writer.close()
-    assert told == ["recording to /dev/full stopped: No space left on device"]
+    assert reported == ["recording to /dev/full stopped: No space left on device"]
 
 
-def test_a_pipe_that_nobody_reads_never_makes_the_writer_wait(tmp_path: Path) -> None:
+def test_a_pipe_without_a_reader_never_makes_the_writer_wait(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    told: list[str] = []
-    writer = TraceWriter(path, on_failure=told.append)
+    reported: list[str] = []
+    writer = TraceWriter(path, on_failure=reported.append)
     for _ in range(40):
         writer.frame("c2a", b"x" * (1 << 20))
-    assert told == [f"recording to {path} stopped: its reader is too slow"]
+    assert reported == [f"recording to {path} stopped: its reader is too slow"]
     os.close(reader)
     writer.close()
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_a_pipe_that_is_read_slowly_gets_everything_in_order(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_recording_without_header_is_read() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, len(ENTRY) - 1))
-def test_a_last_line_that_was_cut_off_is_left_out_and_told(cut: int) -> None:
+def test_a_last_line_that_was_cut_off_is_left_out_and_reported(cut: int) -> None:
     trace = open_trace(io.BytesIO(HEADER + ENTRY + ENTRY[:cut]))
     assert len(trace.entries) == 1
     assert trace.problems == ("the file: line 3 was cut off and is left out",)
@@ -231,7 +231,7 @@ def test_a_whole_recording_has_no_problems() -> None:
         (HEADER + b'{"t":1,"dir":"c2a","raw":"","eol":"x"}\n', "is damaged: line 2"),
     ],
 )
-def test_what_is_no_recording_is_refused_with_the_line(text: bytes, why: str) -> None:
+def test_a_file_that_is_not_a_recording_is_refused_with_the_line(text: bytes, why: str) -> None:
     with pytest.raises(TraceError, match="cannot be read") as caught:
         open_trace(io.BytesIO(text))
     assert why in str(caught.value)

@@ -127,7 +127,7 @@ def test_wrong_use_is_refused_with_a_hint(words: list[str], error: str, hint: st
     assert hint in hinted
 
 
-def test_file_that_is_no_recording_is_refused(tmp_path: Path, capsys: Captured) -> None:
+def test_file_that_is_not_a_recording_is_refused(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("hello\n")
     assert main(["inspect", str(path)]) == exits.USAGE
@@ -151,7 +151,7 @@ def test_recording_that_was_cut_off_is_shown_with_a_warning(tmp_path: Path, caps
     assert "was cut off" in err
 
 
-def test_empty_recording_is_no_error(tmp_path: Path, capsys: Captured) -> None:
+def test_empty_recording_is_not_an_error(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("")
     for words in ([], ["--state"], ["--stats"], ["--findings"], ["--json"]):
@@ -212,7 +212,7 @@ def test_colour_is_for_terminals_without_no_color() -> None:
     assert "\x1b[3" not in on_terminal(SMALL, columns=100, env={"NO_COLOR": "1"})
 
 
-def test_terminal_that_knows_no_unicode_still_gets_the_rest() -> None:
+def test_terminal_without_unicode_still_gets_the_rest() -> None:
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run([*DRAGOMAN, "inspect", SMALL], capture_output=True, check=True, env=env, timeout=30)
     assert b"session/prompt" in done.stdout

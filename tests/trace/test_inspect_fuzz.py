@@ -54,7 +54,7 @@ def _put_changed(draw: st.DrawFn, talk: Talk) -> None:
     method, part = key.split()[:2]
     by = draw(SIDES)
     if part == "params":
-        talk.ask(method, value, by=by) if draw(st.booleans()) else talk.tell(method, value, by=by)
+        talk.ask(method, value, by=by) if draw(st.booleans()) else talk.notify(method, value, by=by)
     else:
         asked = talk.ask(method, VALID.get(f"{method} params", {}), by=by)
         talk.answer(asked, value, by="a2c" if by == "c2a" else "c2a")

@@ -33,10 +33,10 @@ def live(*command: str, say: bytes = b"", words: tuple[str, ...] = ()) -> subpro
     )
 
 
-@pytest.mark.parametrize("said", [ASK, b"no json\n", b'{"cut', b"\xff\xfe\n\n\r\n", b"x" * 300_000 + b"\n"])
-def test_bytes_go_through_as_they_are(said: bytes) -> None:
-    done = live(*ECHO, say=said)
-    assert done.stdout == said
+@pytest.mark.parametrize("data", [ASK, b"no json\n", b'{"cut', b"\xff\xfe\n\n\r\n", b"x" * 300_000 + b"\n"])
+def test_bytes_go_through_as_they_are(data: bytes) -> None:
+    done = live(*ECHO, say=data)
+    assert done.stdout == data
     assert done.returncode == 0
 
 
@@ -71,7 +71,7 @@ async def test_library_talks_through_it_and_chunks_are_gathered(tmp_path: Path) 
     assert len(trace.entries) == len([line for line in text.splitlines()[1:] if line]) + 1  # the two chunks
 
 
-def test_broken_rules_are_told_as_they_happen() -> None:
+def test_broken_rules_are_reported_as_they_happen() -> None:
     done = live(*python("print('banner'); input()"), say=b"\n")
     assert "! rule 6 MUST NOT" in done.stderr.decode()
 
@@ -108,12 +108,12 @@ def test_program_that_cannot_be_started_is_an_error() -> None:
 def test_reader_of_the_timeline_that_does_not_read_holds_nothing_up() -> None:
     """stderr is a pipe nobody empties; far more goes through than it holds."""
     line = b'{"jsonrpc":"2.0","method":"_x/y","params":{"text":"%s"}}\n' % (b"x" * 500)
-    said = line * 4000
+    data = line * 4000
     read_end, write_end = os.pipe()
     try:
         done = subprocess.run(
             [*DRAGOMAN, "inspect", "--live", "--", *ECHO],
-            input=said,
+            input=data,
             stdout=subprocess.PIPE,
             stderr=write_end,
             check=False,
@@ -123,5 +123,5 @@ def test_reader_of_the_timeline_that_does_not_read_holds_nothing_up() -> None:
     finally:
         os.close(read_end)
         os.close(write_end)
-    assert done.stdout == said
+    assert done.stdout == data
     assert done.returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.trace.cases import WHOLE, Case, assert_found, gate, lacks, name_of, nothing
-from tests.trace.talk import INFO, Talk, findings, said, started
+from tests.trace.talk import INFO, Talk, brief, findings, started
 
 ENVELOPE = [
     Case(1, "MUST", "a2c", lambda t: t.frame("a2c", b'{"jsonrpc":"2.0","method":"_x\xff"}'), nothing),
@@ -26,7 +26,7 @@ ENVELOPE = [
         "MUST",
         "a2c",
         lambda t: t.frame("a2c", {"method": "_x/y", "params": {}}),
-        lambda t: t.tell("_x/y", {}, by="a2c"),
+        lambda t: t.notify("_x/y", {}, by="a2c"),
     ),
     Case(
         20,
@@ -80,7 +80,9 @@ ENVELOPE = [
         lambda t: t.answer(t.ask("session/set_model")),
         lambda t: t.fail(t.ask("session/set_model"), -32601),
     ),
-    Case(331, "NOTE", "a2c", lambda t: t.tell("vendor/x", {}, by="a2c"), lambda t: t.tell("_vendor/x", {}, by="a2c")),
+    Case(
+        331, "NOTE", "a2c", lambda t: t.notify("vendor/x", {}, by="a2c"), lambda t: t.notify("_vendor/x", {}, by="a2c")
+    ),
     Case(
         340,
         "SHOULD",
@@ -228,7 +230,7 @@ def test_recording_that_begins_late_holds_nothing_against_a_second_initialize() 
 def test_header_says_that_the_recording_is_whole() -> None:
     talk = Talk()
     talk.prompt("s")
-    assert said(findings(talk, WHOLE))[0] == (33, "MUST", "c2a")
+    assert brief(findings(talk, WHOLE))[0] == (33, "MUST", "c2a")
     assert findings(talk) == []
 
 
@@ -248,19 +250,19 @@ def test_client_that_asks_for_a_later_version_in_the_old_form_is_held_to_its_cap
     talk.answer(asked, {"protocolVersion": 1, "agentInfo": INFO})
     talk.open("s")
     talk.fail(talk.request("fs/read_text_file", {"sessionId": "s", "path": "/a"}), -32601, by="c2a")
-    assert said(findings(talk, WHOLE)) == [(272, "MUST", "a2c")]
+    assert brief(findings(talk, WHOLE)) == [(272, "MUST", "a2c")]
 
 
 def test_another_version_is_not_judged_by_these_rules() -> None:
     talk = Talk()
     talk.hello(protocolVersion=2)
-    talk.tell("session/update", {"whatever": 1}, by="a2c")
+    talk.notify("session/update", {"whatever": 1}, by="a2c")
     talk.ask("session/load", {})
-    assert said(findings(talk)) == [(40, "NOTE", "a2c")]
+    assert brief(findings(talk)) == [(40, "NOTE", "a2c")]
 
 
 def test_answer_to_a_broken_request_is_not_unasked() -> None:
     talk = started()
     talk.frame("c2a", {"id": 55, "method": "_x/y", "params": {}})
     talk.fail(55, -32600)
-    assert said(findings(talk)) == [(19, "MUST", "c2a")]
+    assert brief(findings(talk)) == [(19, "MUST", "c2a")]

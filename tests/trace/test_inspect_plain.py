@@ -31,7 +31,7 @@ def every_place(evil: str) -> Talk:
     talk.reply(
         talk.permission(evil, evil, [{"optionId": evil, "name": evil, "kind": evil}]), {"outcome": {"outcome": evil}}
     )
-    talk.tell(evil, {evil: evil}, by="a2c")
+    talk.notify(evil, {evil: evil}, by="a2c")
     talk.fail(prompt, -32603, evil)
     talk.fail(evil, -32603, evil)
     talk.frame("a2c", evil.replace("\n", "").encode(errors="replace"))

@@ -266,7 +266,7 @@ def exchanged(key: str, value: Any) -> list[Finding]:
     if asked is not None:
         talk.frame("a2c" if is_agents else "c2a", {"jsonrpc": "2.0", "id": asked, "result": value})
     elif row is None or row.kind == "notification":
-        talk.tell(method, value, by="c2a" if is_agents else "a2c")
+        talk.notify(method, value, by="c2a" if is_agents else "a2c")
     else:
         talk.ask(method, value, by="c2a" if is_agents else "a2c")
     return [finding for finding in findings(talk) if finding not in before]
@@ -395,5 +395,5 @@ def _references(value: Any) -> list[str]:
 
 def test_every_rule_about_a_form_has_a_change_that_breaks_it() -> None:
     shown = {rule for rule, *_ in BROKEN} | {157}  # options of a session: test_inspect_order.py
-    told = {*fit.RULES.values(), *fit.VARIANT_RULES.values(), *fit.FORBIDDEN.values(), fit.META, fit.CAMEL_CASE}
-    assert told <= shown
+    reported = {*fit.RULES.values(), *fit.VARIANT_RULES.values(), *fit.FORBIDDEN.values(), fit.META, fit.CAMEL_CASE}
+    assert reported <= shown

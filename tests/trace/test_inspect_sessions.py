@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.trace.entry import Header
 from tests.trace.cases import Case, assert_found, lacks, name_of, nothing
-from tests.trace.talk import MODES, SELECT, Step, Talk, findings, said, started, text
+from tests.trace.talk import MODES, SELECT, Step, Talk, brief, findings, started, text
 
 NEW = {"cwd": "/p", "mcpServers": []}
 
@@ -34,7 +34,7 @@ def resume(talk: Talk) -> Any:
     return talk.ask("session/resume", {"sessionId": "old", **NEW})
 
 
-def said_by_user(talk: Talk) -> Talk:
+def user_text(talk: Talk) -> Talk:
     return talk.update("user_message_chunk", "old", content=text("before"))
 
 
@@ -98,14 +98,14 @@ SESSIONS = [
         107,
         "MUST",
         "a2c",
-        lambda t: (t.answer(load(t)), said_by_user(t)),
-        lambda t: [(said_by_user(t), t.answer(id), t.turn("old")) for id in [load(t)]],
+        lambda t: (t.answer(load(t)), user_text(t)),
+        lambda t: [(user_text(t), t.answer(id), t.turn("old")) for id in [load(t)]],
     ),
     Case(
         112,
         "MUST NOT",
         "a2c",
-        lambda t: [(said_by_user(t), t.answer(id)) for id in [resume(t)]],
+        lambda t: [(user_text(t), t.answer(id)) for id in [resume(t)]],
         lambda t: [
             (t.update("available_commands_update", "old", availableCommands=[]), t.answer(id)) for id in [resume(t)]
         ],
@@ -267,4 +267,4 @@ def test_redacted_recording_is_not_judged_by_its_placeholders() -> None:
     talk = started()
     opened(cwd="xxxx")(talk)
     assert findings(talk, Header(started="x", redacted=True)) == []
-    assert said(findings(talk)) == [(87, "MUST", "c2a")]
+    assert brief(findings(talk)) == [(87, "MUST", "c2a")]

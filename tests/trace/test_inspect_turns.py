@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.trace.cases import WHOLE, Case, assert_found, lacks, name_of, nothing
-from tests.trace.talk import OPTIONS, Talk, findings, said, started, text
+from tests.trace.talk import OPTIONS, Talk, brief, findings, started, text
 from tests.trace.test_inspect_sessions import load
 
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -61,7 +61,7 @@ def left_open(talk: Talk, *, cancel_it: bool = False) -> None:
     permission = talk.permission()
     talk.cancel()
     if cancel_it:
-        talk.tell("$/cancel_request", {"requestId": permission}, by="a2c")
+        talk.notify("$/cancel_request", {"requestId": permission}, by="a2c")
     talk.end(prompt, "cancelled")
     talk.reply(permission, CANCELLED)
 
@@ -178,8 +178,8 @@ TURNS = [
         201,
         "NOTE",
         "c2a",
-        lambda t: t.tell("$/cancel_request", {"requestId": 77}),
-        lambda t: [(t.tell("$/cancel_request", {"requestId": id}), t.fail(id, -32800)) for id in [t.ask("_x/y")]],
+        lambda t: t.notify("$/cancel_request", {"requestId": 77}),
+        lambda t: [(t.notify("$/cancel_request", {"requestId": id}), t.fail(id, -32800)) for id in [t.ask("_x/y")]],
     ),
     Case(254, "SCHEMA", "a2c", asked(options=[OPTIONS[0], OPTIONS[0]]), asked()),
     Case(256, "SCHEMA", "c2a", asked(outcome={"outcome": {"outcome": "selected", "optionId": "z"}}), asked()),
@@ -329,8 +329,8 @@ def released(talk: Talk) -> Talk:
     return talk.reply(terminal(talk, "release"))
 
 
-def output(said: str) -> Any:
-    return lambda t: (t.reply(terminal(t, "output"), {"output": said, "truncated": False}), released(t))
+def output(words: str) -> Any:
+    return lambda t: (t.reply(terminal(t, "output"), {"output": words, "truncated": False}), released(t))
 
 
 def run_command(command: str, *args: str) -> Any:
@@ -444,7 +444,7 @@ def test_rich_turn_breaks_nothing() -> None:
     talk.close("c2a")
     talk.close("a2c")
     talk.exit()
-    assert findings(talk, WHOLE) == [], said(findings(talk, WHOLE))
+    assert findings(talk, WHOLE) == [], brief(findings(talk, WHOLE))
 
 
 def test_ids_of_a_loaded_history_may_come_again() -> None:

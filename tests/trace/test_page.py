@@ -261,12 +261,12 @@ def folded(trace: Trace, points: list[int]) -> list[Any]:
             timeline.feed(entry)
         done = at
         for name, state in sessions.states.items():
-            told = describe(state)
+            described = describe(state)
             kept = {
-                key: told[key]
+                key: described[key]
                 for key in ("title", "mode", "turns", "running", "stop_reason", "options", "commands", "usage")
             }
-            found.append([at, name, {**kept, "timeline": [_item(item) for item in told["timeline"]]}])
+            found.append([at, name, {**kept, "timeline": [_item(item) for item in described["timeline"]]}])
     return found
 
 

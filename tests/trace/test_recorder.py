@@ -38,18 +38,18 @@ async def recorded_at_both_ends(*, redact: bool = False) -> tuple[Trace, Trace]:
 async def test_both_ends_record_the_same_conversation() -> None:
     client, agent = await recorded_at_both_ends()
     for direction in ("c2a", "a2c"):
-        said = [(data, eol) for way, data, eol in frames(client) if way == direction]
-        heard = [(data, eol) for way, data, eol in frames(agent) if way == direction]
+        sent = [(data, eol) for way, data, eol in frames(client) if way == direction]
+        received = [(data, eol) for way, data, eol in frames(agent) if way == direction]
         # What is no message is written as it is; the receiver sees it without blank lines.
-        assert [line for line in said if line[0].startswith(b"{")] == [
-            line for line in heard if line[0].startswith(b"{")
+        assert [line for line in sent if line[0].startswith(b"{")] == [
+            line for line in received if line[0].startswith(b"{")
         ]
-        assert said
+        assert sent
     assert b"initialize" in frames(client)[0][1]
     assert frames(client)[0][0] == "c2a"
 
 
-async def test_lines_that_are_no_messages_are_recorded_too() -> None:
+async def test_lines_that_are_not_messages_are_recorded_too() -> None:
     client, _ = await recorded_at_both_ends()
     assert ("a2c", b"Loading model weights...", b"\n") in frames(client)
 
@@ -78,7 +78,7 @@ async def test_a_full_disk_costs_the_recording_and_one_warning(caplog: pytest.Lo
     ]
 
 
-def test_a_recording_that_cannot_be_made_is_told_at_once(tmp_path: Path) -> None:
+def test_a_recording_that_cannot_be_written_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Recorder(tmp_path / "missing" / "trace.jsonl")
     with pytest.raises(IsADirectoryError):

@@ -1,4 +1,4 @@
-"""A redacted recording says nothing of what was said, and is otherwise as good as the original."""
+"""A redacted recording holds no text of the conversation, and is otherwise equal to the original."""
 
 from __future__ import annotations
 
@@ -250,13 +250,13 @@ def test_what_a_user_enters_into_a_form_is_gone() -> None:
         b'{"a":' * 300 + b'"swordfish"' + b"}" * 300,
     ],
 )
-def test_a_line_that_is_no_message_is_replaced_as_a_whole(line: bytes) -> None:
+def test_a_line_that_is_not_a_message_is_replaced_as_a_whole(line: bytes) -> None:
     found = Redactor().frame("a2c", line)
     assert len(found) == len(line)
     assert b"swordfish" not in found
 
 
-def test_everything_that_is_no_frame_is_redacted_too() -> None:
+def test_entries_that_are_not_frames_are_redacted_too() -> None:
     redactor = Redactor()
     assert redactor.entry(Header(command=("swordfish",), cwd="/swordfish", by="x")) == Header(by="x", redacted=True)
     assert redactor.entry(Stderr(1.0, "swordfish!")) == Stderr(1.0, "xxxxxxxxxx")
@@ -326,8 +326,8 @@ def test_signals_currencies_and_media_types_stay_if_they_are_what_they_should_be
 
 
 def test_what_programs_say_about_themselves_stays() -> None:
-    said = {"protocolVersion": 1, "clientInfo": {"name": "zed", "title": "Zed", "version": "1.2.3-beta (x)"}}
-    found = redact("c2a", {"method": "initialize", "params": said})["params"]
+    params = {"protocolVersion": 1, "clientInfo": {"name": "zed", "title": "Zed", "version": "1.2.3-beta (x)"}}
+    found = redact("c2a", {"method": "initialize", "params": params})["params"]
     assert found == {"protocolVersion": 1, "clientInfo": {"name": "zed", "title": "xxx", "version": "1.2.3-beta (x)"}}
 
 

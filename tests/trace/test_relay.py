@@ -54,7 +54,7 @@ def test_garbage_goes_through_byte_for_byte_in_both_directions(tmp_path: Path) -
     assert streams(relay.trace()) == {"c2a": bytes(sent), "a2c": bytes(sent)}
 
 
-def test_what_an_agent_makes_of_it_is_recorded_as_it_was_said(tmp_path: Path) -> None:
+def test_the_output_of_an_agent_is_recorded_byte_by_byte(tmp_path: Path) -> None:
     shout = python("import sys\nfor line in sys.stdin: sys.stdout.write(line.upper()); sys.stdout.flush()")
     with recording(tmp_path / "trace.jsonl", shout) as relay:
         relay.send(b'{"a":1}\nnoise\n')
@@ -114,7 +114,7 @@ def test_stderr_is_passed_on_and_recorded_line_by_line(tmp_path: Path) -> None:
     assert [entry.text for entry in relay.trace().entries if isinstance(entry, Stderr)] == ["one", "two�", "three"]
 
 
-def test_a_log_that_nobody_reads_does_not_stop_the_conversation(tmp_path: Path) -> None:
+def test_a_log_without_a_reader_does_not_stop_the_conversation(tmp_path: Path) -> None:
     chatty = python("import os\nfor _ in range(80): os.write(2, b'x' * 65535 + b'\\n')\nos.write(1, os.read(0, 9))")
     with recording(tmp_path / "trace.jsonl", chatty) as relay:
         relay.send(b"question\n")
@@ -155,7 +155,7 @@ def test_an_editor_that_does_not_read_makes_the_agent_wait(tmp_path: Path) -> No
     assert (len(out), code) == (said, 0)
 
 
-def test_a_full_disk_does_not_disturb_the_conversation_and_is_told_once() -> None:
+def test_a_full_disk_does_not_disturb_the_conversation_and_is_reported_once() -> None:
     with recording(Path("/dev/full"), ECHO) as relay:
         for _ in range(3):
             relay.send(b"hello\n")
@@ -169,7 +169,7 @@ def test_a_full_disk_does_not_disturb_the_conversation_and_is_told_once() -> Non
     assert err == b""
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told_once(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_during_the_recording_is_reported_once(tmp_path: Path) -> None:
     limited = ["sh", "-c", f"ulimit -f 8; exec {' '.join(DRAGOMAN)} record -o {tmp_path}/trace.jsonl -- cat"]
     with subprocess.Popen(
         limited, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
@@ -229,7 +229,7 @@ def test_streams_may_be_files(tmp_path: Path) -> None:
     assert answer.read_bytes() == b"kept: " + question.read_bytes()
 
 
-def test_the_end_of_a_recording_tells_who_went_first(tmp_path: Path) -> None:
+def test_a_recording_ends_with_the_order_in_which_the_sides_closed(tmp_path: Path) -> None:
     with recording(tmp_path / "trace.jsonl", ECHO) as relay:
         relay.close_stdin()
         relay.rest()

@@ -37,7 +37,7 @@ def test_an_agent_that_dies_first_leaves_no_end_of_the_client_in_the_recording(t
     assert frames(relay.trace()) == [("c2a", b"hello", b"\n"), ("c2a", b"unfinished", b"")]
 
 
-def test_an_agent_hears_the_end_and_its_last_words_still_arrive(tmp_path: Path) -> None:
+def test_an_agent_sees_the_end_of_stdin_and_its_last_output_still_arrives(tmp_path: Path) -> None:
     with recording(tmp_path / "trace.jsonl", ["sh", "-c", "cat; sleep 0.2; echo last words; exit 4"]) as relay:
         relay.send(b"hello\n")
         relay.close_stdin()
@@ -161,7 +161,7 @@ def test_an_agent_that_cannot_be_started_is_exit_4_with_the_reason(tmp_path: Pat
     assert done.stdout == ""
 
 
-def test_a_recording_that_cannot_be_opened_is_told_before_the_agent_starts(tmp_path: Path) -> None:
+def test_a_recording_that_cannot_be_opened_is_reported_before_the_agent_starts(tmp_path: Path) -> None:
     done = run("-o", str(tmp_path / "missing" / "trace.jsonl"), "--", "touch", str(tmp_path / "started"))
     assert done.returncode == exits.USAGE
     assert "No such file or directory" in done.stderr

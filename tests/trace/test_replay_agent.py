@@ -12,7 +12,17 @@ from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, End, Exit, Frame, Recorder, Redactor, Replay, Trace
-from tests.trace.replay_kit import HELLO, everything, fake_agent, perform, prompts, record, replay_agent, script, told
+from tests.trace.replay_kit import (
+    HELLO,
+    everything,
+    fake_agent,
+    kinds_of,
+    perform,
+    prompts,
+    record,
+    replay_agent,
+    script,
+)
 
 
 async def test_the_same_client_sees_the_same_agent_and_no_difference() -> None:
@@ -63,7 +73,7 @@ async def test_a_changed_prompt_is_the_one_difference(recorded: Trace) -> None:
 
 async def test_a_prompt_left_out_is_the_one_difference(recorded: Trace) -> None:
     differences = await replay_agent(recorded, prompts("say one", "fs", "say two"))
-    assert told(differences) == [("missing", "session/prompt", "")]
+    assert kinds_of(differences) == [("missing", "session/prompt", "")]
 
 
 async def test_a_prompt_too_many_is_refused_and_the_one_difference(recorded: Trace) -> None:
@@ -74,7 +84,7 @@ async def test_a_prompt_too_many_is_refused_and_the_one_difference(recorded: Tra
             await link.session.prompt("and another")
 
     differences = await replay_agent(recorded, conversation)
-    assert told(differences) == [("unexpected", "session/prompt", "")]
+    assert kinds_of(differences) == [("unexpected", "session/prompt", "")]
     assert differences[0].came["params"]["prompt"][0]["text"] == "and another"
 
 
@@ -100,13 +110,13 @@ async def test_what_may_differ_can_be_named(recorded: Trace) -> None:
         for text in ("say one", "permission", "fs", "say two"):
             await session.prompt(text)
 
-    assert told(await replay_agent(recorded, elsewhere)) == [("changed", "session/new", "params.cwd")]
+    assert kinds_of(await replay_agent(recorded, elsewhere)) == [("changed", "session/new", "params.cwd")]
     assert await replay_agent(recorded, elsewhere, ignore=["session/new params.cwd"]) == []
     assert await replay_agent(recorded, elsewhere, ignore=["* params.cwd"]) == []
     assert len(await replay_agent(recorded, elsewhere, ignore=["session/load params.cwd", "params.cwd"])) == 1
 
 
-async def test_the_version_of_the_client_is_no_difference(recorded: Trace) -> None:
+async def test_another_version_of_the_client_is_not_a_difference(recorded: Trace) -> None:
     text = b'"clientInfo":{"name":"dragoman-scripted-client","version":"'
     frames = [Frame(frame.t, frame.dir, frame.data.replace(text, text + b"0.0.")) for frame in recorded.frames]
     older = Trace(recorded.header, [*frames])
@@ -116,36 +126,36 @@ async def test_the_version_of_the_client_is_no_difference(recorded: Trace) -> No
 
 async def test_ids_of_requests_are_the_clients_own() -> None:
     async with fake_agent(script(*HELLO)) as (wire, differences):
-        wire.say(id="mine", method="initialize", params={})
-        assert await wire.hear() == {"jsonrpc": "2.0", "id": "mine", "result": {"protocolVersion": 1}}
+        wire.send(id="mine", method="initialize", params={})
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": "mine", "result": {"protocolVersion": 1}}
     assert differences == []
 
 
 async def test_an_unknown_request_is_refused_at_once() -> None:
     async with fake_agent(script(*HELLO)) as (wire, differences):
-        wire.say(id=1, method="no/such_thing", params={"a": 1})
-        assert (await wire.hear())["error"] == {
+        wire.send(id=1, method="no/such_thing", params={"a": 1})
+        assert (await wire.receive())["error"] == {
             "code": -32601,
             "message": "the recording has no no/such_thing",
             "data": {"method": "no/such_thing"},
         }
-        wire.say(id=2, method="initialize", params={})
-        await wire.hear()
-    assert told(differences) == [("unexpected", "no/such_thing", "")]
+        wire.send(id=2, method="initialize", params={})
+        await wire.receive()
+    assert kinds_of(differences) == [("unexpected", "no/such_thing", "")]
 
 
 async def test_a_request_that_was_never_answered_is_answered_with_an_error() -> None:
     async with fake_agent(script('> {"id":1,"method":"session/prompt","params":{"sessionId":"s"}}')) as (wire, _):
-        wire.say(id=1, method="session/prompt", params={"sessionId": "s"})
-        assert "no answer to this session/prompt" in (await wire.hear())["error"]["message"]
+        wire.send(id=1, method="session/prompt", params={"sessionId": "s"})
+        assert "no answer to this session/prompt" in (await wire.receive())["error"]["message"]
 
 
-async def test_lines_that_are_no_messages_are_sent_and_expected_as_they_were() -> None:
+async def test_lines_that_are_not_messages_are_sent_and_expected_as_they_were() -> None:
     trace = script("< Loading...", "> what?", '< {"id":null,"error":{"code":-32700,"message":"no"}}')
     async with fake_agent(trace) as (wire, differences):
-        assert await wire.hear() == b"Loading..."
+        assert await wire.receive() == b"Loading..."
         wire.transport.write(b"what?\n")
-        assert (await wire.hear())["error"]["code"] == -32700
+        assert (await wire.receive())["error"]["code"] == -32700
         wire.transport.write(b"noise\n")
     assert [str(each) for each in differences] == ['unexpected: a line that is not a message: "noise"']
 
@@ -153,7 +163,7 @@ async def test_lines_that_are_no_messages_are_sent_and_expected_as_they_were() -
 async def test_a_malformed_request_with_an_id_is_refused() -> None:
     async with fake_agent(script(*HELLO)) as (wire, _):
         wire.transport.write(b'{"id":5,"method":"initialize"}\n')
-        assert (await wire.hear())["error"]["code"] == -32600
+        assert (await wire.receive())["error"]["code"] == -32600
 
 
 async def test_a_session_the_client_calls_otherwise_is_called_so_in_everything() -> None:
@@ -166,16 +176,16 @@ async def test_a_session_the_client_calls_otherwise_is_called_so_in_everything()
         '> {"method":"session/cancel","params":{"sessionId":"old"}}',
     )
     async with fake_agent(trace) as (wire, differences):
-        wire.say(id=1, method="session/load", params={"sessionId": "new", "cwd": "/"})
-        assert (await wire.hear())["params"] == {
+        wire.send(id=1, method="session/load", params={"sessionId": "new", "cwd": "/"})
+        assert (await wire.receive())["params"] == {
             "sessionId": "new",
             "update": {"sessionUpdate": "x", "toolCallId": "t"},
         }
-        asked = await wire.hear()
+        asked = await wire.receive()
         assert asked["params"]["sessionId"] == "new"
-        wire.say(id=asked["id"], result={"content": ""})
-        assert (await wire.hear())["result"] == {}
-        wire.say(method="session/cancel", params={"sessionId": "new"})
+        wire.send(id=asked["id"], result={"content": ""})
+        assert (await wire.receive())["result"] == {}
+        wire.send(method="session/cancel", params={"sessionId": "new"})
     assert differences == []
 
 
@@ -189,16 +199,16 @@ async def test_ids_the_client_makes_up_are_used_towards_it() -> None:
         '< {"id":1,"result":{"stopReason":"end_turn"}}',
     )
     async with fake_agent(trace) as (wire, differences):
-        wire.say(id=1, method="session/prompt", params={"sessionId": "s"})
-        assert (await wire.hear())["method"] == "terminal/create"
-        wire.say(id=5, result={"terminalId": "live"})
-        assert (await wire.hear())["params"]["terminalId"] == "live"
-        wire.say(id=6, result={})
-        assert (await wire.hear())["result"] == {"stopReason": "end_turn"}
+        wire.send(id=1, method="session/prompt", params={"sessionId": "s"})
+        assert (await wire.receive())["method"] == "terminal/create"
+        wire.send(id=5, result={"terminalId": "live"})
+        assert (await wire.receive())["params"]["terminalId"] == "live"
+        wire.send(id=6, result={})
+        assert (await wire.receive())["result"] == {"stopReason": "end_turn"}
     assert differences == []
 
 
-async def test_nothing_is_said_before_what_it_followed_has_come() -> None:
+async def test_a_line_is_not_sent_before_the_lines_it_followed_have_arrived() -> None:
     trace = script(
         *HELLO,
         '> {"id":2,"method":"session/prompt","params":{"sessionId":"s"}}',
@@ -209,22 +219,22 @@ async def test_nothing_is_said_before_what_it_followed_has_come() -> None:
         '< {"id":2,"result":{"stopReason":"cancelled"}}',
     )
     async with fake_agent(trace) as (wire, differences):
-        wire.say(id=1, method="initialize", params={})
-        await wire.hear()
+        wire.send(id=1, method="initialize", params={})
+        await wire.receive()
         await settle(wire)
-        wire.say(id=2, method="session/prompt", params={"sessionId": "s"})
-        assert (await wire.hear())["method"] == "session/request_permission"
+        wire.send(id=2, method="session/prompt", params={"sessionId": "s"})
+        assert (await wire.receive())["method"] == "session/request_permission"
         await settle(wire)
-        wire.say(id=7, result={})
-        assert (await wire.hear())["method"] == "after"
+        wire.send(id=7, result={})
+        assert (await wire.receive())["method"] == "after"
         await settle(wire)
-        wire.say(method="session/cancel", params={"sessionId": "s"})
-        assert (await wire.hear())["result"]["stopReason"] == "cancelled"
+        wire.send(method="session/cancel", params={"sessionId": "s"})
+        assert (await wire.receive())["result"]["stopReason"] == "cancelled"
     assert differences == []
 
 
 async def settle(wire: Any) -> None:
-    """Nothing more comes of what was said so far."""
+    """No further line follows from the lines so far."""
     for _ in range(20):
         await asyncio.sleep(0)
     assert wire.lines == []
@@ -237,9 +247,9 @@ async def test_a_cancel_that_does_not_come_is_given_up_after_a_while() -> None:
         '< {"id":2,"result":{"stopReason":"cancelled"}}',
     )
     async with fake_agent(trace, patience_seconds=0.05) as (wire, differences):
-        wire.say(id=2, method="session/prompt", params={"sessionId": "s"})
-        assert (await wire.hear())["result"]["stopReason"] == "cancelled"
-    assert told(differences) == [("missing", "session/cancel", "")]
+        wire.send(id=2, method="session/prompt", params={"sessionId": "s"})
+        assert (await wire.receive())["result"]["stopReason"] == "cancelled"
+    assert kinds_of(differences) == [("missing", "session/cancel", "")]
 
 
 TWO_SESSIONS = script(
@@ -255,9 +265,9 @@ TWO_SESSIONS = script(
 async def test_sessions_are_played_independently_of_each_other() -> None:
     async with fake_agent(TWO_SESSIONS) as (wire, differences):
         for session, id in (("b", 1), ("a", 2)):
-            wire.say(id=id, method="session/prompt", params={"sessionId": session, "prompt": session.upper()})
-            assert (await wire.hear())["params"]["update"] == {"text": f"of {session}"}
-            assert await wire.hear() == {"jsonrpc": "2.0", "id": id, "result": {"stopReason": session}}
+            wire.send(id=id, method="session/prompt", params={"sessionId": session, "prompt": session.upper()})
+            assert (await wire.receive())["params"]["update"] == {"text": f"of {session}"}
+            assert await wire.receive() == {"jsonrpc": "2.0", "id": id, "result": {"stopReason": session}}
     assert differences == []
 
 
@@ -270,35 +280,35 @@ async def test_a_request_that_comes_later_than_recorded_gets_all_that_belongs_to
         '< {"id":2,"result":{}}',
     )
     async with fake_agent(trace) as (wire, differences):
-        wire.say(id=1, method="session/set_mode", params={"sessionId": "s"})
-        assert await wire.hear() == {"jsonrpc": "2.0", "id": 1, "result": {}}
-        wire.say(id=2, method="session/prompt", params={"sessionId": "s"})
-        assert (await wire.hear())["method"] == "session/update"
-        assert await wire.hear() == {"jsonrpc": "2.0", "id": 2, "result": {"stopReason": "end_turn"}}
-    assert told(differences) == [("order", "session/prompt", "")]
+        wire.send(id=1, method="session/set_mode", params={"sessionId": "s"})
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
+        wire.send(id=2, method="session/prompt", params={"sessionId": "s"})
+        assert (await wire.receive())["method"] == "session/update"
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": 2, "result": {"stopReason": "end_turn"}}
+    assert kinds_of(differences) == [("order", "session/prompt", "")]
 
 
 async def test_what_was_asked_before_the_client_left_is_still_answered() -> None:
     ours = script(*HELLO, '> {"id":2,"method":"session/list","params":{}}', '< {"id":2,"result":{"sessions":[]}}')
     async with fake_agent(ours) as (wire, differences):
-        heard: list[bytes] = []
+        received: list[bytes] = []
         # What still leaves, though nobody reads it.
-        wire.transport._other.write = heard.append  # type: ignore[attr-defined]
-        wire.say(id=1, method="initialize", params={})
-        wire.say(id=2, method="session/list", params={})
+        wire.transport._other.write = received.append  # type: ignore[attr-defined]
+        wire.send(id=1, method="initialize", params={})
+        wire.send(id=2, method="session/list", params={})
         wire.transport.close()
     assert differences == []
-    assert len(heard) == 2
+    assert len(received) == 2
 
 
 async def test_an_agent_that_went_first_goes_again() -> None:
     trace = script(*HELLO, '> {"id":2,"method":"session/new","params":{}}', "< Traceback", "! 3")
     replay = Replay(trace)
     async with fake_agent(replay) as (wire, differences):
-        wire.say(id=1, method="initialize", params={})
-        wire.say(id=2, method="session/new", params={})
-        assert (await wire.hear())["id"] == 1
-        assert await wire.hear() == b"Traceback"
+        wire.send(id=1, method="initialize", params={})
+        wire.send(id=2, method="session/new", params={})
+        assert (await wire.receive())["id"] == 1
+        assert await wire.receive() == b"Traceback"
         await wire.wait_end()
     assert differences == []
     assert replay.exit_code == 3
@@ -309,8 +319,8 @@ async def test_an_agent_whose_client_went_first_does_not_go_by_itself() -> None:
     ended = Trace(trace.header, [*trace.entries, End(8.0, "c2a"), End(8.0, "a2c"), Exit(9.0, 0)])
     replay = Replay(ended)
     async with fake_agent(replay) as (wire, _):
-        wire.say(id=1, method="initialize", params={})
-        await wire.hear()
+        wire.send(id=1, method="initialize", params={})
+        await wire.receive()
         await settle(wire)
         assert not wire.has_ended
     assert replay.exit_code is None
@@ -323,8 +333,8 @@ async def test_time_passes_as_recorded_or_scaled() -> None:
     for timing in ("none", "recorded", 0.5):
         async with fake_agent(trace, timing=timing) as (wire, _):
             began = loop.time()
-            wire.say(id=1, method="x", params={})
-            await wire.hear()
+            wire.send(id=1, method="x", params={})
+            await wire.receive()
             took[timing] = loop.time() - began
     assert took[0.5] >= 0.09
     assert took["recorded"] >= 0.19

@@ -11,7 +11,7 @@ from dragoman.errors import RequestError
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, Trace
 from dragoman.trace.replay import player
-from tests.trace.replay_kit import HELLO, everything, fake_client, prompts, record, replay_client, script, told
+from tests.trace.replay_kit import HELLO, everything, fake_client, kinds_of, prompts, record, replay_client, script
 
 
 async def test_the_same_agent_shows_no_difference() -> None:
@@ -24,7 +24,7 @@ async def test_an_agent_that_went_another_way_shows_only_where() -> None:
     other = scripted_agent()
     other.info = type(other.info)("another", "9.9")
     differences = await replay_client(trace, other)
-    assert told(differences) == [
+    assert kinds_of(differences) == [
         ("changed", "initialize", "result.agentInfo.name"),
         ("changed", "initialize", "result.agentInfo.title"),
     ]
@@ -66,7 +66,7 @@ async def test_one_change_in_each_turn_is_one_difference_for_each(
     words: tuple[str, ...], expected: list[tuple[str, str, str]], spoken: Trace
 ) -> None:
     differences = await replay_client(spoken, speaker(*words))
-    assert sorted(told(differences)) == sorted(expected * 2)
+    assert sorted(kinds_of(differences)) == sorted(expected * 2)
 
 
 async def test_another_stop_reason_is_the_difference(spoken: Trace) -> None:
@@ -87,8 +87,8 @@ async def test_an_error_instead_of_an_answer_is_a_difference_and_the_next_prompt
 
     differences = await replay_client(spoken, agent)
     assert asked == ["go", "on"]
-    assert ("changed", "session/prompt", "error") in told(differences)
-    assert ("changed", "session/prompt", "result") in told(differences)
+    assert ("changed", "session/prompt", "error") in kinds_of(differences)
+    assert ("changed", "session/prompt", "result") in kinds_of(differences)
 
 
 async def test_the_recorded_answers_are_given_to_what_the_agent_asks() -> None:
@@ -110,7 +110,7 @@ async def test_a_question_that_was_not_recorded_is_refused_and_the_one_differenc
         return agent
 
     trace = await record(asking(False), prompts("go"))
-    assert told(await replay_client(trace, asking(True))) == [("unexpected", "fs/read_text_file", "")]
+    assert kinds_of(await replay_client(trace, asking(True))) == [("unexpected", "fs/read_text_file", "")]
 
 
 async def test_a_cancel_is_sent_where_it_was_recorded() -> None:
@@ -122,13 +122,13 @@ async def test_a_cancel_is_sent_where_it_was_recorded() -> None:
             '< {"id":1,"result":{"stopReason":"cancelled"}}',
         )
     ) as (wire, driving):
-        assert (await wire.hear())["method"] == "session/prompt"
+        assert (await wire.receive())["method"] == "session/prompt"
         for _ in range(20):
             await asyncio.sleep(0)
         assert wire.lines == []
-        wire.say(method="session/update", params={"sessionId": "s", "update": {"n": 1}})
-        assert (await wire.hear())["method"] == "session/cancel"
-        wire.say(id=1, result={"stopReason": "cancelled"})
+        wire.send(method="session/update", params={"sessionId": "s", "update": {"n": 1}})
+        assert (await wire.receive())["method"] == "session/cancel"
+        wire.send(id=1, result={"stopReason": "cancelled"})
         assert await driving == []
 
 
@@ -141,11 +141,11 @@ async def test_a_question_that_does_not_come_takes_only_its_answer_along() -> No
         '< {"id":1,"result":{"stopReason":"cancelled"}}',
     )
     async with fake_client(trace, patience_seconds=0.05) as (wire, driving):
-        assert (await wire.hear())["method"] == "session/prompt"
-        assert (await wire.hear())["method"] == "session/cancel"
-        wire.say(id="late", method="session/request_permission", params={"sessionId": "s"})
-        assert (await wire.hear())["id"] == "late"
-        wire.say(id=1, result={"stopReason": "cancelled"})
+        assert (await wire.receive())["method"] == "session/prompt"
+        assert (await wire.receive())["method"] == "session/cancel"
+        wire.send(id="late", method="session/request_permission", params={"sessionId": "s"})
+        assert (await wire.receive())["id"] == "late"
+        wire.send(id=1, result={"stopReason": "cancelled"})
         assert await driving == []
 
 
@@ -160,34 +160,38 @@ async def test_ids_the_agent_makes_up_are_used_towards_it() -> None:
             '< {"id":2,"result":{}}',
         )
     ) as (wire, driving):
-        asked = await wire.hear()
-        wire.say(id=asked["id"], result={"sessionId": "live"})
-        asked = await wire.hear()
+        asked = await wire.receive()
+        wire.send(id=asked["id"], result={"sessionId": "live"})
+        asked = await wire.receive()
         assert asked["params"]["sessionId"] == "live"
-        wire.say(id=77, method="session/request_permission", params={"sessionId": "live"})
-        assert await wire.hear() == {"jsonrpc": "2.0", "id": 77, "result": {"outcome": {"outcome": "cancelled"}}}
-        wire.say(id=asked["id"], result={})
+        wire.send(id=77, method="session/request_permission", params={"sessionId": "live"})
+        assert await wire.receive() == {
+            "jsonrpc": "2.0",
+            "id": 77,
+            "result": {"outcome": {"outcome": "cancelled"}},
+        }
+        wire.send(id=asked["id"], result={})
         assert await driving == []
 
 
 async def test_an_agent_that_leaves_is_missed() -> None:
     async with fake_client(script(*HELLO, '> {"id":2,"method":"session/new","params":{}}')) as (wire, driving):
-        await wire.hear()
+        await wire.receive()
         wire.transport.close()
-        assert told(await driving) == [("missing", "initialize", "")]
+        assert kinds_of(await driving) == [("missing", "initialize", "")]
 
 
 async def test_an_agent_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(player, "_ANSWER_SECONDS", 0.05)
     trace = script(*HELLO, '> {"id":2,"method":"session/list","params":{}}', '< {"id":2,"result":{}}')
     async with fake_client(trace) as (wire, driving):
-        assert (await wire.hear())["method"] == "initialize"
-        assert (await wire.hear())["method"] == "session/list"
-        wire.say(id=2, result={})
-        assert told(await driving) == [("missing", "initialize", "")]
+        assert (await wire.receive())["method"] == "initialize"
+        assert (await wire.receive())["method"] == "session/list"
+        wire.send(id=2, result={})
+        assert kinds_of(await driving) == [("missing", "initialize", "")]
 
 
-async def test_an_update_that_does_not_come_does_not_hold_the_next_request_for_ever() -> None:
+async def test_a_missing_update_does_not_delay_the_next_request_forever() -> None:
     trace = script(
         *HELLO,
         '< {"method":"session/update","params":{"sessionId":"s","update":{}}}',
@@ -195,9 +199,9 @@ async def test_an_update_that_does_not_come_does_not_hold_the_next_request_for_e
         '< {"id":2,"result":{}}',
     )
     async with fake_client(trace, patience_seconds=0.05) as (wire, driving):
-        wire.say(id=(await wire.hear())["id"], result={"protocolVersion": 1})
-        wire.say(id=(await wire.hear())["id"], result={})
-        assert told(await driving) == [("missing", "session/update", "")]
+        wire.send(id=(await wire.receive())["id"], result={"protocolVersion": 1})
+        wire.send(id=(await wire.receive())["id"], result={})
+        assert kinds_of(await driving) == [("missing", "session/update", "")]
 
 
 async def test_an_empty_recording_says_nothing_and_ends() -> None:
@@ -207,16 +211,16 @@ async def test_an_empty_recording_says_nothing_and_ends() -> None:
         assert wire.lines == []
 
 
-def test_a_difference_is_a_line_for_people() -> None:
-    def told(**members: object) -> str:
+def test_a_difference_is_one_readable_line() -> None:
+    def line_of(**members: object) -> str:
         known = {"what": "changed", "dir": "a2c", "method": "m", "kind": "response", "number": 3}
         return str(Difference(**{**known, **members}))  # type: ignore[arg-type]
 
-    assert told(path="result.a", recorded={"b": 1}) == (
+    assert line_of(path="result.a", recorded={"b": 1}) == (
         'changed: answer to m (#3): result.a: recorded {"b":1}, came nothing'
     )
-    assert told(what="missing", kind="notification") == "missing: notification m (#3) did not come"
-    assert told(what="order", kind="request") == "order: request m (#3) came later than recorded"
-    assert told(what="unexpected", kind="raw", number=None, came="x" * 100) == (
+    assert line_of(what="missing", kind="notification") == "missing: notification m (#3) did not come"
+    assert line_of(what="order", kind="request") == "order: request m (#3) came later than recorded"
+    assert line_of(what="unexpected", kind="raw", number=None, came="x" * 100) == (
         f'unexpected: a line that is not a message: "{"x" * 56}...'
     )

@@ -34,27 +34,27 @@ def write(folder: Path, lines: list[tuple[str, bytes]], *more: dict[str, Any]) -
     return path
 
 
-def replay(*words: str, said: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*DRAGOMAN, "replay", *words], input=said, capture_output=True, check=False, timeout=SECONDS)
+def replay(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*DRAGOMAN, "replay", *words], input=stdin, capture_output=True, check=False, timeout=SECONDS)
 
 
 def test_a_fake_agent_answers_on_stdout_and_says_nothing_else(recording: Path) -> None:
-    done = replay(str(recording), said=HELLO)
+    done = replay(str(recording), stdin=HELLO)
     assert json.loads(done.stdout) == json.loads(ANSWER)
     assert (done.stderr, done.returncode) == (b"", 0)
 
 
 def test_differences_are_listed_on_stderr_and_are_exit_8(recording: Path) -> None:
     changed = HELLO.replace(b'"protocolVersion":1', b'"protocolVersion":2')
-    done = replay(str(recording), said=changed)
+    done = replay(str(recording), stdin=changed)
     assert json.loads(done.stdout) == json.loads(ANSWER)
     assert done.stderr.decode().splitlines() == [
         "changed: request initialize (#1): params.protocolVersion: recorded 1, came 2",
         "dragoman: 1 difference from the recording",
     ]
     assert done.returncode == exits.CHECK_FAILED == 8
-    assert replay(str(recording), "--allow-differences", said=changed).returncode == 0
-    assert replay(str(recording), "--ignore", "x y,initialize params.*", said=changed).returncode == 0
+    assert replay(str(recording), "--allow-differences", stdin=changed).returncode == 0
+    assert replay(str(recording), "--ignore", "x y,initialize params.*", stdin=changed).returncode == 0
 
 
 def test_differences_are_json_on_demand_and_never_in_the_conversation(recording: Path, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_time_can_be_scaled(tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
     path.write_bytes(b'{"t":0,"dir":"c2a","msg":%b}\n{"t":60,"dir":"a2c","msg":%b}\n' % (HELLO.strip(), ANSWER.strip()))
     for timing in ("none", "0.001", "0"):
-        done = replay(str(path), "--timing", timing, said=HELLO)
+        done = replay(str(path), "--timing", timing, stdin=HELLO)
         assert json.loads(done.stdout) == json.loads(ANSWER)
 
 
@@ -159,7 +159,7 @@ def test_wrong_words_are_refused_with_a_hint(words: list[str], recording: Path) 
 
 
 @pytest.mark.parametrize(("text", "why"), [(None, "No such file"), ("hello\n", "is not a recording: line 1")])
-def test_what_is_no_recording_is_refused(text: str | None, why: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_refused(text: str | None, why: str, tmp_path: Path) -> None:
     path = tmp_path / "recording.jsonl"
     if text is not None:
         path.write_text(text)
@@ -173,7 +173,7 @@ def test_what_is_no_recording_is_refused(text: str | None, why: str, tmp_path: P
 def test_a_recording_that_was_cut_off_is_played_with_a_warning(recording: Path) -> None:
     with recording.open("a") as file:
         file.write('{"t":1,"dir":"a2')
-    done = replay(str(recording), said=HELLO)
+    done = replay(str(recording), stdin=HELLO)
     assert json.loads(done.stdout) == json.loads(ANSWER)
     assert done.stderr.decode() == f"dragoman: warning: {recording}: line 3 was cut off and is left out\n"
     assert done.returncode == 0

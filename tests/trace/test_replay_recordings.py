@@ -133,8 +133,8 @@ async def test_recording_plays_to_our_client_and_folds(path: Path, caplog: pytes
         assert path.stem == "kimi152"  # it printed a sentence instead of answering `initialize`
     await serving
     for session in driver.sessions.values() if driver else ():
-        heard = sum(len(message.text) for message in session.state.messages if message.role != "user")
-        assert heard == spoken(trace, session.id)
+        received = sum(len(message.text) for message in session.state.messages if message.role != "user")
+        assert received == spoken(trace, session.id)
         assert not session.state.unknown
         assert not session.state.is_running
     warnings = [record.getMessage() for record in caplog.records]

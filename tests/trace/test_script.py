@@ -25,7 +25,7 @@ def test_a_session_is_a_lane_from_the_moment_its_client_speaks_in_it() -> None:
     assert lanes(*NEW, UPDATE, PROMPT, UPDATE, '< {"id":2,"result":{}}') == ["", "", "", "s", "s", "s"]
 
 
-def test_what_is_said_of_an_unknown_session_stays_with_what_went_before() -> None:
+def test_an_update_of_an_unknown_session_stays_in_the_lane_of_the_line_before() -> None:
     child = UPDATE.replace('"s"', '"child"')
     assert lanes(*NEW, PROMPT, UPDATE, child, UPDATE) == ["", "", "s", "s", "s", "s"]
 

@@ -39,7 +39,7 @@ def test_ids_of_the_two_directions_do_not_mix() -> None:
     assert [row.method for row in rows(talk)[-2:]] == ["_x/agent", "_x/client"]
 
 
-def test_answer_nobody_asked_for_stands_alone() -> None:
+def test_answer_without_a_request_stands_alone() -> None:
     talk = started()
     talk.answer("ghost")
     row = rows(talk)[-1]
@@ -101,7 +101,7 @@ def test_run_with_a_gap_made_by_a_filter_is_shown_in_parts() -> None:
     assert [len(group) for group in runs([first, last])] == [1, 1]
 
 
-def test_tool_call_update_is_told_by_the_title_its_call_had() -> None:
+def test_tool_call_update_is_summarized_with_the_title_of_its_call() -> None:
     talk = started()
     talk.tool("t")
     talk.update("tool_call_update", toolCallId="t", status="completed")
@@ -212,7 +212,7 @@ def test_session_is_folded_from_both_directions() -> None:
     assert (after["running"], after["mode"], after["stop_reason"]) == (False, "code", "cancelled")
 
 
-def test_loading_a_session_starts_its_state_anew() -> None:
+def test_loading_a_session_resets_its_state() -> None:
     talk = started("s")
     talk.turn()
     asked = talk.ask("session/load", {"sessionId": "s", "cwd": "/p", "mcpServers": []})
@@ -221,7 +221,7 @@ def test_loading_a_session_starts_its_state_anew() -> None:
     assert [item["item"] for item in folded(talk)["s"]["timeline"]] == ["user"]
 
 
-def test_changed_place_of_the_timeline_is_told() -> None:
+def test_feed_returns_the_changed_position_of_the_timeline() -> None:
     talk = started()
     talk.prompt("s", text("hi"))
     talk.update("user_message_chunk", content=text("hi"))  # the prompt sent back
@@ -230,10 +230,10 @@ def test_changed_place_of_the_timeline_is_told() -> None:
     talk.say("b", messageId="m")
     talk.update("tool_call_update", toolCallId="t", status="failed")
     talk.update("usage_update", used=1, size=2)
-    sessions, told = FoldedSessions(), []
+    sessions, places = FoldedSessions(), []
 
     def watch(frame: DecodedFrame) -> None:
-        told.append(sessions.feed(frame))
+        places.append(sessions.feed(frame))
 
     read_timeline(talk.entries, watch=watch)
-    assert told[3:] == [("s", -1), *(("s", place) for place in (0, -1, 1, 2, 1, 2, -1))]
+    assert places[3:] == [("s", -1), *(("s", place) for place in (0, -1, 1, 2, 1, 2, -1))]

@@ -206,12 +206,12 @@ async def test_a_flood_on_stderr_does_not_stop_the_conversation() -> None:
 
 
 async def test_stderr_can_be_followed() -> None:
-    heard = bytearray()
-    transport = await ProcessTransport.spawn(sh("echo one >&2; cat"), on_stderr=heard.extend)
+    received = bytearray()
+    transport = await ProcessTransport.spawn(sh("echo one >&2; cat"), on_stderr=received.extend)
     transport.start(Inbox())
     transport.close()
     await transport.wait_closed()
-    assert heard == b"one\n"
+    assert received == b"one\n"
 
 
 async def test_a_command_that_cannot_be_started_is_a_config_error_and_leaves_nothing() -> None:

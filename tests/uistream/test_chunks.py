@@ -30,7 +30,7 @@ def test_a_chunk_of_an_unknown_type_is_kept() -> None:
     assert json.loads(encode_chunk(chunk)) == {"type": "later", "x": [1, {"y": 2}]}
 
 
-def test_members_nobody_knows_do_not_disturb() -> None:
+def test_unknown_members_are_ignored() -> None:
     assert decode_chunk('{"type":"text-delta","id":"1","delta":"a","later":true}') == c.TextDelta("1", "a")
 
 
@@ -42,7 +42,7 @@ def test_a_data_chunk_keeps_its_name_id_and_transience() -> None:
 @pytest.mark.parametrize(
     "line", ["", "[]", '"text"', "{}", '{"type":1}', '{"type":"text-delta","id":"1"}', '{"type":"text-delta"', "\x00"]
 )
-def test_what_is_no_chunk_is_an_error_that_says_so(line: str) -> None:
+def test_data_that_is_not_a_chunk_is_refused(line: str) -> None:
     with pytest.raises(ChunkError, match="not a chunk"):
         decode_chunk(line)
 

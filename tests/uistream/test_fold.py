@@ -64,7 +64,7 @@ def test_a_turn_with_tools_has_each_call_once_with_its_outcome() -> None:
 
 
 @needs_streams
-def test_an_approval_goes_on_in_the_next_stream_of_the_same_message() -> None:
+def test_a_permitted_tool_call_continues_in_the_next_stream_of_the_same_message() -> None:
     message = reduce(stream("v6_approval_request")).message
     assert [call.state for call in tools(message).values()] == ["approval-requested"]
     reduce(stream("v6_approval_granted"), message)
@@ -132,7 +132,7 @@ def test_a_reset_step_takes_back_what_the_step_did_and_nothing_before_it() -> No
     assert len([part for part in message.parts if isinstance(part, StepStartPart)]) == 2
 
 
-def test_an_answered_approval_is_on_record_before_the_tool_ran() -> None:
+def test_the_answer_to_a_permission_request_is_stored_before_the_tool_runs() -> None:
     message = reduce(
         [
             c.ToolInputAvailable("a", "bash", {"command": "ls"}),
@@ -142,7 +142,7 @@ def test_an_answered_approval_is_on_record_before_the_tool_ran() -> None:
     ).message
     (call,) = tools(message).values()
     assert call.state == "approval-responded"
-    assert call.approval == {"id": "q", "approved": False, "reason": "too risky"}
+    assert call.permission == {"id": "q", "approved": False, "reason": "too risky"}
 
 
 def test_words_that_steered_a_turn_are_kept_and_replayed() -> None:

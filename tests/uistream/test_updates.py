@@ -195,7 +195,7 @@ def test_the_last_value_of_a_generator_is_shown_once() -> None:
     assert contents == ["a", "ab"]
 
 
-def test_invalid_input_told_twice_fails_once() -> None:
+def test_invalid_input_reported_twice_fails_once() -> None:
     chunks: list[c.Chunk] = [
         c.ToolInputStart("x", "read"),
         c.ToolInputError("x", "read", {"nope": 1}, "no such argument"),
@@ -272,7 +272,7 @@ def test_files_and_sources_become_blocks_a_client_can_show() -> None:
         ("weather", {"sunny": True}, None),
     ],
 )
-def test_data_beside_the_text_becomes_the_update_of_its_kind(name: str, data: Any, expected: str | None) -> None:
+def test_a_data_chunk_becomes_the_update_of_its_kind(name: str, data: Any, expected: str | None) -> None:
     updates = project([c.Data(name, data)])
     names = [update["sessionUpdate"] for update in (on_wire(updates) if name != "notice" else [])]
     if name == "notice":

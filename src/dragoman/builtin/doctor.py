@@ -1,7 +1,7 @@
-"""What the built-in agent lacks on this machine, and how to get it.
+"""Checks what the built-in agent needs on this machine, and names the remedy for what is missing.
 
-Owns what is looked at: model and key, packages, programs, files. It talks to no provider and changes nothing; the one
-program it starts is the login shell, where the agent would. Blocks.
+Owns the list of checks: model and key, packages, programs, files. It calls no provider and changes nothing; the only
+program it starts is the login shell, if the agent would start it too. Blocks.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from dragoman.builtin.settings import AgentSettings
 
 _EXTRA: Final = "pip install 'dragoman[agent]'"
-# What a provider's models need besides pydantic-ai: the module, and the name of pydantic-ai's own extra.
+# The package that a provider's models need in addition to pydantic-ai: its module, and pydantic-ai's extra for it.
 _SDKS: Final = {"anthropic": ("anthropic", "anthropic"), "google": ("google.genai", "google")}
 _OPENAI: Final = ("openai", "openai")
 _ON_OPENAI: Final = frozenset({"openai", "openai-chat", "openai-responses", "openai-compatible", "ollama", "vllm"})
 
 
 def examine_agent(settings: AgentSettings, cwd: Path, env: Mapping[str, str]) -> list[Finding]:
-    """Everything a session in `cwd` would need."""
+    """Check everything that a session in `cwd` would need."""
     model = settings.model or default_model(env)
     return [
         *_model("model", model, env),
@@ -61,9 +61,9 @@ def _model(what: str, name: str | None, env: Mapping[str, str]) -> Iterator[Find
         yield Finding(what, "missing", str(error), "dragoman agent --model PROVIDER:MODEL")
         return
     if found.is_scripted:
-        yield Finding(what, "ok", f"{name} (plays a script and calls nobody)")
-    elif (nearest := _unheard_of(name)) is not None:
-        yield Finding(what, "note", f"pydantic-ai has not heard of {name}; if it is new, that says nothing", nearest)
+        yield Finding(what, "ok", f"{name} (plays a script and calls no service)")
+    elif (nearest := _nearest_names(name)) is not None:
+        yield Finding(what, "note", f"pydantic-ai does not list {name}; a new model may work nevertheless", nearest)
     else:
         yield Finding(what, "ok", name)
     provider = missing_key(name, env)
@@ -71,12 +71,12 @@ def _model(what: str, name: str | None, env: Mapping[str, str]) -> Iterator[Find
         variables = " or ".join(provider.variables)
         yield Finding(f"{what} key", "missing", f"{variables} is not set", f"export {provider.variables[0]}=...")
     elif (known := provider_of(name)) is not None and known.variables:
-        # Which one, never what it says.
+        # The name of the variable, never its value.
         yield Finding(f"{what} key", "ok", next(variable for variable in known.variables if env.get(variable)))
 
 
-def _unheard_of(name: str) -> str | None:
-    """A hint, if pydantic-ai knows names of this provider's and this is none of them."""
+def _nearest_names(name: str) -> str | None:
+    """Return a hint with similar names if pydantic-ai lists models of this provider, but not this one."""
     if not _has("pydantic_ai"):
         return None
     from difflib import get_close_matches
@@ -88,7 +88,7 @@ def _unheard_of(name: str) -> str | None:
     if not known or name in known:
         return None
     nearest = get_close_matches(name, known, n=3, cutoff=0.0)
-    return f"names it knows: {', '.join(nearest)}"
+    return f"similar names: {', '.join(nearest)}"
 
 
 def _packages(model: str | None) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ def _packages(model: str | None) -> Iterator[Finding]:
 def _has(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # the package around it is not there
+    except ModuleNotFoundError:  # its parent package is not installed
         return False
 
 
@@ -131,12 +131,12 @@ def _ripgrep() -> Finding:
     if program is not None:
         return Finding("ripgrep", "ok", program)
     return Finding(
-        "ripgrep", "note", "not found; searching works without it, but takes longer", "install ripgrep (the program rg)"
+        "ripgrep", "note", "not found; searching works without it, but more slowly", "install ripgrep (the program rg)"
     )
 
 
 def _store(path: Path) -> Finding:
-    fix = "make it writable, or name another with --store FILE"
+    fix = "make it writable, or name another file with --store FILE"
     if path.exists():
         try:
             asyncio.run(_open(path))
@@ -145,8 +145,8 @@ def _store(path: Path) -> Finding:
         return Finding("store", "ok", str(path))
     folder = next(folder for folder in path.parents if folder.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        return Finding("store", "missing", f"{path} cannot be made: {folder} is not writable", fix)
-    return Finding("store", "ok", f"{path} (made with the first session)")
+        return Finding("store", "missing", f"{path} cannot be created: {folder} is not writable", fix)
+    return Finding("store", "ok", f"{path} (created with the first session)")
 
 
 async def _open(path: Path) -> None:
@@ -159,7 +159,7 @@ def _rules(path: Path, cwd: Path) -> Finding:
     try:
         count = len(RuleFile(path).rules(cwd))
     except ConfigError as error:
-        return Finding("rules", "missing", str(error), f"mend {path}; until then none of your rules holds")
+        return Finding("rules", "missing", str(error), f"correct {path}; until then none of your rules applies")
     return Finding("rules", "ok", f"{count} for this project")
 
 
@@ -167,11 +167,11 @@ def _shell(env: Mapping[str, str]) -> Finding:
     if not needs_login_environment(env):
         return Finding("login shell", "ok", "not needed: PATH is set")
     if login_environment(env) is not None:
-        return Finding("login shell", "ok", "it completes the environment, which has a bare PATH")
+        return Finding("login shell", "ok", "it completes the environment, whose PATH is minimal")
     return Finding(
         "login shell",
         "note",
-        "PATH is bare and the login shell does not say a better one; commands may not be found",
+        "PATH is minimal and the login shell gives no better one; commands may not be found",
         "start the editor from a terminal, or set PATH for the agent in the editor's settings",
     )
 

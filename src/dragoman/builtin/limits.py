@@ -1,6 +1,6 @@
-"""How far a turn may go, and how patient it is with its model.
+"""The limits of a turn and of its session, and how often a failed model call is repeated.
 
-Owns the numbers and their reasons. What happens at a limit is the loop's business.
+Owns the numbers and their reasons. `loop.py` decides what happens at a limit.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from msgspec import Struct
 
 
 class TurnLimits(Struct, frozen=True):
-    """Bounds of a turn, and those of its session. Looked at before each call of the model, so one may go beyond."""
+    """Limits of a turn and of its session. They are checked before each model call, so one call may exceed them."""
 
     steps: int = 200
-    """Model calls. Long refactorings take some dozens; a loop that chases itself takes all it can get."""
+    """Model calls in a turn. A long refactoring takes some dozens; an endless loop is stopped here."""
     tokens: int | None = None
-    """Tokens the model may write in one turn, thoughts included; None is no bound."""
+    """Tokens the model may write in one turn, reasoning included; None means no limit."""
     cost_usd: float | None = None
-    """What a turn may cost. A model whose price nobody knows costs nothing here."""
+    """What a turn may cost. A model whose price is unknown counts as free."""
     session_tokens: int | None = None
     session_cost_usd: float | None = None
-    """The same for the whole session; a prompt beyond it ends at once."""
+    """The same for the whole session; a prompt after the limit is reached ends at once."""
     retries: int = 5
-    """Tries after the first when the provider is busy or the line breaks."""
+    """Attempts after the first if the provider is busy or the connection breaks."""
     retry_seconds: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    """Waits before each; a provider that names a time is believed, up to `longest_wait_seconds`."""
+    """Pauses before each of them. A pause that the provider names is used instead, up to `longest_wait_seconds`."""
     longest_wait_seconds: float = 120.0
     cleanup_seconds: float = 10.0
-    """What a cancelled tool gets to put things in order. Later it is left behind and nobody hears of it."""
+    """Time for a cancelled tool to clean up. After that the turn ends without it, and its result is dropped."""

@@ -1,7 +1,7 @@
-"""The keys of providers, told the ACP way: which there are to set, and a refusal that says so.
+"""The provider keys as ACP auth methods, and the error for a missing or refused key.
 
-Owns the auth methods of the built-in agent. A key is never asked for and never kept here: it is a variable of the
-agent's environment, so "logging in" is to set it, and `authenticate` only looks whether it is there.
+Owns the auth methods of the built-in agent. A key is a variable of the agent's environment and is never asked for or
+stored: to log in is to set the variable, and `authenticate` only checks that it is set.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def auth_methods(model: str | None) -> list[v1.AuthMethodAgent]:
-    """The ways to log in that an agent with this model offers, one for each key that would do."""
+    """Return the auth methods of an agent with this model, one for each provider whose key can be used."""
     return [
         v1.AuthMethodAgent(
             provider.id,
@@ -33,16 +33,16 @@ def auth_methods(model: str | None) -> list[v1.AuthMethodAgent]:
 
 
 def require_key(method_id: str, env: Mapping[str, str]) -> None:
-    """Raises: RequestError when the key of that method is not there."""
+    """Check that the key of an auth method is set. Raises: RequestError -32000 if it is not."""
     provider = PROVIDERS[method_id]
     if not provider.has_key(env):
         raise _refusal(f"{_advice(provider)} and start the agent again", [provider])
 
 
 def usable_model(named: str | None, env: Mapping[str, str]) -> str:
-    """The model of new sessions: the one named, else one whose key is there.
+    """Return the model for new sessions: the named one, otherwise the default of a provider whose key is set.
 
-    Raises: RequestError -32000 with the methods and variables when a key is missing.
+    Raises: RequestError -32000 with the auth methods and variables if a key is missing.
     """
     name = named or default_model(env)
     if name is None:
@@ -54,7 +54,7 @@ def usable_model(named: str | None, env: Mapping[str, str]) -> str:
 
 
 def refused_key(error: ModelAuthError, model: str) -> RequestError:
-    """How it is told that a provider does not take the key."""
+    """Return the error for the client if a provider refuses the key."""
     provider = provider_of(model)
     refusal = _refusal(str(error), [] if provider is None else [provider])
     refusal.data["variables"] = list(error.variables) or refusal.data["variables"]

@@ -1,7 +1,7 @@
-"""How much the agent may do by itself: ask, edit, plan, full.
+"""The session modes `ask`, `edit`, `plan` and `full`: what the agent may do without asking.
 
-A mode is rules the user confirmed by choosing it, and a list of what it cannot do at all. So a deny still wins over
-any mode, and protected paths still ask in every one. Pure.
+A mode consists of rules, which the user confirms by choosing it, and of kinds of tool calls that it forbids. A deny
+rule therefore overrides every mode, and the agent asks about protected paths in every mode. Pure.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 PLAN_FILE: Final = "PLAN.md"
 DEFAULT_MODE: Final = "ask"
 
-_LOOKING: Final = frozenset({"read", "search", "fetch", "think"})
+_READ_ONLY: Final = frozenset({"read", "search", "fetch", "think"})
 _CHANGES: Final = frozenset({"edit", "delete", "move", "execute", "switch_mode"})
 
 
 class Mode(Struct, frozen=True):
-    """One way to work. `allows` are rule texts, `{root}` standing for each folder of the session."""
+    """One session mode. `allows` are texts of rules, in which `{root}` stands for each folder of the session."""
 
     id: str
     name: str
@@ -35,22 +35,22 @@ class Mode(Struct, frozen=True):
     forbids: frozenset[str] = frozenset()
 
     def rules(self, roots: Sequence[str]) -> tuple[Rule, ...]:
-        """What the choice of this mode allows."""
-        # A folder with a star in its name would be read as a glob, so it gets no rule, and everything there asks.
+        """Return the rules of this mode for a session with these folders."""
+        # A star in the name of a folder would be read as a glob, so such a folder gets no rule and everything is asked.
         plain = [root.rstrip("/") for root in roots if not set(root) & set("*?")]
         texts = [text.replace("{root}", root) for text in self.allows for root in (plain if "{root}" in text else [""])]
         return tuple(Rule("allow", text, "flag", f"mode {self.id}") for text in texts)
 
     def refusal(self, request: Request) -> str | None:
-        """Why this mode cannot do it, if it cannot."""
-        # A tool of a server that does not say that it only looks may do anything.
-        is_unknown = request.mcp is not None and request.kind not in _LOOKING
+        """Return the reason why this mode forbids a request, or None if it does not."""
+        # An MCP tool that is not declared as read-only may do anything.
+        is_unknown = request.mcp is not None and request.kind not in _READ_ONLY
         if not self.forbids or not (is_unknown or request.kind in self.forbids):
             return None
         plan = posixpath.join(request.root, PLAN_FILE)
         if request.kind == "edit" and request.paths and all(path == plan for path in request.paths):
             return None
-        return f"mode {self.id} only looks and plans; the one file it may write is {plan}"
+        return f"mode {self.id} only reads and plans; the only file it may write is {plan}"
 
 
 _LOOK: Final = ("read:{root}", "read:{root}/**", "search:{root}", "search:{root}/**")
@@ -68,10 +68,10 @@ MODES: Final[dict[str, Mode]] = {
         Mode(
             "plan",
             "Plan",
-            f"Looks around and plans; changes nothing but {PLAN_FILE}",
+            f"Reads and plans; changes nothing but {PLAN_FILE}",
             (*_LOOK, "edit:{root}/" + PLAN_FILE),
             _CHANGES,
         ),
-        Mode("full", "Full", "Does everything without asking, but what is denied or protected", ("*",)),
+        Mode("full", "Full", "Does everything without asking, except what is denied or protected", ("*",)),
     )
 }

@@ -1,4 +1,4 @@
-"""Keeps sessions in an SQLite database, so that a crash loses nothing that was shown.
+"""Sessions in an SQLite database, written so that a crash loses nothing that a client has received.
 
-It does not know the protocol's wire format or how a turn runs. Read `sessions.py` first.
+It does not depend on the protocol's wire format or on how a turn runs. Read `sessions.py` first.
 """

@@ -1,7 +1,8 @@
-"""One SQLite file, one writer thread, many commits in one.
+"""An SQLite file with one writer thread, one reader thread and group commit.
 
-Owns opening, migrating, the two threads (one writes, one reads) and what goes wrong with files. Work that arrives
-while a commit runs shares the next one, so waiting for the disk costs throughput nothing. Knows no table.
+Owns opening the file, migrations, the two threads, and the error messages for problems with the file. Jobs that arrive
+while a commit runs share the next transaction, so that waiting for the disk does not reduce the throughput. It does
+not depend on the tables.
 """
 
 from __future__ import annotations
@@ -23,18 +24,21 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Another program may be writing: an editor in the next window. Its commits take milliseconds; seconds mean trouble.
+# Another program may be writing, such as a second editor. Its commits take milliseconds; seconds mean a problem.
 BUSY_SECONDS: Final = 5.0
-_TOGETHER: Final = 256  # jobs in one transaction; more would make the first wait for the last
+_TOGETHER: Final = 256  # jobs in one transaction; with more, the first would wait too long for the last
 
 _Job = tuple["Callable[[sqlite3.Connection], Any]", "Future[Any]"]
 
 
 class Database:
-    """An open database. `write` returns when the change is committed, `read` sees everything committed before."""
+    """An open database. `write` returns after the commit; `read` sees everything that was committed before it."""
 
     def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
-        """Blocks; call it in a thread. Raises: StoreError saying what is wrong with the file and what to do."""
+        """Open or create the file and migrate it. It blocks, so call it in a thread.
+
+        Raises: StoreError if the file cannot be used; the message names the problem and the remedy.
+        """
         self.path = path
         self._busy_seconds = busy_seconds
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,18 +60,18 @@ class Database:
             thread.start()
 
     async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs `work` in the next transaction. If it raises, what it did is undone and nothing else is.
+        """Run `work` in the next transaction. If it raises, only its own changes are undone.
 
-        Raises: StoreError when the disk is full, the file busy or broken.
+        Raises: StoreError if the disk is full, or the file is busy or damaged.
         """
         return await self._submit(self._jobs, work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Runs `work` on a connection that only reads."""
+        """Run `work` on the connection of the reader thread. Raises: StoreError."""
         return await self._submit(self._reads, work)
 
     def close(self) -> None:
-        """Commits what was asked for and closes the file. Blocks until both threads are done."""
+        """Commit all pending jobs and close the file. Blocks until both threads have ended."""
         if not self._is_open:
             return
         self._is_open = False
@@ -81,7 +85,8 @@ class Database:
             raise StoreError(f"the store {self.path} is closed")
         future: Future[T] = Future()
         jobs.put((work, future))
-        # Shielded: a caller that is cancelled must not undo what others share, nor leave the thread a dead future.
+        # Shielded: a cancelled caller must not cancel the future, which the thread will set, nor affect the other jobs
+        # of the transaction.
         return await asyncio.shield(asyncio.wrap_future(future))
 
     def _connect(self) -> sqlite3.Connection:
@@ -91,8 +96,8 @@ class Database:
             connection = sqlite3.connect(
                 self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
             )
-            # NORMAL: a commit survives any death of this program at once; a power cut may take the last ones back,
-            # never half of one.
+            # NORMAL: a commit survives a crash of this program; a power cut may undo the last transactions, each as a
+            # whole.
             for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error as error:
@@ -146,7 +151,7 @@ class Database:
         connection.close()
 
     def _commit(self, connection: sqlite3.Connection, jobs: list[_Job]) -> None:
-        """One transaction for all; a job that fails is undone alone, a commit that fails fails all."""
+        """Run all jobs in one transaction. A failed job is undone alone; a failed commit fails all jobs."""
         done: list[tuple[Future[Any], Any]] = []
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -156,7 +161,7 @@ class Database:
                     done.append((future, work(connection)))
                 except Exception as error:
                     if not connection.in_transaction:
-                        raise  # a full disk ends the whole transaction
+                        raise  # SQLite has ended the transaction, for example because the disk is full
                     connection.execute("ROLLBACK TO job")
                     future.set_exception(self._explain(error))
                 connection.execute("RELEASE job")
@@ -173,7 +178,7 @@ class Database:
             future.set_result(result)
 
     def _explain(self, error: Exception) -> Exception:
-        """What a person can do about it; an error that is not the file's stays what it is."""
+        """Turn an SQLite error into a `StoreError` with a remedy; return any other error as it is."""
         import sqlite3
 
         if not isinstance(error, sqlite3.Error):
@@ -183,17 +188,18 @@ class Database:
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError(f"{where} is busy: another program has been writing for {self._busy_seconds:g} s; retry")
         if code == sqlite3.SQLITE_FULL:
-            return StoreError(f"{where} cannot grow: the disk is full; nothing was lost, free some space and retry")
+            return StoreError(f"{where} cannot grow: the disk is full; nothing was lost; free some space and retry")
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return StoreError(
-                f"{where} is damaged ({error}) and was left as it is; move it away to start anew, or restore a copy"
+                f"{where} is damaged ({error}) and was not changed; "
+                "move it away to start with an empty one, or restore a copy"
             )
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-            return StoreError(f"{where} cannot be used: {error}; check its folder, or name another with --store")
+            return StoreError(f"{where} cannot be used: {error}; check its folder, or name another file with --store")
         return StoreError(f"{where}: {error}")
 
 
 def _statements(step: str) -> list[str]:
-    """`executescript` would commit half-way, so the statements run one by one."""
+    """Split a migration into statements, because `executescript` would commit before running them."""
     lines = [line for line in step.splitlines() if not line.strip().startswith("--")]
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]

@@ -1,7 +1,7 @@
-"""Names for rows that sort by the time they were made.
+"""Ids for rows that sort by the time of their creation.
 
-Owns the form: a prefix, twelve hex digits of time and counter, fourteen random characters. Two made by one program
-never collide and never sort the wrong way round, even when the clock stands still or goes back.
+Owns the format: a prefix, twelve hex digits of time and counter, fourteen random characters. Ids made by one program
+never collide and always sort in the order of their creation, even if the clock stops or goes back.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from typing import Final, Literal
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _RANDOM_LENGTH: Final = 14
-_TICKS_PER_MS: Final = (
-    64  # names made in one millisecond before the next one is borrowed; twelve digits last until 2109
-)
+# Ids per millisecond before the counter runs into the next one. With 64 the twelve digits last until 2109.
+_TICKS_PER_MS: Final = 64
 
 _lock = threading.Lock()
 _last = 0
 
 
 def new_id(prefix: Literal["ses", "msg", "prt"]) -> str:
-    """A name that sorts after every one this program made before."""
+    """Return an id that sorts after every id this program made before."""
     global _last
     with _lock:
         _last = max(_last + 1, time.time_ns() // 1_000_000 * _TICKS_PER_MS)
         tick = _last
-    # 256 is no multiple of 62, so some characters are a little likelier; 80 bits are left all the same.
+    # 256 is not a multiple of 62, so some characters are slightly more likely; about 80 bits of randomness remain.
     tail = "".join(_ALPHABET[byte % 62] for byte in os.urandom(_RANDOM_LENGTH))
     return f"{prefix}_{tick:012x}{tail}"

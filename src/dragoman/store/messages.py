@@ -1,6 +1,6 @@
-"""Parts as the store keeps them: the JSON of the AI SDK's UI message parts, one row each.
+"""Conversion between typed message parts and their stored form: the JSON of the AI SDK's UI message parts.
 
-Owns both directions. Everything else sees the typed parts.
+Owns both directions. One part is one row. All other modules use the typed parts.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_part(part: Part) -> bytes:
-    """One row's JSON."""
+    """Return the JSON of a part as it is stored in one row."""
     return _encoder.encode(part_to_json(part))
 
 
 def decode_part(data: bytes | str) -> Part:
-    """Raises: StoreError for what is no part at all."""
+    """The inverse of `encode_part`. Raises: StoreError if the data is not a message part."""
     try:
         return part_from_json(msgspec.json.decode(data, type=dict[str, Any]))
     except (msgspec.DecodeError, UnicodeError, KeyError) as error:
@@ -46,7 +46,7 @@ def decode_part(data: bytes | str) -> Part:
 
 
 def part_to_json(part: Part) -> dict[str, Any]:
-    """The part as a UI message has it."""
+    """Return the JSON object of a part of a UI message."""
     match part:
         case TextPart() | ReasoningPart():
             kind = "text" if isinstance(part, TextPart) else "reasoning"
@@ -81,7 +81,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
 
 
 def part_from_json(raw: dict[str, Any]) -> Part:
-    """The part of that JSON; a kind this version does not know is kept as it is."""
+    """The inverse of `part_to_json`. A part of an unknown kind becomes an `OtherPart` that keeps its JSON."""
     kind = raw["type"]
     read = _READERS.get(kind)
     if read is not None:
@@ -94,12 +94,12 @@ def part_from_json(raw: dict[str, Any]) -> Part:
 
 
 def message_to_row(message: Message) -> MessageRow:
-    """The message as the store takes it."""
+    """Return the rows that the store keeps for a message."""
     return MessageRow(message.id, message.role, tuple(map(_part_row, message.parts)), message.metadata)
 
 
 def message_from_row(row: MessageRow) -> Message:
-    """The way back. Raises: StoreError."""
+    """The inverse of `message_to_row`. Raises: StoreError if a part cannot be read."""
     role: Any = row.role
     return Message(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
 
@@ -121,7 +121,7 @@ def _tool_to_json(part: ToolPart) -> dict[str, Any]:
         ("input", part.input),
         ("output", part.output),
         ("errorText", part.error_text),
-        ("approval", part.approval),
+        ("approval", part.permission),
         ("preliminary", part.is_preliminary or UNSET),
         ("providerExecuted", part.is_provider_executed or UNSET),
         ("callProviderMetadata", part.provider_metadata),

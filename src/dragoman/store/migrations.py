@@ -1,6 +1,6 @@
-"""The shape of the database, as the list of steps that lead to it.
+"""The tables of the database, as a list of migrations.
 
-Owns the tables. A step is never changed once it was released: what comes next is added at the end.
+Owns the tables. A migration is never changed after its release; a change of the tables is a new one at the end.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (message_id, position)
     );
 
-    -- A message that is still being written, who writes it, and its chunks so far.
+    -- A message that is still being written, the program that writes it, and its chunks so far.
     CREATE TABLE live (
         message_id TEXT PRIMARY KEY REFERENCES messages ON DELETE CASCADE,
         session_id TEXT NOT NULL,

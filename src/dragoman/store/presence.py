@@ -1,7 +1,7 @@
-"""Who is writing: tells a message that is being written from one whose writer died.
+"""Lock files that show which programs have a store open, so that a turn of a crashed program can be recognized.
 
-Owns one locked file per open store. The kernel drops the lock with the process, however that ends, so nobody has to
-clean up, guess from ages or compare process ids.
+Owns one locked file per open store. The kernel releases the lock when the process ends, for any reason, so neither the
+age of a file nor a process id has to be interpreted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class Presence:
-    """This program's mark beside the database."""
+    """This program's lock file in a folder next to the database."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -24,7 +24,7 @@ class Presence:
         fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def is_alive(self, writer: str) -> bool:
-        """Whether the program that made this mark still runs. The mark of a dead one is taken away."""
+        """Whether the program with this id still runs. If not, its lock file is removed."""
         if writer == self.id:
             return True
         path = self._folder / writer

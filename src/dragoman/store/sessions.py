@@ -1,7 +1,7 @@
-"""Sessions as rows: what was said, what it cost, what was allowed, and the turn that is being written.
+"""The stored sessions: messages, usage, remembered permission rules, queued prompts, and the log of a running turn.
 
-Owns every query. A turn is a log of chunks while it runs and parts of a message afterwards; the change from one to
-the other is one transaction. Does not know what a chunk or a part means: those are bytes here.
+Owns every query. While a turn runs it is stored as a log of chunks; when it ends, the log is replaced by the parts of a
+message in one transaction. Chunks and parts are bytes here; this module does not interpret them.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class UsageRow(Struct, frozen=True):
 
 
 class LiveLog(Struct, frozen=True):
-    """A message that has no end yet. `is_alive`: somebody is still writing it; else its writer died."""
+    """An unfinished message. `is_alive`: the program that writes it still runs; otherwise that program has died."""
 
     message_id: str
     chunks: tuple[bytes, ...]
@@ -92,21 +92,21 @@ class LiveLog(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Some sessions, newest first, and where the next ones begin."""
+    """Some sessions, the last changed first, and the cursor of the next page if there is one."""
 
     sessions: tuple[SessionRow, ...]
     next_cursor: str | None
 
 
 def now() -> str:
-    """This moment as the store writes it."""
+    """Return the current time in the format of the store."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Store:
-    """The sessions of one user. Every call that changes something returns when it is committed.
+    """The sessions of one user. A call that changes something returns after the commit.
 
-    Raises: StoreError from any call, saying what is wrong with the file.
+    Raises: StoreError from any call if the file cannot be used.
     """
 
     def __init__(self, database: Database, presence: Presence) -> None:
@@ -115,7 +115,7 @@ class Store:
 
     @classmethod
     async def open(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Store:
-        """Opens or creates the file. Raises: StoreError."""
+        """Open or create the file. Raises: StoreError."""
         return await asyncio.to_thread(cls._open, path, busy_seconds)
 
     @classmethod
@@ -134,23 +134,27 @@ class Store:
     # Sessions
 
     async def create_session(self, row: SessionRow) -> SessionRow:
-        """Adds a session; its times are set here."""
+        """Add a session and return it with its times set."""
         row = _stamped(row)
         await self._database.write(lambda db: _insert_session(db, row))
         return row
 
     async def fork_session(self, row: SessionRow, *, until: str | None = None) -> SessionRow:
-        """Adds a session that begins as its parent stands: with copies of the finished messages, up to and including
-        `until`, and of the remembered answers. What the parent used was not used here, so usage is not copied.
+        """Add a session with copies of its parent's finished messages and remembered rules.
 
-        Raises: StoreError while a turn of the parent is being written, and when it has no such message.
+        The usage is not copied, because the new session has not used anything.
+
+        Args:
+            until: the id of the last message to copy; None copies all.
+
+        Raises: StoreError while a turn of the parent runs, or if it has no such message.
         """
         row = msgspec.structs.replace(_stamped(row), parent_message_id=until)
 
         def work(db: sqlite3.Connection) -> None:
             busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (row.parent_id,)).fetchone()
             if busy is not None and self._presence.is_alive(busy[0]):
-                raise StoreError("a turn runs in this session; wait for its end, or cancel it")
+                raise StoreError("a turn is running in this session; wait until it ends, or cancel it")
             query = (
                 "SELECT id FROM messages WHERE session_id = ? "
                 "AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id"
@@ -177,7 +181,7 @@ class Store:
         return await self._database.read(work)
 
     async def sessions(self, *, cwd: str | None = None, cursor: str | None = None, limit: int = PAGE) -> Page:
-        """One page, the session that changed last first. Raises: StoreError for a cursor that is none of ours."""
+        """Return one page, the session that changed last first. Raises: StoreError for an unknown cursor."""
         where, values = [], list[Any]()
         if cwd is not None:
             where.append("cwd = ?")
@@ -196,10 +200,10 @@ class Store:
         return Page(page, _cursor(page[-1]) if len(rows) > limit else None)
 
     async def update_session(self, session_id: str, **changes: Any) -> str:
-        """Changes some columns; the time of the change, which is returned, is one of them."""
+        """Change some columns and `updated_at`. Return the new value of `updated_at`."""
         unknown = set(changes) - _CHANGEABLE
         if unknown:
-            raise ValueError(f"not a column that changes: {', '.join(sorted(unknown))}")
+            raise ValueError(f"not a column that can be changed: {', '.join(sorted(unknown))}")
         stamp = changes.setdefault("updated_at", now())
         names = sorted(changes)
         values = [_json(changes[name]) if name in ("metadata", "directories") else changes[name] for name in names]
@@ -212,7 +216,7 @@ class Store:
         return str(stamp)
 
     async def delete_session(self, session_id: str) -> bool:
-        """False when there was none."""
+        """Delete a session with everything that belongs to it. Return False if there is none of this id."""
         return await self._database.write(
             lambda db: db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount > 0
         )
@@ -220,7 +224,7 @@ class Store:
     # Messages
 
     async def messages(self, session_id: str) -> tuple[MessageRow, ...]:
-        """The finished messages in order; those that wait in the queue or are being written are not among them."""
+        """Return the finished messages in order, without those that are queued or still being written."""
 
         def work(db: sqlite3.Connection) -> tuple[MessageRow, ...]:
             query = (
@@ -232,7 +236,7 @@ class Store:
         return await self._database.read(work)
 
     async def add_message(self, session_id: str, message: MessageRow) -> None:
-        """Adds a finished message, such as the user's."""
+        """Add a finished message, such as the user's."""
         await self._database.write(lambda db: _insert_message(db, session_id, message))
 
     async def begin_turn(
@@ -259,7 +263,7 @@ class Store:
         await self._database.write(work)
 
     async def append_log(self, message_id: str, position: int, chunks: Sequence[bytes]) -> None:
-        """Adds chunks of a message that was begun; `position` is the number of those before them."""
+        """Append chunks to the log of an unfinished message; `position` is the number of chunks before them."""
         rows = [(message_id, number, chunk) for number, chunk in enumerate(chunks, position)]
 
         def work(db: sqlite3.Connection) -> None:
@@ -268,7 +272,7 @@ class Store:
         await self._database.write(work)
 
     async def finish_message(self, session_id: str, message: MessageRow, usage: Sequence[UsageRow] = ()) -> str:
-        """The log becomes parts. Returns the session's new time of change."""
+        """Replace the log of a message by its parts. Return the session's new `updated_at`."""
         stamp = now()
 
         def work(db: sqlite3.Connection) -> str:
@@ -285,7 +289,7 @@ class Store:
         return await self._database.write(work)
 
     async def live_log(self, session_id: str) -> LiveLog | None:
-        """The message of this session that has no end, if there is one."""
+        """Return the unfinished message of this session, if there is one."""
 
         def work(db: sqlite3.Connection) -> LiveLog | None:
             found = db.execute("SELECT message_id, writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
@@ -297,15 +301,15 @@ class Store:
 
         return await self._database.read(work)
 
-    # The queue: messages that have not become turns yet
+    # The queue: prompts whose turn has not begun
 
     async def enqueue(self, session_id: str, message: MessageRow) -> None:
-        """Keeps a prompt that arrived while a turn runs."""
+        """Store a prompt that arrived while a turn runs."""
         row = msgspec.structs.replace(message, queued_at=now())
         await self._database.write(lambda db: _insert_message(db, session_id, row))
 
     async def queued(self, session_id: str) -> tuple[MessageRow, ...]:
-        """What waits, first come first."""
+        """Return the queued prompts in the order of their arrival."""
 
         def work(db: sqlite3.Connection) -> tuple[MessageRow, ...]:
             query = (
@@ -317,7 +321,7 @@ class Store:
         return await self._database.read(work)
 
     async def dequeue(self, message_id: str, *, new_id: str) -> None:
-        """The message becomes a turn now, under a name that sorts after everything said meanwhile."""
+        """Take a prompt from the queue. `new_id` sorts it after the messages that were added while it waited."""
 
         def work(db: sqlite3.Connection) -> None:
             db.execute("PRAGMA defer_foreign_keys = ON")
@@ -329,13 +333,13 @@ class Store:
         await self._database.write(work)
 
     async def drop_queued(self, message_id: str) -> None:
-        """The message was withdrawn before it became a turn."""
+        """Delete a prompt that was withdrawn before its turn began."""
         await self._execute("DELETE FROM messages WHERE id = ? AND queued_at IS NOT NULL", message_id)
 
     # Usage and rules
 
     async def usage(self, session_id: str) -> UsageRow:
-        """What the session used so far; the cost is None when no call had a price."""
+        """Return the sum of what the session used so far. The cost is None if the price of no call is known."""
 
         def work(db: sqlite3.Connection) -> UsageRow:
             query = (
@@ -348,11 +352,11 @@ class Store:
         return await self._database.read(work)
 
     async def add_rule(self, session_id: str, rule: str, action: str) -> None:
-        """Remembers an answer for this session."""
+        """Remember a permission rule for this session."""
         await self._execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?, ?)", session_id, rule, action, now())
 
     async def rules(self, session_id: str) -> tuple[tuple[str, str], ...]:
-        """The remembered answers: rule and action."""
+        """Return the remembered rules, each with its action."""
 
         def work(db: sqlite3.Connection) -> tuple[tuple[str, str], ...]:
             query = "SELECT rule, action FROM rules WHERE session_id = ? ORDER BY added_at, rule"
@@ -446,5 +450,5 @@ def _read_cursor(cursor: str) -> list[str]:
         data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         updated_at, id = msgspec.json.decode(data, type=tuple[str, str])
     except (binascii.Error, msgspec.DecodeError, ValueError):
-        raise StoreError("this cursor comes from no list of sessions; start again without one") from None
+        raise StoreError("the cursor is not one of this store; list the sessions again without a cursor") from None
     return [updated_at, id]

@@ -1,7 +1,8 @@
 """Masks JSON values of unknown type, and replaces ids by pseudonyms.
 
 Owns the treatment of values without a schema: every text and number is masked, and so is the name of a member, unless
-it is one of the names that are known to be harmless. Knows no message; `trace/redact.py` walks through typed ones.
+it is one of the names that are known to be harmless. Typed messages are the
+concern of `trace/redact.py`.
 """
 
 from __future__ import annotations

@@ -179,15 +179,15 @@ class Reducer:
 
     def _permission_asked(self, chunk: c.ToolApprovalRequest) -> None:
         part = self._tool_of(chunk, chunk.tool_call_id)
-        part.state, part.approval = "approval-requested", {"id": chunk.approval_id}
+        part.state, part.permission = "approval-requested", {"id": chunk.approval_id}
 
     def _permission_answered(self, chunk: c.ToolApprovalResponse) -> None:
         for part in self._tools.values():
-            if isinstance(part.approval, dict) and part.approval.get("id") == chunk.approval_id:
+            if isinstance(part.permission, dict) and part.permission.get("id") == chunk.approval_id:
                 part.state = "approval-responded"
-                part.approval = {"id": chunk.approval_id, "approved": chunk.approved}
+                part.permission = {"id": chunk.approval_id, "approved": chunk.approved}
                 if chunk.reason is not UNSET:
-                    part.approval["reason"] = chunk.reason
+                    part.permission["reason"] = chunk.reason
                 return
         self._require(chunk, chunk.approval_id)
 

@@ -1,6 +1,6 @@
-"""Messages and their parts, as chunks fold into them: the AI SDK's UI messages.
+"""Messages and their parts: the AI SDK's UI messages.
 
-Owns the shapes that the store keeps and that model requests are made of. `fold.py` makes parts of chunks.
+Owns the types that the store keeps and that model requests consist of. `fold.py` makes parts from chunks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class ToolPart(Struct):
     output: Any = UNSET
     error_text: str | UnsetType = UNSET
     title: str | UnsetType = UNSET
-    approval: Any = UNSET
+    permission: Any = UNSET
+    """The question and its answer; in JSON it is `"approval"`: `{"id", "approved"?, "reason"?}`."""
     is_preliminary: bool = False
     is_dynamic: bool = False
     is_provider_executed: bool = False

@@ -64,11 +64,11 @@ def _tool(part: ToolPart) -> list[c.Chunk]:
     stream: list[c.Chunk] = [
         c.ToolInputAvailable(call, part.name, None if part.input is UNSET else part.input, **flags)
     ]
-    if isinstance(part.approval, dict):
-        stream.append(c.ToolApprovalRequest(part.approval["id"], call))
-        if "approved" in part.approval:
-            approved, reason = part.approval["approved"], part.approval.get("reason", UNSET)
-            stream.append(c.ToolApprovalResponse(part.approval["id"], approved, reason))
+    if isinstance(part.permission, dict):
+        stream.append(c.ToolApprovalRequest(part.permission["id"], call))
+        if "approved" in part.permission:
+            approved, reason = part.permission["approved"], part.permission.get("reason", UNSET)
+            stream.append(c.ToolApprovalResponse(part.permission["id"], approved, reason))
     if part.state == "output-available":
         stream.append(c.ToolOutputAvailable(call, part.output, True if part.is_preliminary else UNSET))
     elif part.state == "output-error":

@@ -81,7 +81,7 @@ def test_does_not_run_what_a_rule_denies(installed: InstalledAgent) -> None:
 
 
 @pytest.mark.parametrize("prompt", ["RUN touch new.txt", "WRITE {work}/new.txt one"])
-def test_does_nothing_that_nobody_can_be_asked_about(installed: InstalledAgent, prompt: str) -> None:
+def test_does_nothing_that_needs_permission_when_no_user_can_be_asked(installed: InstalledAgent, prompt: str) -> None:
     done = installed.exec(prompt.replace("{work}", str(installed.work)))
     assert done.code == 5, done
     assert not list(installed.work.iterdir())

@@ -22,16 +22,16 @@ _EXCERPT: Final = 200
 def reply_to(question: Question) -> Reply:
     """What the model says to this."""
     if question.schema is not None:
-        return _said(json.dumps(sample(question.schema)))
+        return _speech_reply(json.dumps(sample(question.schema)))
     if not question.tools:
-        return _said("A scripted title")
+        return _speech_reply("A scripted title")
     intent = read_intent(question.prompt)
     use = uses_for(intent, question.tools, len(question.results))
     if use is not None:
         return Reply((_spoken("I will use ", f"{use.tool.name}. "), use))
     if question.results:
         excerpt = " ".join(question.results[-1].split())[:_EXCERPT]
-        return _said("The tool ", "said: ", excerpt)
+        return _speech_reply("The tool ", "said: ", excerpt)
     return _in_words(intent)
 
 
@@ -46,11 +46,11 @@ def _in_words(intent: Intent) -> Reply:
         case "slow":
             return Reply((Speech(tuple(f"{number} " for number in range(1, _SLOW_PIECES + 1)), _SLOW_SECONDS),))
         case "say":
-            return _said(*(f"{word} " for word in intent.text.split()))
-    return _said("No tool is offered ", f"to {intent.verb}.")
+            return _speech_reply(*(f"{word} " for word in intent.text.split()))
+    return _speech_reply("No tool is offered ", f"to {intent.verb}.")
 
 
-def _said(*pieces: str) -> Reply:
+def _speech_reply(*pieces: str) -> Reply:
     return Reply((_spoken(*pieces),))
 
 

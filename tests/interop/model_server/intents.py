@@ -41,10 +41,10 @@ _KEYWORDS: Final = (
 _KEYWORD: Final = re.compile(rf"^\s*(?:{'|'.join(_KEYWORDS)})\s*$", re.MULTILINE)
 
 _SENTENCES: Final = {
-    "read": r"Read the file (?P<path>\S+) with (?P<tool>.+?) and tell me",
+    "read": r"Read the file (?P<path>\S+) with (?P<tool>.+?) and show me",
     "write": r"Create the file (?P<path>\S+) with the content: (?P<text>\w+)\. Use (?P<tool>[^,]+),",
     "edit": r"In the file (?P<path>\S+) replace the word (?P<old>\w+) by the word (?P<text>\w+)\. Use (?P<tool>[^,]+),",
-    "run": r"Run this exact shell command with (?P<tool>.+?)(?:, in the foreground| and tell me its output): "
+    "run": r"Run this exact shell command with (?P<tool>.+?)(?:, in the foreground| and show me its output): "
     r"(?P<command>[^\n<]+)",
     "plan": r"Make a plan of three steps .*?, with (?P<tool>[^.]+)\.",
     "think": r"Think step by step",

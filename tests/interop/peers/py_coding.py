@@ -30,13 +30,13 @@ async def work(agent: Any, client: "ReportingClient") -> None:
     await say(agent, client, session_id, "think hm\ntodo [x] look; [>] change; test\nread a.txt\nsay it says {result}")
 
 
-async def leave_to_write(agent: Any, client: "ReportingClient") -> None:
+async def permission_to_write(agent: Any, client: "ReportingClient") -> None:
     session_id = await open_project(agent, client)
-    for client.permission, name in (("allow-once", "yes"), ("reject-once", "no"), ("cancelled", "nobody")):
+    for client.permission, name in (("allow-once", "yes"), ("reject-once", "no"), ("cancelled", "unanswered")):
         await say(agent, client, session_id, f"write {name}.txt new\nsay and on")
 
 
-async def hands(agent: Any, client: "ReportingClient") -> None:
+async def tool_access(agent: Any, client: "ReportingClient") -> None:
     session_id = await open_project(agent, client)
     client.permission = "allow-once"
     await say(agent, client, session_id, "read a.txt\nedit a.txt two => zwei")
@@ -102,8 +102,8 @@ async def come_back(agent: Any, client: "ReportingClient") -> None:
 
 CODING: dict[str, Scenario] = {
     "work": work,
-    "leave_to_write": leave_to_write,
-    "hands": hands,
+    "permission_to_write": permission_to_write,
+    "tool_access": tool_access,
     "choices": choices,
     "stop": stop,
     "steer": steer,

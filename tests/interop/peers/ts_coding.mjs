@@ -18,15 +18,15 @@ async function work(agent, reporter) {
   await say(agent, reporter, sessionId, "think hm\ntodo [x] look; [>] change; test\nread a.txt\nsay it says {result}");
 }
 
-async function leaveToWrite(agent, reporter) {
+async function permissionToWrite(agent, reporter) {
   const sessionId = await openProject(agent, reporter);
-  for (const [answer, name] of [["allow-once", "yes"], ["reject-once", "no"], ["cancelled", "nobody"]]) {
+  for (const [answer, name] of [["allow-once", "yes"], ["reject-once", "no"], ["cancelled", "unanswered"]]) {
     reporter.permission = answer;
     await say(agent, reporter, sessionId, `write ${name}.txt new\nsay and on`);
   }
 }
 
-async function hands(agent, reporter) {
+async function toolAccess(agent, reporter) {
   const sessionId = await openProject(agent, reporter);
   reporter.permission = "allow-once";
   await say(agent, reporter, sessionId, "read a.txt\nedit a.txt two => zwei");
@@ -107,4 +107,4 @@ async function forget(agent, reporter) {
   await call("list after", AGENT.session.list, {});
 }
 
-export const CODING = { work, leave_to_write: leaveToWrite, hands, choices, stop, steer, come_back: comeBack, forget };
+export const CODING = { work, permission_to_write: permissionToWrite, tool_access: toolAccess, choices, stop, steer, come_back: comeBack, forget };

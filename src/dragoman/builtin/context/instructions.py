@@ -1,8 +1,8 @@
-"""What the user and the project want every agent to know: AGENTS.md and the like.
+"""The instructions of the user and the project for agents: AGENTS.md and similar files.
 
-Owns which files are read, in which order, and how much of them a model is given. The nearest to the work stands last,
-and is the last to be cut. A project's file is somebody else's: nothing outside of the project is read through it.
-Blocks; the same files give the same bytes.
+Owns which files are read, in which order, and how much of them the model is given. The file nearest to the working
+folder comes last and is the last to be cut. A project's files are not trusted: a link in them that leads out of the
+project is not followed. Blocks; the same files give the same bytes.
 """
 
 from __future__ import annotations
@@ -23,31 +23,34 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.builtin")
 
 NAMES: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "CONTEXT.md")
-"""In one folder the first of them has the last word. A file that is there under two names is read once."""
-# About eight thousand tokens: they are sent with every request of the session.
+"""In one folder the first of these comes last in the text. A file that exists under two names is read once."""
+# About eight thousand tokens, which are sent with every request of the session.
 LIMIT_BYTES: Final = 32 * 1024
-# What is larger is no set of instructions, whatever it is called.
+# A larger file is not a file of instructions, whatever its name.
 _LARGEST_BYTES: Final = 1024 * 1024
 
 _OPENING: Final = """\
 The user and the project have written down how they want things done. Where two of these disagree, the later one holds.
-None of them gives leave for anything: what needs permission is still asked for."""
+None of them permits anything: what needs permission is still asked for."""
 
 
 class Instructions(Struct, frozen=True):
-    """What was found. `text` is empty when there was nothing."""
+    """The instructions of a session. `text` is empty if there are none."""
 
     text: str = ""
     paths: tuple[str, ...] = ()
-    """The files, in the order in which they stand in the text."""
+    """The files, in the order of their texts."""
     is_cut: bool = False
 
 
 def read_instructions(
     cwd: str, directories: Sequence[str] = (), config_dir: Path | None = None, *, limit_bytes: int = LIMIT_BYTES
 ) -> Instructions:
-    """The instructions for work in `cwd`: the user's own, those of other folders of the session, then those from the
-    project's root down to `cwd`."""
+    """Return the instructions for work in `cwd`.
+
+    The order is: the user's own, those of the other folders of the session, then those from the project's root down to
+    `cwd`.
+    """
     left, is_cut = limit_bytes, False
     passages: list[str] = []
     paths: list[str] = []
@@ -61,7 +64,7 @@ def read_instructions(
         if kept != text:
             is_cut = True
             missing = len(text.encode()) - len(kept.encode())
-            _log.warning("%s: %d bytes are left out; instructions have room for %d", path, missing, limit_bytes)
+            _log.warning("%s: %d bytes are left out; instructions may have %d", path, missing, limit_bytes)
             kept = f"{kept}\n[{missing} bytes of this file are left out: read it if they matter.]".lstrip()
         passages.append(f'<instructions path="{path}">\n{kept}\n</instructions>')
         paths.append(path)
@@ -71,14 +74,14 @@ def read_instructions(
 
 
 def _nearest_first(cwd: str, directories: Sequence[str], config_dir: Path | None) -> Iterator[tuple[str, str]]:
-    """Path and text of every file that has something to say."""
+    """Yield path and text of every file that is not empty, the nearest to `cwd` first."""
     here = Path(os.path.realpath(cwd))
     project = find_project(here)
     yield from _found(project, [folder for folder in (here, *here.parents) if folder.is_relative_to(project)])
     for directory in reversed(directories):
         yield from _found(Path(directory), [Path(directory)])
     for path in [config_dir / name for name in NAMES] if config_dir is not None else ():
-        # The user's own file may be a link to wherever they keep such things.
+        # The user's own file may be a link to any place.
         real = Path(os.path.realpath(path))
         yield from _found(real.parent, [real.parent], (real.name,), shown=str(path))
 
@@ -86,7 +89,7 @@ def _nearest_first(cwd: str, directories: Sequence[str], config_dir: Path | None
 def _found(
     root: Path, folders: Sequence[Path], names: Sequence[str] = NAMES, *, shown: str = ""
 ) -> Iterator[tuple[str, str]]:
-    """Reads through the workspace, which follows no link out of `root` and opens nothing but regular files."""
+    """Read through the workspace, which does not follow a link out of `root` and opens only regular files."""
     try:
         workspace = Workspace([root], limits=FileLimits(file_bytes=_LARGEST_BYTES))
     except WorkspaceError:
@@ -106,7 +109,7 @@ def _found(
 
 
 def _beginning(text: str, limit_bytes: int) -> str:
-    """As many whole lines as fit."""
+    """Return as many whole lines as fit in the limit."""
     content = text.encode()
     if len(content) <= limit_bytes:
         return text

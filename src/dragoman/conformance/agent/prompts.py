@@ -42,10 +42,10 @@ ACTIONS: Final[dict[str, str]] = {
 }
 """What the cases ask for. `{file}`, `{cwd}` and `{command}` in a text are replaced."""
 
-_READ: Final = "Read the file {file} with {tool} and tell me its first line."
+_READ: Final = "Read the file {file} with {tool} and show me its first line."
 _WRITE: Final = "Create the file {file} with the content: hello. Use {tool}, not a shell."
 _EDIT: Final = "In the file {file} replace the word one by the word eins. Use {tool}, not a shell."
-_RUN: Final = "Run this exact shell command with {tool} and tell me its output: {command}"
+_RUN: Final = "Run this exact shell command with {tool} and show me its output: {command}"
 _WAIT: Final = "Run this exact shell command with {tool}, in the foreground: {command}"
 _PLAN: Final = "Make a plan of three steps for adding a test to this project, with {tool}. Change nothing."
 
@@ -164,7 +164,7 @@ PRESETS: Final[dict[str, Preset]] = {
         {
             **_tools(read="read_file", write="write_file", edit="replace", run="run_shell_command", plan="write_todos"),
             # It makes no new file where the client can read files: it takes the answer that there is none for an error.
-            "ask": "Run this exact shell command with run_shell_command and tell me its output: echo hello > {file}",
+            "ask": "Run this exact shell command with run_shell_command and show me its output: echo hello > {file}",
         },
     ),
     "kimi": Preset(
