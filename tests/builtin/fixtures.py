@@ -25,7 +25,7 @@ from dragoman.policy.decide import Option
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, SessionRow, Store
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Message, TextPart, ToolPart
+from dragoman.uistream.messages import TextPart, ToolPart, UIMessage
 
 
 class Argument(Struct):
@@ -98,7 +98,7 @@ class FakeViewer:
         self._owner.seen += chunks
         self._owner.saw.set()
 
-    async def show_message(self, message: Message) -> None:
+    async def show_message(self, message: UIMessage) -> None:
         pass
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
@@ -206,7 +206,7 @@ class SessionFixture:
         self.slept.append(seconds)
 
 
-def texts(message: Message) -> list[str]:
+def texts(message: UIMessage) -> list[str]:
     return [part.text for part in message.parts if isinstance(part, TextPart)]
 
 

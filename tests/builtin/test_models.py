@@ -11,11 +11,11 @@ from dragoman.errors import ConfigError
 from dragoman.uistream import chunks as c
 from dragoman.uistream.chunks import Chunk
 from dragoman.uistream.fold import Reducer
-from dragoman.uistream.messages import Message, StepStartPart, TextPart, ToolPart
+from dragoman.uistream.messages import StepStartPart, TextPart, ToolPart, UIMessage
 
 
-def asked(text: str, *, reply: Message | None = None) -> ModelRequest:
-    return ModelRequest((Message("u", "user", [TextPart(text)]), reply or Message("a", "assistant", [])))
+def asked(text: str, *, reply: UIMessage | None = None) -> ModelRequest:
+    return ModelRequest((UIMessage("u", "user", [TextPart(text)]), reply or UIMessage("a", "assistant", [])))
 
 
 async def items_of(model: ScriptedModel | Cassette, request: ModelRequest) -> list[Chunk | StepEnd]:
@@ -45,7 +45,7 @@ async def test_arguments_of_a_tool_stream_in_before_they_are_complete() -> None:
 
 async def test_the_next_line_is_played_when_the_result_is_there() -> None:
     call = ToolPart("x", "read", "output-available", {}, {"text": "content"})
-    reply = Message("a", "assistant", [StepStartPart(), call, StepStartPart()])
+    reply = UIMessage("a", "assistant", [StepStartPart(), call, StepStartPart()])
     assert (
         text_of(await items_of(ScriptedModel(), asked("read a\nsay it has {result}", reply=reply))) == "it has content"
     )
@@ -101,7 +101,7 @@ def test_the_chunks_of_every_script_can_be_folded() -> None:
 
     async def main() -> None:
         for text in ("say a", "think b\nsay c", "write a b\n& read c", "flood 20", "length", "say x\nrefuse"):
-            reducer = Reducer(Message("m", "assistant", []))
+            reducer = Reducer(UIMessage("m", "assistant", []))
             for item in await items_of(ScriptedModel(), asked(text)):
                 if not isinstance(item, StepEnd):
                     reducer.feed(item)
@@ -138,7 +138,7 @@ async def test_a_repeated_request_plays_the_next_recorded_answer(tmp_path: Path)
 def test_the_fingerprint_of_a_request_does_not_depend_on_ids() -> None:
     def with_ids(id: str) -> ModelRequest:
         call = ToolPart(id, "read", "output-available", {"path": "a"}, {"text": "b"})
-        return asked("x", reply=Message(id, "assistant", [call]))
+        return asked("x", reply=UIMessage(id, "assistant", [call]))
 
     assert fingerprint(with_ids("one")) == fingerprint(with_ids("two"))
     assert fingerprint(with_ids("one")) != fingerprint(asked("x"))

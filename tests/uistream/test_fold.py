@@ -9,25 +9,34 @@ from dragoman.store.messages import decode_part, encode_part
 from dragoman.uistream import chunks as c
 from dragoman.uistream.chunks import Chunk, ChunkError
 from dragoman.uistream.fold import Reducer
-from dragoman.uistream.messages import DataPart, FilePart, Message, OtherPart, StepStartPart, TextPart, ToolPart, Usage
+from dragoman.uistream.messages import (
+    DataPart,
+    FilePart,
+    OtherPart,
+    StepStartPart,
+    TextPart,
+    ToolPart,
+    UIMessage,
+    Usage,
+)
 from dragoman.uistream.unfold import replay
 from tests.builtin.streams import FILES, STREAMS, stream
 
 needs_streams = pytest.mark.skipif(not FILES, reason=f"no recorded streams in {STREAMS}")
 
 
-def reduce(chunks: list[Chunk], message: Message | None = None, *, is_tolerant: bool = False) -> Reducer:
-    reducer = Reducer(message or Message("m", "assistant", []), is_tolerant=is_tolerant)
+def reduce(chunks: list[Chunk], message: UIMessage | None = None, *, is_tolerant: bool = False) -> Reducer:
+    reducer = Reducer(message or UIMessage("m", "assistant", []), is_tolerant=is_tolerant)
     for chunk in chunks:
         reducer.feed(chunk)
     return reducer
 
 
-def texts(message: Message) -> list[str]:
+def texts(message: UIMessage) -> list[str]:
     return [part.text for part in message.parts if isinstance(part, TextPart)]
 
 
-def tools(message: Message) -> dict[str, ToolPart]:
+def tools(message: UIMessage) -> dict[str, ToolPart]:
     return {part.tool_call_id: part for part in message.parts if isinstance(part, ToolPart)}
 
 
@@ -38,7 +47,7 @@ def test_every_recorded_stream_reduces_and_survives_the_store(path) -> None:  # 
     reducer = reduce(stream(path.stem.removeprefix("aisdk_")), is_tolerant=continues)
     reducer.close()
     stored = [decode_part(encode_part(part)) for part in reducer.message.parts]
-    again = reduce(replay(Message(reducer.message.id, "assistant", stored)), is_tolerant=continues).message
+    again = reduce(replay(UIMessage(reducer.message.id, "assistant", stored)), is_tolerant=continues).message
     assert [json.loads(encode_part(part)) for part in again.parts] == [
         json.loads(encode_part(part)) for part in reducer.message.parts
     ]
@@ -161,7 +170,7 @@ def test_a_part_of_an_unknown_kind_survives_the_store_and_garbage_does_not() -> 
 
 
 def test_files_replay_as_what_they_were() -> None:
-    message = Message("m", "assistant", [FilePart("u", "image/png"), FilePart("v", "image/png", is_reasoning=True)])
+    message = UIMessage("m", "assistant", [FilePart("u", "image/png"), FilePart("v", "image/png", is_reasoning=True)])
     assert replay(message)[1:] == [c.File("u", "image/png"), c.ReasoningFile("v", "image/png")]
 
 

@@ -9,7 +9,7 @@ from dragoman.uistream import chunks as c
 from dragoman.uistream.content import blocks_of, parts_of
 from dragoman.uistream.display import KINDS, FileDiff, Location, ToolDisplay, display_of, with_display
 from dragoman.uistream.fold import Reducer
-from dragoman.uistream.messages import Message, TextPart, ToolPart
+from dragoman.uistream.messages import TextPart, ToolPart, UIMessage
 from dragoman.uistream.unfold import replay
 from dragoman.uistream.updates import LIMITS, Projector, stop_reason_of
 from tests.builtin.streams import FILES, STREAMS, on_wire, project, stream
@@ -81,7 +81,7 @@ def test_each_passage_is_a_message_of_its_own_and_a_replay_gives_the_same_ids() 
     ]
     live = [u["messageId"] for u in on_wire(project(chunks)) if "messageId" in u]
     assert live == ["msg_1.1", "msg_1.2", "msg_1.2", "msg_1.3"]
-    reducer = Reducer(Message("", "assistant", []))
+    reducer = Reducer(UIMessage("", "assistant", []))
     for chunk in chunks:
         reducer.feed(chunk)
     replayed = [u["messageId"] for u in on_wire(project(replay(reducer.message))) if "messageId" in u]
@@ -117,7 +117,7 @@ def test_a_replayed_call_shows_the_same_without_the_tool_that_made_it() -> None:
     output = {"text": "", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}
     outcomes: tuple[c.Chunk, ...] = (c.ToolOutputDenied("x"), c.ToolOutputAvailable("x", output))
     for outcome in outcomes:
-        reducer = Reducer(Message("m", "assistant", []))
+        reducer = Reducer(UIMessage("m", "assistant", []))
         for chunk in (c.Start("m"), call, outcome):
             reducer.feed(chunk)
         for updates in (on_wire(project([call, outcome])), on_wire(project(replay(reducer.message)))):
@@ -127,7 +127,7 @@ def test_a_replayed_call_shows_the_same_without_the_tool_that_made_it() -> None:
 
 
 def test_a_finished_call_stores_its_diff_once() -> None:
-    reducer = Reducer(Message("m", "assistant", []))
+    reducer = Reducer(UIMessage("m", "assistant", []))
     output = {"text": "done", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}
     reducer.feed(with_display(c.ToolInputAvailable("x", "write", {}), "Write a.py", SHOWN))
     reducer.feed(c.ToolOutputAvailable("x", output))
@@ -331,7 +331,7 @@ def test_the_users_message_is_repeated_block_by_block() -> None:
     ]
     parts = parts_of([*blocks, Unknown("hologram", {"type": "hologram"})])
     assert blocks_of(parts) == blocks
-    updates = on_wire(Projector().user_message(Message("u1", "user", parts)))
+    updates = on_wire(Projector().user_message(UIMessage("u1", "user", parts)))
     assert [update["messageId"] for update in updates] == ["u1"] * 6
     assert isinstance(parts[0], TextPart)
 

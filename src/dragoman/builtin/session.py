@@ -48,7 +48,7 @@ from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Message, Part, TextPart
+from dragoman.uistream.messages import Part, TextPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ class OpenSession:
         settings: AgentSettings,
         store: Store,
         row: SessionRow,
-        history: list[Message],
+        history: list[UIMessage],
         environment: UserEnvironment | None = None,
     ) -> None:
         self.settings = settings
@@ -121,7 +121,7 @@ class OpenSession:
         self._environment = environment
         self._queue = asyncio.Lock()
         self._steering: list[str] = []
-        self._unfinished: tuple[Message, Sequence[UsageRow]] | None = None
+        self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
         """Ids of prompts that wait in the stored queue because their process died."""
         self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
@@ -295,7 +295,7 @@ class OpenSession:
 
         Raises: StoreError when the message could not be stored; nothing ran then.
         """
-        message = Message(new_id("msg"), "user", prompt.parts, prompt.metadata)
+        message = UIMessage(new_id("msg"), "user", prompt.parts, prompt.metadata)
         queued_id = message.id if self._queue.locked() else None
         if queued_id is not None:
             await self.store.enqueue(self.row.id, message_to_row(message))
@@ -324,7 +324,7 @@ class OpenSession:
             await self.store.dequeue(self._left_prompts[0], new_id=new_id("msg"))
             del self._left_prompts[0]
 
-    async def _run(self, prompt: QueuedPrompt, message: Message, queued_id: str | None) -> TurnEnd:
+    async def _run(self, prompt: QueuedPrompt, message: UIMessage, queued_id: str | None) -> TurnEnd:
         log = TurnLog(self.store, new_id("msg"), self._show)
         row = message_to_row(message)
         beginning = asyncio.ensure_future(self.store.begin_turn(self.row.id, row, log.message.id, queued_id=queued_id))

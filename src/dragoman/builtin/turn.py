@@ -23,7 +23,7 @@ from dragoman.store.messages import message_to_row
 from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED, Reducer
-from dragoman.uistream.messages import Message
+from dragoman.uistream.messages import UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -80,9 +80,9 @@ class TurnContext(Struct):
     """Everything one turn works with, and each of its tool calls: `for_call` gives a tool its own copy."""
 
     session_id: str
-    message: Message
+    message: UIMessage
     """The assistant's message; it grows as chunks are emitted."""
-    history: Sequence[Message]
+    history: Sequence[UIMessage]
     """The messages before it that the model is given."""
     model: Model
     tools: Mapping[str, Tool]
@@ -130,7 +130,7 @@ class TurnLog:
     """The chunks of a running turn: folded, committed, then shown."""
 
     def __init__(self, store: Store, message_id: str, show: Callable[[Sequence[c.Chunk]], Awaitable[None]]) -> None:
-        self.message = Message(message_id, "assistant", [])
+        self.message = UIMessage(message_id, "assistant", [])
         self.chunks: list[c.Chunk] = []
         """All committed chunks of this turn. A client that attaches later is shown these first."""
         self._store = store
@@ -198,12 +198,12 @@ class TurnLog:
             self._written.set()
 
 
-async def recover_turn(store: Store, session_id: str, log: LiveLog) -> Message:
+async def recover_turn(store: Store, session_id: str, log: LiveLog) -> UIMessage:
     """Fold the log of a turn that has no end, and end it if its process died. Raises: StoreError.
 
     A turn that another live process runs is only shown: it is not ours to end.
     """
-    reducer = Reducer(Message(log.message_id, "assistant", []), is_tolerant=True)
+    reducer = Reducer(UIMessage(log.message_id, "assistant", []), is_tolerant=True)
     usage: list[UsageRow] = []
     for line in log.chunks:
         chunk = c.decode_chunk(line)

@@ -15,7 +15,7 @@ from dragoman.builtin.modes import MODES
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
 from dragoman.uistream.chunks import Start
-from dragoman.uistream.messages import Message
+from dragoman.uistream.messages import UIMessage
 from dragoman.uistream.unfold import replay
 from dragoman.uistream.updates import Projector
 
@@ -48,7 +48,7 @@ class Viewer:
         # Taken in one step with the registration as a viewer, so that nothing is missed and nothing is in both.
         self._history = tuple(open_session.history)
         self._live = open_session.live_chunks
-        self._waiting: list[Sequence[Chunk] | Message] | None = []
+        self._waiting: list[Sequence[Chunk] | UIMessage] | None = []
 
     # Showing
 
@@ -61,7 +61,7 @@ class Viewer:
         await self._project(live)
         while self._waiting:
             item = self._waiting.pop(0)
-            await (self._replay(item) if isinstance(item, Message) else self._project(item))
+            await (self._replay(item) if isinstance(item, UIMessage) else self._project(item))
         self._waiting = None
 
     async def show_chunks(self, chunks: Sequence[Chunk]) -> None:
@@ -71,7 +71,7 @@ class Viewer:
         else:
             await self._project(chunks)
 
-    async def show_message(self, message: Message) -> None:
+    async def show_message(self, message: UIMessage) -> None:
         """Show a prompt of another client."""
         if self._waiting is not None:
             self._waiting.append(message)
@@ -98,7 +98,7 @@ class Viewer:
             for update in self._projector.project(chunk):
                 await self.show(update)
 
-    async def _replay(self, message: Message) -> None:
+    async def _replay(self, message: UIMessage) -> None:
         """Repeat one message of the conversation (rule 107)."""
         projector = Projector()
         if message.role == "user":

@@ -15,7 +15,6 @@ from dragoman.store.sessions import MessageRow, PartRow
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
-    Message,
     OtherPart,
     Part,
     ReasoningPart,
@@ -24,6 +23,7 @@ from dragoman.uistream.messages import (
     StepStartPart,
     TextPart,
     ToolPart,
+    UIMessage,
 )
 
 if TYPE_CHECKING:
@@ -93,15 +93,15 @@ def part_from_json(raw: dict[str, Any]) -> Part:
     return OtherPart(raw)
 
 
-def message_to_row(message: Message) -> MessageRow:
+def message_to_row(message: UIMessage) -> MessageRow:
     """Return the rows that the store keeps for a message."""
     return MessageRow(message.id, message.role, tuple(map(_part_row, message.parts)), message.metadata)
 
 
-def message_from_row(row: MessageRow) -> Message:
+def message_from_row(row: MessageRow) -> UIMessage:
     """The inverse of `message_to_row`. Raises: StoreError if a part cannot be read."""
     role: Any = row.role
-    return Message(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
+    return UIMessage(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
 
 
 def _part_row(part: Part) -> PartRow:

@@ -16,7 +16,6 @@ from dragoman.uistream.display import without_diffs
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
-    Message,
     OtherPart,
     Part,
     ReasoningPart,
@@ -25,6 +24,7 @@ from dragoman.uistream.messages import (
     StepStartPart,
     TextPart,
     ToolPart,
+    UIMessage,
 )
 from dragoman.uistream.partial_json import parse_partial
 
@@ -43,7 +43,7 @@ class Reducer:
             that is a ChunkError.
     """
 
-    def __init__(self, message: Message, *, is_tolerant: bool = False) -> None:
+    def __init__(self, message: UIMessage, *, is_tolerant: bool = False) -> None:
         self.message = message
         self._is_tolerant = is_tolerant
         self._texts: dict[str, TextPart | ReasoningPart] = {}

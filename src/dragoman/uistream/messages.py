@@ -131,7 +131,7 @@ class Usage(Struct, frozen=True):
         )
 
 
-class Message(Struct):
+class UIMessage(Struct):
     """One message of a conversation; a turn is the user's message and the assistant's that follows it."""
 
     id: str

@@ -14,7 +14,6 @@ from dragoman.uistream.fold import INTERRUPTED
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
-    Message,
     OtherPart,
     ReasoningPart,
     SourceDocumentPart,
@@ -22,13 +21,14 @@ from dragoman.uistream.messages import (
     StepStartPart,
     TextPart,
     ToolPart,
+    UIMessage,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def replay(message: Message) -> list[c.Chunk]:
+def replay(message: UIMessage) -> list[c.Chunk]:
     """Return the chunks of a finished message, without the final `finish`."""
     stream: list[c.Chunk] = [c.Start(message.id)]
     for part in message.parts:

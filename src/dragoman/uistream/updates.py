@@ -19,7 +19,7 @@ from dragoman.uistream.tool_calls import ToolCallUpdates
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.uistream.messages import Message
+    from dragoman.uistream.messages import UIMessage
 
 _STOP_REASONS: Final[dict[str, str]] = {
     "stop": "end_turn",
@@ -98,7 +98,7 @@ class Projector:
         projected = self._table.get(type(chunk))
         return () if projected is None else projected(chunk)
 
-    def user_message(self, message: Message) -> list[v1.SessionUpdate]:
+    def user_message(self, message: UIMessage) -> list[v1.SessionUpdate]:
         """A message of the user, as a loaded session repeats it."""
         return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
 

@@ -10,31 +10,31 @@ from dragoman.builtin.models.convert import DENIED, INTERRUPTED, METADATA, messa
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
-    Message,
     OtherPart,
     Part,
     ReasoningPart,
     StepStartPart,
     TextPart,
     ToolPart,
+    UIMessage,
 )
 
 PNG = base64.b64encode(b"\x89PNG").decode()
 
 
-def user(*parts: Part) -> Message:
-    return Message("u", "user", list(parts))
+def user(*parts: Part) -> UIMessage:
+    return UIMessage("u", "user", list(parts))
 
 
-def agent(*parts: Part) -> Message:
-    return Message("a", "assistant", list(parts))
+def agent(*parts: Part) -> UIMessage:
+    return UIMessage("a", "assistant", list(parts))
 
 
 def done(id: str, text: str = "ok", **output: Any) -> ToolPart:
     return ToolPart(id, "look", "output-available", {"value": id}, {"text": text, **output})
 
 
-def shape(*messages: Message) -> list[list[str]]:
+def shape(*messages: UIMessage) -> list[list[str]]:
     """The kinds of parts in each message."""
     return [[part.part_kind for part in message.parts] for message in messages_of(messages)]
 

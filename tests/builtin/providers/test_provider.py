@@ -13,7 +13,7 @@ import pytest
 from dragoman.builtin.models.model import ModelAuthError, ModelError, ModelRequest, StepEnd, ToolSpec
 from dragoman.builtin.models.provider import ProviderModel
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Message, StepStartPart, TextPart, Usage
+from dragoman.uistream.messages import StepStartPart, TextPart, UIMessage, Usage
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
 from tests.builtin.providers.server import (
     WIRES,
@@ -43,8 +43,8 @@ async def model_at(server: ProviderServer, wire: Wire, monkeypatch: pytest.Monke
 
 
 async def items_of(model: ProviderModel, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
-    asked = Message("m1", "user", [TextPart(prompt)])
-    reply = Message("m2", "assistant", [StepStartPart()])
+    asked = UIMessage("m1", "user", [TextPart(prompt)])
+    reply = UIMessage("m2", "assistant", [StepStartPart()])
     request = ModelRequest((asked, reply), "You are a test.", (LOOK,), "low")
     return [item async for item in model.stream(request)]
 

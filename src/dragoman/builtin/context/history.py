@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dragoman.uistream.messages import Message, TextPart
+from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,9 +20,9 @@ COMMAND: Final = "command"
 CLEAR: Final = "clear"
 
 
-def model_view(history: Sequence[Message]) -> tuple[Message, ...]:
+def model_view(history: Sequence[UIMessage]) -> tuple[UIMessage, ...]:
     """Return the messages for the model, oldest first."""
-    seen: list[Message] = []
+    seen: list[UIMessage] = []
     is_for_agent = False
     for message in history:
         if message.role == "user":
@@ -37,7 +37,7 @@ def model_view(history: Sequence[Message]) -> tuple[Message, ...]:
     return tuple(seen)
 
 
-def _expanded(message: Message, text: str) -> Message:
+def _expanded(message: UIMessage, text: str) -> UIMessage:
     """The message with the expanded text of its command in place of the command."""
     rest = message.parts[1:] if message.parts and isinstance(message.parts[0], TextPart) else message.parts
     return msgspec.structs.replace(message, parts=[TextPart(text), *rest])

@@ -14,7 +14,7 @@ from dragoman.builtin.models.model import ModelError, ModelRequest
 from dragoman.errors import ConfigError, StoreError
 from dragoman.store.ids import new_id
 from dragoman.uistream.chunks import TextDelta
-from dragoman.uistream.messages import Message, TextPart
+from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,9 +87,9 @@ async def _give(session: OpenSession, title: str) -> None:
 
 async def ask_for_title(model: Model, prompt: str, *, seconds: float = _SECONDS) -> str:
     """Ask a model for a title; empty if it gives none. Raises nothing but CancelledError."""
-    question = Message(new_id("msg"), "user", [TextPart(prompt[:_PROMPT_CHARACTERS])])
+    question = UIMessage(new_id("msg"), "user", [TextPart(prompt[:_PROMPT_CHARACTERS])])
     request = ModelRequest(
-        (question, Message(new_id("msg"), "assistant", [])), _SYSTEM, max_output_tokens=_OUTPUT_TOKENS
+        (question, UIMessage(new_id("msg"), "assistant", [])), _SYSTEM, max_output_tokens=_OUTPUT_TOKENS
     )
     text = ""
     try:

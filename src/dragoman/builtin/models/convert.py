@@ -18,13 +18,13 @@ from msgspec import UNSET
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
-    Message,
     OtherPart,
     ReasoningPart,
     SourceUrlPart,
     StepStartPart,
     TextPart,
     ToolPart,
+    UIMessage,
 )
 
 with suppress(ImportError):  # not part of a base install; nothing here is called without it
@@ -60,7 +60,7 @@ def parameters_of(request: ModelRequest) -> ModelRequestParameters:
     )
 
 
-def messages_of(messages: Iterable[Message]) -> list[pm.ModelMessage]:
+def messages_of(messages: Iterable[UIMessage]) -> list[pm.ModelMessage]:
     """Return the conversation. It ends with a request, which the model is to answer."""
     conversation = _Conversation()
     for message in messages:

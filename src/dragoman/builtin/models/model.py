@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from dragoman.errors import DragomanError
-from dragoman.uistream.messages import Message, Usage
+from dragoman.uistream.messages import UIMessage, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -32,7 +32,7 @@ class ToolSpec(Struct, frozen=True):
 class ModelRequest(Struct, frozen=True):
     """Everything one model call needs. `messages` is the whole conversation, the running assistant message last."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[UIMessage, ...]
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
     effort: str | None = None

@@ -22,7 +22,7 @@ from msgspec import Struct
 from dragoman.builtin.models.model import Model, ModelError, StepEnd
 from dragoman.errors import ConfigError
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Message, StepStartPart, TextPart, ToolPart, Usage
+from dragoman.uistream.messages import StepStartPart, TextPart, ToolPart, UIMessage, Usage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
@@ -211,13 +211,13 @@ def _count(verb: str, rest: str) -> list[str]:
     return [f"{number} " for number in range(1, int(rest or (600 if verb == "slow" else 200)) + 1)]
 
 
-def _prompt_of(messages: tuple[Message, ...]) -> str:
+def _prompt_of(messages: tuple[UIMessage, ...]) -> str:
     """Return the text of the user's last message."""
     prompt = next((message for message in reversed(messages) if message.role == "user"), None)
     return "" if prompt is None else "\n".join(part.text for part in prompt.parts if isinstance(part, TextPart))
 
 
-def _last_result(reply: Message) -> str:
+def _last_result(reply: UIMessage) -> str:
     for part in reversed(reply.parts):
         if isinstance(part, ToolPart) and part.is_over:
             if part.state == "output-available" and isinstance(part.output, dict):
