@@ -63,7 +63,7 @@ def test_the_model_and_mode_of_the_settings_are_used_where_no_flag_says_otherwis
     settings.write_text(json.dumps({"model": "scripted", "mode": "plan"}))
     done = place.run("--output", "json", "--allow", "*", "write new.txt text\nsay {result}")
     assert done.code == 0, done.err
-    assert "plan only looks" in done.result["text"]
+    assert "plan only reads" in done.result["text"]
     settings.write_text(json.dumps({"model": "scripted", "mode": "wild"}))
     broken = place.run("say hello")
     assert broken.code == 4

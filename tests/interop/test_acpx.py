@@ -164,7 +164,7 @@ def test_mode_and_options_are_set_and_have_their_effect(acpx: Acpx, session: str
     assert acpx.run("dragoman", "set-mode", "nonsense", "-s", session).code != 0
     assert acpx.run("dragoman", "set", "effort", "enormous", "-s", session).code != 0
     refused = acpx.succeed("--approve-all", "dragoman", "-s", session, "write a.txt hi")
-    assert "only looks and plans" in refused
+    assert "only reads and plans" in refused
     assert list(acpx.work.iterdir()) == []
     assert "The mode is edit now" in acpx.succeed("dragoman", "-s", session, "/mode edit")
     acpx.succeed("--approve-all", "dragoman", "-s", session, "write a.txt hi")
