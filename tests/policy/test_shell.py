@@ -145,7 +145,8 @@ REFUSED = [
     ("a\u2028b", "invisible"),
     ("cat <<'E' 'a\nb'\nx\nE", "here-document began"),
     (" && ".join(["a"] * (MAX_PARTS + 1)), "more than 200 parts"),
-    ("a " * 40_000, "too long"),
+    ("a " * 40_000, "more than 2000 words"),
+    ("a" + "''" * 9_000, "too long"),
     ("a " + "b" * 70_000 + " c", "too long"),
 ]
 
@@ -257,10 +258,10 @@ def _is_comparable(line: Line) -> bool:
 
 def _may_fail(line: Line) -> bool:
     """Whether a redirection names a file that may not be there, so that bash does not run the command."""
-    targets = (
-        found.target.text for command in line.commands for found in command.redirections if found.operator != "<<"
-    )
-    return any(target not in ("o", "in", "1", "2", "/dev/null") for target in targets)
+    files = (">", ">>", "<", "&>", "&>>")
+    targets = [r.target.text for command in line.commands for r in command.redirections if r.operator in files]
+    copied = [r.target.text for command in line.commands for r in command.redirections if r.operator in (">&", "<&")]
+    return any(target not in ("o", "in", "/dev/null") for target in targets) or bool(set(copied) - {"1", "2"})
 
 
 def _compare(texts: Sequence[str], folder: Path, chance: random.Random) -> int:

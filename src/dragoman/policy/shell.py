@@ -19,7 +19,8 @@ Join: TypeAlias = Literal["and", "or", "seq", "pipe"]
 # No real line comes near these limits; they keep the time that hostile lines take in proportion.
 MAX_PARTS: Final = 200
 MAX_LETTERS: Final = 64 * 1024  # outside quotes and here-documents
-MAX_PIECES: Final = 20_000  # words, quoted strings, escapes
+MAX_WORDS: Final = 2_000
+MAX_PIECES: Final = 8_000  # blanks, words, quoted strings, escapes
 
 _RESERVED: Final = frozenset(
     {
@@ -39,6 +40,7 @@ _ODD_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\+=|\[)")
 _DELIMITER: Final = re.compile(r"""(?:'([^'\n]+)'|"([^"\\$`\n]+)"|\\([A-Za-z0-9_]+))(?=[ \t\n;|&<>]|$)""")
 _REDIRECTION: Final = re.compile(r"([0-9]*)(<<<|<<-?|<>|<&|<|>>|>&|>\||>|(?<![0-9])&>>|(?<![0-9])&>)[ \t]*")
 _OPERATORS: Final = frozenset({"<", ">", ">>", ">&", "<&", "&>", "&>>"})
+_LEADING_TABS: Final = re.compile(r"^\t+", re.MULTILINE)
 _DESCRIPTOR: Final = re.compile(r"[0-9]+|-")
 _OPERATOR: Final = re.compile(r"[;&|]+")
 _JOINS: Final[dict[str, Join]] = {"&&": "and", "||": "or", ";": "seq", "|": "pipe"}
@@ -132,7 +134,7 @@ class _Reader:
         self.text = text
         self.position = 0
         self.quoted = 0  # letters inside quotes and here-documents
-        self.pieces = 0
+        self.pieces = self.word_count = 0
         self.commands: list[SimpleCommand] = []
         self.joins: list[Join] = []
         self.words: list[Word] = []
@@ -238,6 +240,9 @@ class _Reader:
                 return
             _check_program(word, unquoted)
         self.words.append(word)
+        self.word_count += 1
+        if self.word_count > MAX_WORDS:
+            raise _Refused(f"it has more than {MAX_WORDS} words")
 
     def _read_word(self) -> _Piece:
         piece = _Piece()
@@ -358,21 +363,15 @@ class _Reader:
 
     def _read_documents(self) -> None:
         for delimiter, strips_tabs in self.waiting:
-            lines: list[str] = []
-            start = self.position
-            while True:
-                if self.position >= len(self.text):
-                    raise _Refused("a here-document has no end")
-                end = self.text.find("\n", self.position)
-                end = len(self.text) if end < 0 else end
-                line = self.text[self.position : end]
-                line = line.lstrip("\t") if strips_tabs else line
-                self.position = min(end + 1, len(self.text))
-                if line == delimiter:
-                    break
-                lines.append(line)
-            self.documents.append("".join(f"{line}\n" for line in lines))
-            self.quoted += self.position - start
+            tabs = "\t*" if strips_tabs else ""
+            end = re.compile(f"^{tabs}{re.escape(delimiter)}$", re.MULTILINE).search(self.text, self.position)
+            if end is None:
+                raise _Refused("a here-document has no end")
+            body = self.text[self.position : end.start()]
+            self.documents.append(_LEADING_TABS.sub("", body) if strips_tabs else body)
+            self.quoted += end.end() - self.position
+            # The line break after the delimiter belongs to it.
+            self.position = min(end.end() + 1, len(self.text))
         self.waiting = []
 
 
