@@ -1,0 +1,173 @@
+"""The bubblewrap backend: the command sees the system through mounts of its own.
+
+Owns the command line of `bwrap` and the trial run that decides whether it works here. Existing protected paths are
+bound read-only; nothing is mounted on a path that does not exist, because that would leave an empty file behind.
+
+Order of the mounts decides: the system read-only, then what is writable, then what is protected in it, then what is
+hidden: a link that another command swaps in at this moment cannot uncover it. Only hidden folders that contain a
+writable one come before that. There is no `--new-session`: signals to the group reach the inside, and typing into the
+terminal, which that option prevents, is refused by seccomp. SIGTERM to the outer `bwrap` would kill everything inside
+at once, so `terminate` leaves it out; it ends with the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+from dragoman.policy.paths import is_below
+from dragoman.process import proctable
+from dragoman.process.sandbox.filter import machine, namespace_filter
+from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
+
+MOST_BINDS: Final = 64  # each costs 0.1 ms; the tripwire looks after the rest
+_TRIAL_SECONDS: Final = 5.0
+# Sockets of services (docker, D-Bus, the resolver) live in /run, those of X11 and ssh-agent in /tmp.
+_PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # replaced by empty ones inside
+_RESOLVER: Final = "/run/systemd/resolve"
+_ISOLATION: Final = (
+    *("--unshare-pid", "--unshare-ipc", "--die-with-parent"),
+    *("--cap-drop", "ALL"),  # for root, who could otherwise mount everything writable again
+)
+
+
+def find_bwrap(roots: Sequence[str]) -> str | None:
+    """The `bwrap` of this system; never one that lies in a folder which commands can write."""
+    found = shutil.which("bwrap")
+    if found is None:
+        return None
+    path = os.path.realpath(found)
+    return None if any(is_below(path, root) for root in roots) else path
+
+
+def why_not(program: str | None) -> str | None:
+    """Why this backend cannot be used here, found by a trial run; None if it can."""
+    if program is None:
+        return "bwrap is not installed (package bubblewrap), or lies in a folder that commands can write"
+    if machine() is None:
+        return f"the system calls of {os.uname().machine} are not known here"
+    trial = [program, *_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
+    try:
+        done = subprocess.run(
+            trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_SECONDS, check=False, cwd="/"
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{program} cannot be run: {error}"
+    if done.returncode == 0:
+        return None
+    words = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit code {done.returncode}"]
+    return f"{program} does not work here: {words[0]}"
+
+
+class Bubblewrap:
+    """Command lines of `bwrap` for one policy."""
+
+    def __init__(self, policy: SandboxPolicy, program: str) -> None:
+        calls = machine()
+        assert calls is not None, why_not(program)  # the caller has asked `why_not`
+        self._policy = policy
+        self._program = program
+        self._filter = namespace_filter(calls)
+
+    def starter(self) -> BubblewrapStarter:
+        """For one command."""
+        return BubblewrapStarter(self._filter)
+
+    def command(self, argv: Sequence[str], cwd: str, filter_fd: int) -> list[str]:
+        """`argv` behind `bwrap`, for the folders as they are now."""
+        network = () if self._policy.network else ("--unshare-net",)
+        around = {place for place in self._policy.hidden if any(is_below(one, place) for one in self._policy.written)}
+        mounts = [
+            *self._system(),
+            *_hide(around),
+            *self._written(),
+            *self._protected(),
+            *_hide(place for place in self._policy.hidden if place not in around),
+        ]
+        ending = ["--seccomp", str(filter_fd), "--chdir", cwd, "--"]
+        return [self._program, *_ISOLATION, *network, *mounts, *ending, *argv]
+
+    def unbound(self) -> int:
+        """How many protected paths are too many to be bound, and guarded by the tripwire alone."""
+        return max(0, len(protected_paths(self._policy)) - MOST_BINDS)
+
+    def _system(self) -> Iterator[str]:
+        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        for place in _PRIVATE:
+            if os.path.isdir(place) and not os.path.islink(place):
+                yield from ("--tmpfs", place)
+        if self._policy.network and os.path.isdir(_RESOLVER):
+            yield from ("--ro-bind", _RESOLVER, _RESOLVER)
+
+    def _written(self) -> Iterator[str]:
+        # Outer folders first: a mount hides what was mounted below it before.
+        for folder in sorted(set(self._policy.written), key=len):
+            yield from ("--bind", folder, folder)
+
+    def _protected(self) -> Iterator[str]:
+        held: set[str] = set()
+        for path in protected_paths(self._policy)[:MOST_BINDS]:
+            if os.path.islink(path):
+                continue  # the bind would land on what it points to; the tripwire looks after the link
+            # Without a mount on it `.git` could be renamed, and another one with writable hooks put in its place.
+            for folder in _git_folders(path):
+                if folder not in held and not os.path.islink(folder):
+                    held.add(folder)
+                    yield from ("--bind", folder, folder)
+            yield from ("--ro-bind", path, path)
+
+
+def _hide(places: Iterable[str]) -> Iterator[str]:
+    for place in places:
+        # What lies in a private folder is gone already, and has nothing to be mounted on.
+        if any(is_below(place, private) for private in _PRIVATE):
+            continue
+        if os.path.isdir(place):
+            yield from ("--tmpfs", place)
+        elif os.path.lexists(place):
+            yield from ("--ro-bind", "/dev/null", place)
+
+
+def _git_folders(path: str) -> list[str]:
+    """The folders on the way from `.git` to a path inside it, outer ones first."""
+    parts = path.split("/")[:-1]
+    if ".git" not in parts:
+        return []
+    first = parts.index(".git") + 1
+    return ["/".join(parts[:end]) for end in range(first, len(parts) + 1)]
+
+
+class BubblewrapStarter:
+    """Starts one `bwrap` with the seccomp program at a descriptor, and asks what is inside to end."""
+
+    def __init__(self, codes: bytes) -> None:
+        self.filter_fd = os.memfd_create("dragoman-seccomp", os.MFD_CLOEXEC)
+        os.write(self.filter_fd, codes)
+        os.lseek(self.filter_fd, 0, os.SEEK_SET)
+
+    def start(self, popen: Callable[[Collection[int]], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        try:
+            return popen((self.filter_fd,))
+        finally:
+            self.close()
+
+    def terminate(self, group: int) -> None:
+        """SIGTERM to the group without the outer `bwrap`, which leads it. The inner one ignores it."""
+        for pid in proctable.pids():
+            with suppress(OSError):
+                if pid != group and proctable.status(pid).group == group:
+                    os.kill(pid, signal.SIGTERM)
+
+    def close(self) -> None:
+        if self.filter_fd >= 0:
+            os.close(self.filter_fd)
+            self.filter_fd = -1
+
+    def __del__(self) -> None:
+        if hasattr(self, "filter_fd"):
+            self.close()
