@@ -146,6 +146,38 @@ async def test_the_network_is_reported_exactly_with_the_program_that_wanted_it(
     assert (await python(there.sandbox(name), "import socket; socket.socketpair()")).denials == []
 
 
+@only_bubblewrap
+@pytest.mark.parametrize(
+    ("code", "wanted"),
+    [
+        ("s = socket.socket(); s.connect(('192.0.2.7', 443))", "192.0.2.7 port 443"),
+        ("s = socket.socket(2, 2); s.sendto(b'x', ('192.0.2.7', 9))", "192.0.2.7 port 9"),
+        ("s = socket.socket(10, 1); s.connect(('2001:db8::1', 443))", "2001:db8::1 port 443"),
+        ("s = socket.socket(10, 1); s.connect(('::ffff:192.0.2.7', 443))", "192.0.2.7 port 443"),
+        ("s = socket.socket(2, 2); s.connect(('127.0.0.53', 53))", "127.0.0.53 port 53"),
+    ],
+)
+async def test_the_network_is_reported_with_its_address_in_bubblewrap(
+    name: Backend, code: str, wanted: str, there: Place
+) -> None:
+    ran = await python(there.sandbox(name), f"import socket\n{code}")
+    program = os.path.basename(PYTHON)[:15]
+    assert [(each.kind, each.subject) for each in ran.denials] == [("network", f"{program}, {wanted}")]
+
+
+@only_bubblewrap
+async def test_local_connections_and_wild_addresses_are_not_reported_in_bubblewrap(name: Backend, there: Place) -> None:
+    code = (
+        "import ctypes, socket; s = socket.create_server(('127.0.0.1', 0)); "
+        "socket.create_connection(s.getsockname(), 5); a, b = socket.socketpair(); a.send(b'x'); "
+        "l = ctypes.CDLL(None, use_errno=True); t = socket.socket(); "
+        "l.connect.argtypes = [ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong]; "
+        "print([l.connect(t.fileno(), place, 16) for place in (0, 8, 2**64 - 1, 2**63)])"
+    )
+    ran = await python(there.sandbox(name), code)
+    assert (ran.text, ran.denials) == ("[-1, -1, -1, -1]\n", [])
+
+
 @both
 async def test_packet_and_virtual_machine_sockets_are_refused_even_with_the_network(
     name: Backend, there: Place

@@ -48,6 +48,8 @@ async def test_pytest_works_with_its_temporary_folders(name: Backend, there: Pla
     for package in ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments"):
         if (packages / package).is_dir():
             shutil.copytree(packages / package, copied / package)
+    if (packages / "py.py").exists():
+        shutil.copy(packages / "py.py", copied)
     ran = await run(there.sandbox(name), PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", PYTHONPATH=str(copied))
     assert ran.code == 0, ran.text
     assert "1 passed" in ran.text

@@ -11,6 +11,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.process import Child, Patience
 from dragoman.process.command import child_environment
+from dragoman.process.launch import Launched, launch
 from dragoman.process.sandbox import Backend, Sandbox
 from dragoman.process.terminal import Terminal
 from tests.process.kit import open_fds, survivors, until
@@ -121,6 +122,25 @@ async def test_a_folder_that_does_not_exist_is_an_error(name: Backend, there: Pl
     sandbox = there.sandbox(name)
     with pytest.raises(ConfigError, match=r"nowhere.*existing directory"):
         start_words(sandbox, ["true"], cwd=str(there.project / "nowhere"))
+
+
+@both
+@pytest.mark.parametrize("network", [True, False])
+async def test_a_command_outlives_the_thread_that_asked_for_it(name: Backend, network: bool, there: Place) -> None:
+    """To the kernel the parent of a process is a thread, and bubblewrap is killed when its parent dies."""
+    sandbox = there.sandbox(name, network=network)
+    confined = sandbox.confine(["sh", "-c", "read word; exit 5"], cwd=str(there.project), env=child_environment({}))
+    launched: list[Launched] = []
+
+    def run() -> None:
+        launched.append(launch(confined.argv, cwd=confined.cwd, env=confined.env, starter=confined.starter))
+
+    caller = threading.Thread(target=run)
+    caller.start()
+    caller.join()
+    child = Child(launched[0], patience=Patience(5, 5))
+    await child.close()  # begins with the end of its stdin
+    assert child.returncode == 5
 
 
 @only_thread

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from dragoman.process.sandbox.filter import MACHINES, Machine, namespace_filter, thread_filter
+from dragoman.process.sandbox.filter import MACHINES, Machine, address_filter, namespace_filter, thread_filter
 
 ALLOW, NOTIFY, REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050001
 machines = pytest.mark.parametrize("calls", MACHINES.values(), ids=MACHINES.keys())
@@ -70,3 +70,12 @@ def test_calls_by_other_numbers_are_refused(calls: Machine) -> None:
     program = thread_filter(calls, network=False)
     assert judge(program, calls, 0, audit=0x40000003) == REFUSE
     assert judge(program, calls, 0x40000000 | calls.socket, 2) == REFUSE
+
+
+@machines
+def test_calls_that_name_an_address_are_reported(calls: Machine) -> None:
+    program = address_filter(calls)
+    assert judge(program, calls, calls.connect, 3, 0x1000, 16) == NOTIFY
+    assert judge(program, calls, calls.sendto, 3, 0, 0, 0, 0x1000, 16) == NOTIFY
+    assert judge(program, calls, calls.sendto, 3, 0, 0, 0, 0, 0) == ALLOW
+    assert judge(program, calls, calls.socket, 2) == ALLOW

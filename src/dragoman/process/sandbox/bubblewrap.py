@@ -8,13 +8,21 @@ hidden: a link that another command swaps in at this moment cannot uncover it. O
 writable one come before that. There is no `--new-session`: signals to the group reach the inside, and typing into the
 terminal, which that option prevents, is refused by seccomp. SIGTERM to the outer `bwrap` would kill everything inside
 at once, so `terminate` leaves it out; it ends with the command.
+
+The network is stopped by its namespace, which reports nothing. So a second seccomp program, which `bwrap` inherits,
+reports each address that a command names. Its listener always lets the call happen: a command that changes the address
+meanwhile gains nothing.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import shutil
 import signal
+import socket
+import stat
+import struct
 import subprocess
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -22,13 +30,16 @@ from typing import Final
 
 from dragoman.policy.paths import is_below
 from dragoman.process import proctable
-from dragoman.process.sandbox.filter import machine, namespace_filter
+from dragoman.process.sandbox.filter import Machine, address_filter, machine, namespace_filter
+from dragoman.process.sandbox.listener import Answer, Listener, ReportedCall, SocketAttempt, install, set_no_new_privs
 from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
 
 MOST_BINDS: Final = 64  # each costs 0.1 ms; the tripwire looks after the rest
 _TRIAL_SECONDS: Final = 5.0
 # Sockets of services (docker, D-Bus, the resolver) live in /run, those of X11 and ssh-agent in /tmp.
 _PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # replaced by empty ones inside
+_ADDRESS_BYTES: Final = 28  # of the longest address looked at
+_NAMES_PORT: Final = 53
 _RESOLVER: Final = "/run/systemd/resolve"
 _ISOLATION: Final = (
     *("--unshare-pid", "--unshare-ipc", "--die-with-parent"),
@@ -72,11 +83,25 @@ class Bubblewrap:
         assert calls is not None, why_not(program)  # the caller has asked `why_not`
         self._policy = policy
         self._program = program
+        self._calls: Machine = calls
         self._filter = namespace_filter(calls)
+        self._addresses = address_filter(calls)
+        # A set-uid `bwrap` has no rights with `no_new_privs`, which the program needs.
+        self._can_report = not policy.network and not os.stat(program).st_mode & stat.S_ISUID
 
     def starter(self) -> BubblewrapStarter:
         """For one command."""
-        return BubblewrapStarter(self._filter)
+        return BubblewrapStarter(self._filter, Listener(self._report, self._judge, outlives=True))
+
+    def _report(self) -> int:
+        if not self._can_report:
+            return -1
+        set_no_new_privs(self._calls)
+        return install(self._calls, self._addresses)
+
+    def _judge(self, asked: ReportedCall) -> Answer:
+        place, size = asked.arguments[1:3] if asked.number == self._calls.connect else asked.arguments[4:6]
+        return Answer(_outside_address(asked.pid, place, size), 0)
 
     def command(self, argv: Sequence[str], cwd: str, filter_fd: int) -> list[str]:
         """`argv` behind `bwrap`, for the folders as they are now."""
@@ -145,14 +170,19 @@ def _git_folders(path: str) -> list[str]:
 class BubblewrapStarter:
     """Starts one `bwrap` with the seccomp program at a descriptor, and asks what is inside to end."""
 
-    def __init__(self, codes: bytes) -> None:
+    def __init__(self, codes: bytes, listener: Listener) -> None:
+        self._listener = listener
         self.filter_fd = os.memfd_create("dragoman-seccomp", os.MFD_CLOEXEC)
         os.write(self.filter_fd, codes)
         os.lseek(self.filter_fd, 0, os.SEEK_SET)
 
+    @property
+    def attempts(self) -> tuple[SocketAttempt, ...]:
+        return self._listener.attempts
+
     def start(self, popen: Callable[[Collection[int]], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
         try:
-            return popen((self.filter_fd,))
+            return self._listener.start(popen, (self.filter_fd,))
         finally:
             self.close()
 
@@ -171,3 +201,27 @@ class BubblewrapStarter:
     def __del__(self) -> None:
         if hasattr(self, "filter_fd"):
             self.close()
+
+
+def _outside_address(pid: int, place: int, size: int) -> str | None:
+    """The address in a process's memory, if it is of the network and not of the command's own loopback."""
+    try:
+        fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            raw = os.pread(fd, min(size, _ADDRESS_BYTES), place)
+        finally:
+            os.close(fd)
+        family, port = struct.unpack_from("=H", raw)[0], struct.unpack_from("!H", raw, 2)[0]
+        if family == socket.AF_INET:
+            host: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.IPv4Address(raw[4:8])
+        elif family == socket.AF_INET6:
+            host = ipaddress.IPv6Address(raw[8:24])
+            host = host.ipv4_mapped or host
+        else:
+            return None
+    except (OSError, OverflowError, struct.error, ValueError):
+        return None  # the call will fail as well, or its process was killed
+    # The resolver of many systems listens on the loopback outside: a question for a name is one for the network.
+    if (host.is_loopback or host.is_unspecified) and port != _NAMES_PORT:
+        return None
+    return f"{host} port {port}"

@@ -14,8 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from dragoman.process.sandbox.listener import SocketAttempt
 from dragoman.process.sandbox.policy import SandboxPolicy
-from dragoman.process.sandbox.thread import SocketAttempt
 
 _LAST_BYTES: Final = 64_000  # of the output; an error that stopped a command stands at its end
 _MOST_PATHS: Final = 50
@@ -33,7 +33,7 @@ class Denial(msgspec.Struct, frozen=True):
 
     kind: Literal["network", "socket", "write", "read"]
     subject: str
-    """The path, or the program and the family of its socket."""
+    """The path, or the program with the family of its socket or the address."""
 
     def describe(self) -> str:
         match self.kind:
@@ -49,7 +49,7 @@ class Denial(msgspec.Struct, frozen=True):
 
 def socket_denials(attempts: Iterable[SocketAttempt]) -> list[Denial]:
     return [
-        Denial("network" if attempt.is_network else "socket", f"{attempt.program}, {attempt.family}")
+        Denial("network" if attempt.is_network else "socket", f"{attempt.program}, {attempt.wanted}")
         for attempt in attempts
     ]
 

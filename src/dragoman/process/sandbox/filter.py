@@ -36,7 +36,10 @@ class Machine(NamedTuple):
     audit: int
     seccomp: int
     capset: int
+    prctl: int
     socket: int
+    connect: int
+    sendto: int
     ioctl: int
     refused: tuple[int, ...]
 
@@ -45,8 +48,8 @@ class Machine(NamedTuple):
 # perf_event_open, userfaultfd and open_by_handle_at (ways into the kernel that no build needs).
 _URING: Final = (425, 426, 427)
 MACHINES: Final = {
-    "x86_64": Machine(0xC000003E, 317, 126, 41, 16, (250, 248, 249, 321, *_URING, 298, 323, 304)),
-    "aarch64": Machine(0xC00000B7, 277, 91, 198, 29, (219, 217, 218, 280, *_URING, 241, 282, 265)),
+    "x86_64": Machine(0xC000003E, 317, 126, 157, 41, 42, 44, 16, (250, 248, 249, 321, *_URING, 298, 323, 304)),
+    "aarch64": Machine(0xC00000B7, 277, 91, 167, 198, 203, 206, 29, (219, 217, 218, 280, *_URING, 241, 282, 265)),
 }
 
 
@@ -72,6 +75,24 @@ def namespace_filter(calls: Machine) -> bytes:
     return _program(calls, [*(code for pair in refused for code in pair), (_RETURN, 0, 0, _ALLOW)])
 
 
+def address_filter(calls: Machine) -> bytes:
+    """For bubblewrap, in addition: every call that names an address is reported. It refuses nothing."""
+    codes: list[_Code] = [
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, calls.audit),
+        (_RETURN, 0, 0, _ALLOW),
+        (_LOAD, 0, 0, _NUMBER),
+        *_equal(calls.connect, then=_NOTIFY),
+        # Without an address it goes where the socket is connected to, which was reported then.
+        (_JUMP_EQUAL, 0, 4, calls.sendto),
+        (_LOAD, 0, 0, _ARGUMENTS + 8 * 4),
+        *_equal(0, then=_ALLOW),
+        (_RETURN, 0, 0, _NOTIFY),
+        (_RETURN, 0, 0, _ALLOW),
+    ]
+    return _bytes(codes)
+
+
 _AF_VSOCK: Final = 40  # not in Python on every system
 _Code = tuple[int, int, int, int]
 
@@ -92,6 +113,10 @@ def _program(calls: Machine, on_socket: Sequence[_Code]) -> bytes:
         *_block(calls.ioctl, 1, [*terminal, (_RETURN, 0, 0, _ALLOW)]),
         (_RETURN, 0, 0, _ALLOW),
     ]
+    return _bytes(codes)
+
+
+def _bytes(codes: Sequence[_Code]) -> bytes:
     return b"".join(struct.pack("=HBBI", *code) for code in codes)
 
 

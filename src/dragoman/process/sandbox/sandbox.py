@@ -95,8 +95,7 @@ class Confined:
 
     def denials(self, output: str) -> list[Denial]:
         """What the command wanted and did not get, as far as it can be known. Call it when the command has ended."""
-        attempts = self.starter.attempts if isinstance(self.starter, thread.ThreadStarter) else ()
-        return [*socket_denials(attempts), *file_denials(self._policy, self._protected, output, self.cwd)]
+        return [*socket_denials(self.starter.attempts), *file_denials(self._policy, self._protected, output, self.cwd)]
 
 
 class Sandbox:
