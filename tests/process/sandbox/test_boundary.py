@@ -319,6 +319,40 @@ async def test_more_protected_files_than_can_be_bound_are_reported(name: Backend
 
 
 @both
+@pytest.mark.parametrize("line", ["chmod 777 OUT/file", "touch -d 2001-01-01 OUT/file"])
+async def test_modes_and_times_outside_are_safe_in_bubblewrap_only(name: Backend, line: str, there: Place) -> None:
+    before = (there.outside / "file").stat()
+    ran = await shell(there.sandbox(name), line.replace("OUT", str(there.outside)))
+    found = (there.outside / "file").stat()
+    is_same = (before.st_mode, before.st_mtime) == (found.st_mode, found.st_mtime)
+    assert (ran.code == 0, is_same) == ((True, False) if name == "thread" else (False, True))
+
+
+@both
+async def test_names_of_secrets_can_be_seen_on_the_thread_only(name: Backend, there: Place) -> None:
+    ran = await shell(there.sandbox(name), f"ls {there.home}/.ssh")
+    assert ran.text == ("id\n" if name == "thread" else "")
+
+
+@both
+async def test_command_lines_of_others_can_be_seen_on_the_thread_only(name: Backend, there: Place) -> None:
+    with sleeper() as other:
+        ran = await shell(there.sandbox(name), f"cat /proc/{other.pid}/cmdline")
+        assert ("1000" in ran.text) == (name == "thread")
+
+
+@both
+async def test_other_terminals_can_be_written_on_the_thread_only(name: Backend, there: Place) -> None:
+    ours, theirs = os.openpty()
+    try:
+        ran = await shell(there.sandbox(name), f"[ -e {os.ttyname(theirs)} ] && echo x >{os.ttyname(theirs)}")
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (ran.code == 0) == (name == "thread")
+
+
+@both
 async def test_escapes_that_happened_elsewhere_fail(name: Backend, there: Place) -> None:
     """A working folder chosen by a model is not a root, and a new namespace gives nothing back."""
     sandbox = there.sandbox(name)

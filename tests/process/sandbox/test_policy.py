@@ -39,11 +39,13 @@ def test_paths_are_resolved_and_secrets_come_from_the_home(there: Place) -> None
         (["/"], "cannot be writable"),
         (["HOME"], r"contains '.*\.ssh', which stays hidden"),
         (["HOME/.ssh"], "stays hidden"),
+        (["HOME/.config"], r"contains '.*gh', which stays hidden"),
         (["HOME/nowhere"], "is not a folder"),
         (["HOME/notes"], "is not a folder"),
     ],
 )
 def test_a_root_that_would_open_secrets_or_everything_is_refused(roots: list[str], says: str, there: Place) -> None:
+    (there.home / ".config").mkdir()  # its secrets do not exist yet
     with pytest.raises(ConfigError, match=says):
         make_policy(
             [root.replace("HOME", str(there.home)) for root in roots], temporary=there.temporary, home=there.home

@@ -103,15 +103,15 @@ class Bubblewrap:
         place, size = asked.arguments[1:3] if asked.number == self._calls.connect else asked.arguments[4:6]
         return Answer(_outside_address(asked.pid, place, size), 0)
 
-    def command(self, argv: Sequence[str], cwd: str, filter_fd: int) -> list[str]:
-        """`argv` behind `bwrap`, for the folders as they are now."""
+    def command(self, argv: Sequence[str], cwd: str, filter_fd: int, protected: Sequence[str]) -> list[str]:
+        """`argv` behind `bwrap`, with these protected paths, which exist, read-only."""
         network = () if self._policy.network else ("--unshare-net",)
         around = {place for place in self._policy.hidden if any(is_below(one, place) for one in self._policy.written)}
         mounts = [
             *self._system(),
             *_hide(around),
             *self._written(),
-            *self._protected(),
+            *_protect(protected[:MOST_BINDS]),
             *_hide(place for place in self._policy.hidden if place not in around),
         ]
         ending = ["--seccomp", str(filter_fd), "--chdir", cwd, "--"]
@@ -134,17 +134,18 @@ class Bubblewrap:
         for folder in sorted(set(self._policy.written), key=len):
             yield from ("--bind", folder, folder)
 
-    def _protected(self) -> Iterator[str]:
-        held: set[str] = set()
-        for path in protected_paths(self._policy)[:MOST_BINDS]:
-            if os.path.islink(path):
-                continue  # the bind would land on what it points to; the tripwire looks after the link
-            # Without a mount on it `.git` could be renamed, and another one with writable hooks put in its place.
-            for folder in _git_folders(path):
-                if folder not in held and not os.path.islink(folder):
-                    held.add(folder)
-                    yield from ("--bind", folder, folder)
-            yield from ("--ro-bind", path, path)
+
+def _protect(paths: Sequence[str]) -> Iterator[str]:
+    held: set[str] = set()
+    for path in paths:
+        if os.path.islink(path):
+            continue  # the bind would land on what it points to; the tripwire looks after the link
+        # Without a mount on it `.git` could be renamed, and another one with writable hooks put in its place.
+        for folder in _git_folders(path):
+            if folder not in held and not os.path.islink(folder):
+                held.add(folder)
+                yield from ("--bind", folder, folder)
+        yield from ("--ro-bind", path, path)
 
 
 def _hide(places: Iterable[str]) -> Iterator[str]:
@@ -191,7 +192,7 @@ class BubblewrapStarter:
         for pid in proctable.pids():
             with suppress(OSError):
                 if pid != group and proctable.status(pid).group == group:
-                    os.kill(pid, signal.SIGTERM)
+                    _terminate(pid, group)
 
     def close(self) -> None:
         if self.filter_fd >= 0:
@@ -201,6 +202,16 @@ class BubblewrapStarter:
     def __del__(self) -> None:
         if hasattr(self, "filter_fd"):
             self.close()
+
+
+def _terminate(pid: int, group: int) -> None:
+    """SIGTERM to a member of the group; a number that was reused meanwhile is not signalled."""
+    fd = os.pidfd_open(pid)
+    try:
+        if proctable.status(pid).group == group:
+            signal.pidfd_send_signal(fd, signal.SIGTERM)
+    finally:
+        os.close(fd)
 
 
 def _outside_address(pid: int, place: int, size: int) -> str | None:

@@ -92,7 +92,7 @@ def make_policy(
     extra = (*_folders(writable), *(folder for root in places for folder in linked_git_folders(root)))
     (private,) = _folders([temporary])
     for folder in (*places, *extra, private):
-        held = next((place for place in closed if is_below(place, folder) and os.path.lexists(place)), None)
+        held = next((place for place in closed if is_below(place, folder)), None)  # it may be made later
         if folder == "/" or held:
             why = f"it contains {held!r}, which stays hidden" if held else "it is the whole system"
             raise ConfigError(f"{folder!r} cannot be writable in a sandbox: {why}; name a folder below it")

@@ -34,7 +34,7 @@ _PROMISES: Final = {
         "Commands run on a restricted thread (Landlock and seccomp): they write only in {written}, secret folders "
         "cannot be read, {network}. It does not stop changes of protected files in these folders (the tripwire "
         "reports and reverts them), nor a change of mode or time of files outside, nor a look at file names and "
-        "command lines."
+        "command lines, nor the use of the user's other terminals and shared memory."
     ),
 }
 
@@ -153,8 +153,9 @@ class Sandbox:
         if find_program(argv[0], variables, folder) is None:
             raise explain(FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)), argv[0], folder)
         starter = self._bubblewrap.starter()
-        command = self._bubblewrap.command(argv, folder, starter.filter_fd)
-        return Confined(command, folder, variables, starter, self.policy, protected_paths(self.policy))
+        protected = protected_paths(self.policy)
+        command = self._bubblewrap.command(argv, folder, starter.filter_fd, protected)
+        return Confined(command, folder, variables, starter, self.policy, protected)
 
     def describe(self) -> str:
         """Which backend is in force, what it stops, and what it does not stop."""
