@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.cli.prompt import permission
@@ -148,6 +149,26 @@ async def test_everything_that_will_happen_is_shown() -> None:
         "  4 never   reject always  Never",
         "            saves the rule: deny execute:npm test",
         "  c         cancel",
+    ):
+        assert f"\n{line}\n" in text
+
+
+async def test_everything_that_one_answer_permits_is_shown() -> None:
+    also = (
+        Request("gemini", "execute", command=("rm", "-r", "a b"), cwd="/tmp", root="/home/u/p"),
+        Request("gemini", "execute", shell="id; id", paths=("/etc/passwd",), root="/home/u/p"),
+        Request("gemini", "fetch", host="example.org", root="/home/u/p"),
+    )
+    asked = msgspec.structs.replace(question(paths=("/home/u/p/app.py",)), also=also)
+    _, text = await ask(asked, "c\n")
+    for line in (
+        "  kind   edit, execute, fetch",
+        "  runs   rm -r 'a b'",
+        "  in     /tmp",
+        "  shell  │ id; id",
+        "  path   /home/u/p/app.py",
+        "  path   /etc/passwd  (outside the project)",
+        "  host   example.org",
     ):
         assert f"\n{line}\n" in text
 

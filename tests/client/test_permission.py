@@ -229,7 +229,7 @@ async def test_once_is_not_remembered() -> None:
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
     user = User("always")
-    permissions = ClientPermissions([allow("*")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (ask, _):
         for _ in range(2):
             await ask(edit("/p/.git/hooks/pre-commit"))
