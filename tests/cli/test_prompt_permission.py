@@ -173,6 +173,38 @@ async def test_everything_that_one_answer_permits_is_shown() -> None:
         assert f"\n{line}\n" in text
 
 
+async def test_the_reason_is_shown_to_its_end() -> None:
+    why = "what it is about could not be read: " + "it names no command and " * 20 + "it may change a protected file"
+    _, text = await ask(msgspec.structs.replace(question(), why=why), "c\n")
+    shown = re.search(r"\n  why    (.*?)\n\n", text, re.DOTALL)
+    assert shown is not None
+    assert re.sub(r"\n +⤷ ", "", shown[1]) == why
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Edit \u202etxt.exe", "Edit <U+202E>txt.exe"),
+        ("Edit\x1b[2K\rRead", "Edit<U+001B>[2K<U+000D>Read"),
+        ("Edit\n  1 y", "Edit<U+000A>  1 y"),
+        ("al\u200blow", "al<U+200B>low"),
+        ("", "(no title)"),
+    ],
+)
+async def test_hidden_characters_of_a_title_are_spelled_out(title: str, shown: str) -> None:
+    _, text = await ask(question(title=title), "c\n")
+    assert f"\n  title  {shown}\n" in text
+
+
+def test_a_long_title_is_whole_and_cannot_push_the_command_off_the_screen() -> None:
+    title = "x" * 5000 + "END"
+    sheet = draw(
+        question(title=title, argv=("rm", "-rf", "/")), SessionState(), agent="x", paint=Painter(False), width=79
+    )
+    assert any("rm -rf /" in line for line in sheet.head[:8])
+    assert "END" in "".join(sheet.body)
+
+
 async def test_a_shell_line_is_shown_as_it_is_line_by_line() -> None:
     _, text = await ask(question(kind="execute", shell="cd /tmp &&\n  rm -rf *\n"), "c\n")
     assert "\n  shell  │ cd /tmp &&\n         │   rm -rf *\n" in text

@@ -37,6 +37,7 @@ KINDS: Final = {
 _BODY: Final = 8  # lines of a change that are shown on the smallest screen
 _KEY: Final = 9  # columns of our word before a peer's
 _LEAST: Final = 40
+_TITLE: Final = 3  # lines of a title above the command; more could push that off the screen
 _HEAD: Final = 40  # lines; more could push the important ones off the screen
 RAIL: Final = "  │ "
 
@@ -126,7 +127,10 @@ def draw(question: Question, state: SessionState, *, agent: str, paint: Painter,
 def _head(question: Question, agent: str, paint: Painter, width: int) -> list[str]:
     asked = (question.request, *question.also)
     lines = ["", paint(f"{label(agent, 40)} asks for permission", BOLD)]
-    lines.append(_row("title", label(asked[0].title, width - _KEY - 2, "(no title)"), paint))
+    title = _title(question, width)
+    lines += [_row("title" if not number else "", piece, paint) for number, piece in enumerate(title[:_TITLE])]
+    if len(title) > _TITLE:
+        lines.append(_row("", paint("(the whole title follows below)", YELLOW), paint))
     kinds = dict.fromkeys(label(request.kind, 20) for request in asked)
     lines += _rows("kind", ", ".join(kinds), paint, width)
     lines += _commands(question, paint, width)
@@ -142,8 +146,13 @@ def _head(question: Question, agent: str, paint: Painter, width: int) -> list[st
         if request.mcp:
             lines += _rows("mcp", " ".join(map(quoted, request.mcp)), paint, width)
     if question.why:
-        lines.append(_row("why", label(question.why, width - _KEY), paint))
+        lines += _rows("why", spelled(question.why), paint, width)
     return lines
+
+
+def _title(question: Question, width: int) -> list[str]:
+    """Return the whole title. Hidden characters are spelled out: without them another text would seem to be meant."""
+    return wrapped(spelled(question.request.title) or "(no title)", width - _KEY)
 
 
 def _commands(question: Question, paint: Painter, width: int) -> list[str]:
@@ -191,6 +200,9 @@ def _body(question: Question, state: SessionState, paint: Painter, width: int) -
     is_command = any(request.command or request.shell for request in (question.request, *question.also))
     if not lines and not is_command:
         lines = _input(raw, wide)
+    title = _title(question, wide)
+    if len(title) > _TITLE:
+        lines += ["the whole title:", *title]
     return [f"{paint(RAIL, DIM)}{line}" for line in lines]
 
 
