@@ -219,7 +219,7 @@ async def test_a_host_and_a_tool_of_a_server_are_named() -> None:
 async def test_an_always_that_is_not_remembered_is_marked() -> None:
     _, text = await ask(question(proposals=()), "c\n")
     assert "saves the rule" not in text
-    assert text.count("no rule is saved") == 2
+    assert text.count("the agent remembers this in its own way; no rule is saved here") == 2
 
 
 async def test_a_change_is_shown_as_unified_hunks() -> None:

@@ -66,7 +66,9 @@ _ERROR_CHARACTERS: Final = 120
 class Question(Struct, frozen=True):
     """A question for the user, with everything there is to show. Its text is the agent's: escape it before showing.
 
-    `also` holds further requests that the same answer decides, such as a second command of one tool call.
+    `also` holds further requests that the same answer decides, such as a second command of one tool call. `proposals`
+    are the rules that "always" may write here: the first one is written. There are none if the agent asked, because
+    then the agent remembers the answer.
     """
 
     permission: v1.RequestPermissionRequest
@@ -145,9 +147,8 @@ class ClientPermissions:
         found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
         evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
         verdict = self._judge(evidence, session)
-        # A rule expresses one thing; what could not be read, and several things at once, are not remembered.
-        texts = proposals(evidence.requests[0]) if len(evidence.requests) == 1 and not evidence.problem else ()
-        options = [read_option(each.option_id, each.name, each.kind, texts) for each in request.options]
+        # The agent asked, so an "always" is the agent's to remember: a rule here would be a second one.
+        options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
         option = option_for(verdict, options)
         if verdict.action == "deny" or option is not None:
             decision = self._record(decide_by_rules(evidence.requests[0], verdict, option), session, tool_call_id)
@@ -155,7 +156,6 @@ class ClientPermissions:
             question = replace(
                 _question(request, evidence.requests[0], verdict),
                 diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
-                proposals=texts,
                 also=evidence.requests[1:],
             )
             decision = await self._ask(question, options, verdict, session, tool_call_id)

@@ -252,5 +252,5 @@ def _foot(question: Question, paint: Painter, width: int) -> list[str]:
 def _remembered(question: Question, kind: str) -> str:
     action = "allow" if kind == "allow_always" else "deny"
     if not question.proposals:
-        return "no rule is saved; the agent may remember it itself"
+        return "the agent remembers this in its own way; no rule is saved here"
     return spelled(f"saves the rule: {action} {question.proposals[0]}")
