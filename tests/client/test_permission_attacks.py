@@ -15,7 +15,7 @@ from dragoman.client.files import WorkspaceFiles
 from dragoman.client.permission import ClientPermissions
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import RequestError
-from dragoman.policy import Rule
+from dragoman.policy import Rule, parse_rule
 from dragoman.schema import v1
 from dragoman.testing import linked
 from tests.client.permission_kit import FOUR, User, allow, chosen, deny
@@ -319,3 +319,25 @@ async def test_a_piece_that_is_not_in_the_file_or_is_there_twice_permits_nothing
             assert await agent.ask(kind="edit", content=diff(path, new, old)) == "yes"
             assert not await agent.write(path, written)
         assert path.read_text() == text
+
+
+async def test_reading_a_project_file_needs_no_rule_and_a_deny_wins(project: Path, tmp_path_factory: Any) -> None:
+    """Cline asks before it reads."""
+    outside = tmp_path_factory.mktemp("outside") / "secret"
+    (project / "out").symlink_to(outside)
+
+    def reading(*paths: object) -> dict[str, Any]:
+        return {"kind": "read", "raw_input": {"files": [{"path": str(path)} for path in paths]}}
+
+    asking = parse_rule("read:b.txt", "ask", "repository")
+    async with working(project, deny("read:secret.txt"), asking) as agent:
+        assert await agent.ask(**reading(project / "a.txt")) == "yes"
+        assert await agent.ask(**reading("a.txt", "sub/c.txt")) == "yes"
+        assert await agent.ask(**reading("a.txt", "secret.txt")) == "no"
+        assert await agent.ask(**reading("b.txt")) is None
+        assert await agent.ask(**reading("a.txt", outside)) is None
+        assert await agent.ask(**reading("out")) is None
+        assert await agent.ask(kind="read", title="a.txt") is None
+        assert await agent.ask(kind="read", raw_input={"path": "a.txt", "command": "cat a.txt"}) is None
+        assert await agent.ask(raw_input={"path": "a.txt"}) is None
+        assert not await agent.write(project / "a.txt", "x")

@@ -59,6 +59,7 @@ Answer: TypeAlias = str | None
 
 # A long session makes thousands of decisions; programs show the latest ones.
 _MOST_DECISIONS: Final = 10_000
+_READING: Final = "reading a file of the project needs no rule"
 # An error is one sentence; a command line may be a page.
 _ERROR_CHARACTERS: Final = 120
 
@@ -190,10 +191,10 @@ class ClientPermissions:
         """
         asked = settle_paths(request, session, agent=self.agent, root=self._root)
         verdict = _judge_one(self.rules, asked, session)
+        if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
+            return  # reading below the roots is what an agent is for; only a rule restricts it
         if verdict.action != "ask":
             decision = self._record(decide_by_rules(asked, verdict), session)
-        elif asked.kind == "read" and verdict.rule is None:
-            return  # reading below the roots is what an agent is for; only a rule restricts it
         # The user who gave the permission could not know of the caution.
         elif not asked.caution and self._turn_permissions.cover(asked, session, change):
             covered = Decision(action="allow", decided_by=TURN_PERMISSION, title=asked.title, kind=asked.kind)
@@ -287,9 +288,17 @@ class ClientPermissions:
 
 
 def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Verdict:
+    """The verdict about one request. Reading below the session's folders is allowed unless a rule restricts it."""
+    added = [os.path.realpath(folder) for folder in session.additional_directories]
     # The session's additional folders belong to the project: a command in one of them is not outside.
-    is_added = any(is_below(request.cwd, os.path.realpath(folder)) for folder in session.additional_directories)
-    return judge(rules, replace(request, cwd="") if is_added else request)
+    is_added = any(is_below(request.cwd, folder) for folder in added)
+    verdict = judge(rules, replace(request, cwd="") if is_added else request)
+    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
+        return verdict
+    roots = (request.root, os.path.realpath(session.cwd), *added)
+    if request.paths and all(any(is_below(path, root) for root in roots) for path in request.paths):
+        return Verdict("allow", None, _READING)
+    return verdict
 
 
 def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: Verdict) -> Question:
