@@ -61,6 +61,13 @@ async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
     assert (decision.session_id, decision.tool_call_id, decision.title) == (session.id, "call_1", "Edit")
 
 
+async def test_the_decision_names_the_part_of_a_request_that_decided_it() -> None:
+    permissions = ClientPermissions([allow("edit"), deny("execute:rm *")], agent="a")
+    async with turn_of(permissions) as (ask, _):
+        assert chosen(await ask(edit(raw_input={"command": "rm -r x"}))) == "no"
+    assert [(made.kind, made.rule) for made in permissions.decisions] == [("execute", "execute:rm *")]
+
+
 async def test_a_rule_never_answers_always_to_an_agent() -> None:
     permissions = ClientPermissions([allow("edit")], agent="a")
     async with turn_of(permissions) as (ask, _):

@@ -207,6 +207,8 @@ async def test_the_file_of_the_input_and_the_file_of_the_change_are_both_judged(
     [
         {"kind": "other", "title": "Something"},
         {"kind": "other", "raw_input": {"a": {"b": {"c": {"d": {"e": {"f": {"files": [{"path": "a.txt"}]}}}}}}}},
+        {"kind": "other", "raw_input": {"files": [[[[[[[[{"path": "a.txt"}]]]]]]]]}},
+        {"kind": "execute", "call_id": "write_todos__1", "title": "Set 3 todo(s)"},
         {"kind": "edit", "title": "Edit a file"},
         {"kind": "execute", "title": "ls"},
         {"kind": "execute", "content": [v1.Content(v1.TextContent('{"command": "ls'))]},
@@ -288,6 +290,7 @@ async def test_a_command_is_known_through_a_shell_and_a_change_to_its_folder(pro
         ({"content": [("new", "old")]}, "one\nnew\nthree\n"),  # Claude: the piece that changes
         ({"raw_input": {"old_string": "old", "new_string": "new"}}, "one\nnew\nthree\n"),
         ({"raw_input": {"content": "all of it\n"}}, "all of it\n"),
+        ({"raw_input": {"old": "o", "new": "0", "all": True}}, "0ne\n0ld\nthree\n"),
     ],
 )
 async def test_the_change_that_was_shown_is_written_without_asking_again(
@@ -341,3 +344,12 @@ async def test_reading_a_project_file_needs_no_rule_and_a_deny_wins(project: Pat
         assert await agent.ask(kind="read", raw_input={"path": "a.txt", "command": "cat a.txt"}) is None
         assert await agent.ask(raw_input={"path": "a.txt"}) is None
         assert not await agent.write(project / "a.txt", "x")
+
+
+async def test_a_change_that_is_sent_twice_is_shown_once(project: Path) -> None:
+    user = FirstYes()
+    raw = {"path": "a.txt", "old_string": "old", "new_string": "new", "replace_all": False}
+    async with working(project, user=user) as agent:
+        await agent.ask(kind="edit", raw_input=raw, content=diff(project / "a.txt", "new", "old"))
+    assert [(shown.path, shown.new_text) for shown in user.asked[0].diffs] == [(str(project / "a.txt"), "new")]
+    assert user.asked[0].also == ()

@@ -102,6 +102,7 @@ COMMANDS = {
     "codex": {"kind": "execute", "title": LINE, "rawInput": {"command": LINE, "cwd": ROOT}},
     "codex by Zed": {"kind": "execute", "rawInput": {"command": ["/bin/bash", "-lc", LINE], "cwd": ROOT}},
     "copilot": {"kind": "execute", "title": "Run a command", "rawInput": {"command": LINE, "commands": [LINE]}},
+    "an input that is JSON in a text": {"rawInput": json.dumps({"command": LINE})},
     "commands as a text": {"rawInput": {"commands": LINE}},
     "only commands": {"kind": "execute", "rawInput": {"commands": [LINE]}},
     "words": {"kind": "execute", "rawInput": {"command": "npm", "args": ["test", "--", "--fast"]}},

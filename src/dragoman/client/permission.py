@@ -147,33 +147,44 @@ class ClientPermissions:
         tool_call_id = request.tool_call.tool_call_id
         found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
         evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
-        verdict = self._judge(evidence, session)
+        verdict, first = self._judge(evidence, session)
         # The agent asked, so an "always" is the agent's to remember: a rule here would be a second one.
         options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
         option = option_for(verdict, options)
         if verdict.action == "deny" or option is not None:
-            decision = self._record(decide_by_rules(evidence.requests[0], verdict, option), session, tool_call_id)
+            decision = self._record(decide_by_rules(first, verdict, option), session, tool_call_id)
         else:
             question = replace(
-                _question(request, evidence.requests[0], verdict),
+                _question(request, first, verdict),
                 diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
-                also=evidence.requests[1:],
+                also=tuple(other for other in evidence.requests if other is not first),
             )
             decision = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
             self._turn_permissions.add(evidence, session)
         return None if decision.option_id is None else v1.SelectedPermissionOutcome(decision.option_id)
 
-    def _judge(self, evidence: Evidence, session: Session) -> Verdict:
-        """The verdict about all requests of one tool call; what could not be read is not covered by a wide allow."""
+    def _judge(self, evidence: Evidence, session: Session) -> tuple[Verdict, Request]:
+        """The verdict about all requests of one tool call, and the request that decided it.
+
+        What could not be read is not covered by a wide allow.
+        """
         rules = self.rules
-        verdict, _ = judge_all(evidence.requests, lambda request: _judge_one(rules, request, session))
+        deciding: dict[str, Request] = {}
+
+        def judge_one(request: Request) -> Verdict:
+            verdict = _judge_one(rules, request, session)
+            deciding.setdefault(verdict.action, request)
+            return verdict
+
+        verdict, _ = judge_all(evidence.requests, judge_one)
+        first = deciding[verdict.action]
         if evidence.problem and verdict.action != "deny":
             concern = could_concern(rules, evidence)
             if concern or verdict.action == "ask":
                 why = f"what it is about could not be read: {evidence.problem}"
-                return Verdict("ask", verdict.rule, f"{why}, and {concern}" if concern else why)
-        return verdict
+                return Verdict("ask", verdict.rule, f"{why}, and {concern}" if concern else why), first
+        return verdict, first
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None

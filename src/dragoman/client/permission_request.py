@@ -157,8 +157,8 @@ def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Eviden
             requests += [replace(base, host=host) for host in hosts]
         else:
             requests.append(replace(base, paths=paths))
-            is_known = bool(paths or commands) if kind in PATH_KINDS else kind in _COMPLETE or is_complete
-            if not is_known:
+            is_known = kind in _COMPLETE or (kind == "other" and is_complete)
+            if not is_known and not (kind in PATH_KINDS and (paths or commands)):
                 problem = problem or f"it names no {_OBJECTS.get(kind, 'file and no command')}"
     return Evidence(tuple(requests), tuple(found.changes), commands, problem)
 
@@ -193,11 +193,14 @@ def could_concern(rules: Iterable[Rule], evidence: Evidence) -> str:
 def settle_evidence(evidence: Evidence, session: Session, *, agent: str, root: str | None = None) -> Evidence:
     """The same evidence with all paths made absolute and links resolved, as they are now."""
     folder = root if root is not None else session.cwd
-    return replace(
-        evidence,
-        requests=tuple(settle_paths(request, session, agent=agent, root=root) for request in evidence.requests),
-        changes=tuple(replace(change, path=real_path(change.path, folder)) for change in evidence.changes),
-    )
+    changes: list[ShownChange] = []
+    for change in evidence.changes:
+        settled = replace(change, path=real_path(change.path, folder))
+        # Many agents send a change twice: as arguments and as a diff.
+        if not any(settled.is_like(known) for known in changes):
+            changes.append(settled)
+    requests = tuple(settle_paths(request, session, agent=agent, root=root) for request in evidence.requests)
+    return replace(evidence, requests=requests, changes=tuple(changes))
 
 
 def real_path(path: str, folder: str) -> str:

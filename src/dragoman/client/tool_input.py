@@ -35,11 +35,12 @@ _ARGUMENT_KEYS: Final = ("args", "arguments")
 _FOLDER_KEYS: Final = _keys("cwd workdir workingdirectory directory dirpath")
 _TEXT_KEYS: Final = _keys(
     "content contents newstring oldstring newstr oldstr newtext oldtext filetext description reason prompt summary"
-    " thought title"
+    " thought title old new text"
 )
-_NEW_KEYS: Final = _keys("newstring newstr newtext")
-_OLD_KEYS: Final = _keys("oldstring oldstr oldtext")
-_WHOLE_KEYS: Final = _keys("content contents filetext")
+_NEW_KEYS: Final = _keys("newstring newstr newtext new")
+_OLD_KEYS: Final = _keys("oldstring oldstr oldtext old")
+_WHOLE_KEYS: Final = _keys("content contents filetext text")
+_EVERYWHERE_KEYS: Final = _keys("replaceall all")
 _JSON_KEYS: Final = _keys("arguments input params parameters")
 # Rules that an agent proposes to itself: it does not run them.
 _PROPOSALS: Final = re.compile(r"proposed.*|.*amendment|(permission)?suggestions")
@@ -61,6 +62,10 @@ class ShownChange(Struct, frozen=True):
     old: str | None
     new: str
     is_everywhere: bool = False
+
+    def is_like(self, other: ShownChange) -> bool:
+        """Whether both show the same change, up to one newline at the end."""
+        return self.path == other.path and self.old == other.old and is_same_text(self.new, other.new)
 
 
 class ShownCommand(Struct, frozen=True):
@@ -90,9 +95,6 @@ class ToolInput:
     def add_change(self, path: str, old: str | None, new: str, *, is_everywhere: bool = False) -> None:
         self.add_path(path)
         self.kinds["edit"] = None
-        for known in self.changes:
-            if known.path == path and known.old == old and is_same_text(known.new, new):
-                return
         self.changes[ShownChange(path, old, new, is_everywhere)] = None
 
     def add_line(self, line: str) -> None:
@@ -100,22 +102,19 @@ class ToolInput:
 
     def read(self, value: Any, *, is_command: bool) -> None:
         """Read the arguments of a tool; `is_command` if the tool is known to run commands."""
-        if isinstance(value, str):
-            self._read_text(value)
-        else:
-            self._read(value, 0, "", is_command)
+        arguments = json_object(value) if isinstance(value, str) else None
+        self._read(value if arguments is None else arguments, 0, "", is_command)
 
     def _read(self, value: Any, depth: int, cwd: str, is_command: bool) -> None:
-        if isinstance(value, list):
+        if isinstance(value, str):
+            self._read_text(value)
+        elif isinstance(value, dict | list) and value and depth > MOST_DEPTH:
+            self.problem = "its input is nested too deeply"
+        elif isinstance(value, list):
             for each in value:
                 # A list in a list counts as deeper, so that no input is read without an end.
                 self._read(each, depth + isinstance(each, list), cwd, is_command)
-        elif isinstance(value, str):
-            self._read_text(value)
-        elif isinstance(value, dict) and value:
-            if depth > MOST_DEPTH:
-                self.problem = "its input is nested too deeply"
-                return
+        elif isinstance(value, dict):
             self._read_object(value, depth, cwd, is_command)
 
     def _read_object(self, raw: dict[str, Any], depth: int, cwd: str, is_command: bool) -> None:
@@ -192,7 +191,7 @@ class ToolInput:
         new = next((value for key, value in texts.items() if key in _NEW_KEYS), None)
         whole = next((value for key, value in texts.items() if key in _WHOLE_KEYS), None)
         if old and new is not None:
-            is_everywhere = any(key == "replaceall" and value is True for _, key, value in members)
+            is_everywhere = any(key in _EVERYWHERE_KEYS and value is True for _, key, value in members)
             self.add_change(path, old, new, is_everywhere=is_everywhere)
         elif whole is not None and new is None and old is None:
             self.add_change(path, None, whole)
