@@ -68,3 +68,23 @@ def test_the_model_and_mode_of_the_settings_are_used_where_no_flag_says_otherwis
     broken = place.run("say hello")
     assert broken.code == 4
     assert "there is no mode 'wild'" in broken.err
+
+
+def test_no_rule_answers_a_question_of_the_agent(place: Place) -> None:
+    script = "question Drop the table? | Yes, drop it | No\nsay {result}"
+    for flags in (("--allow", "*"), ("--mode", "full", "--allow", "*"), ()):
+        done = place.run("--model", "scripted", "--output", "json", *flags, script)
+        assert done.code == 0, done.err
+        assert "The user answered" not in done.out
+        assert done.result["text"] == "Drop the table?\n\n- Yes, drop it\n- No"
+        assert done.result["permissions"] == []
+        assert done.result["stop_reason"] == "end_turn"
+
+
+def test_the_next_prompt_answers_a_question(place: Place) -> None:
+    first = place.run("--model", "scripted", "--output", "json", "question Which name?\nsay not reached")
+    assert first.result["text"] == "Which name?"
+    again = place.run("--model", "scripted", "--output", "json", "--resume", "last", "Call it otter")
+    assert again.code == 0, again.err
+    assert again.result["session_id"] == first.result["session_id"]
+    assert again.result["text"] == "Call it otter"

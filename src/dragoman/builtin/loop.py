@@ -89,6 +89,10 @@ class Loop:
             await context.emit(c.FinishStep())
             if end.usage is not None:
                 await self._account(end)
+            if context.questions:
+                await self._emit_questions()
+                if not context.steering:
+                    return "stop"
             if not wanted and not context.steering:
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
@@ -98,6 +102,14 @@ class Loop:
         while context.steering:
             part = {"type": "text", "text": context.steering.pop(0)}
             await context.emit(c.SteeringMessage(f"{context.message.id}.s{time.time_ns():x}", [part]))
+
+    async def _emit_questions(self) -> None:
+        """Show questions of tools as text of the agent, in a step of its own: the results of the calls come first."""
+        context = self._context
+        id, text = f"{context.message.id}.q{time.time_ns():x}", "\n\n".join(context.questions)
+        context.questions.clear()
+        for chunk in (c.StartStep(), c.TextStart(id), c.TextDelta(id, text), c.TextEnd(id), c.FinishStep()):
+            await context.emit(chunk)
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""

@@ -104,6 +104,8 @@ class TurnContext(Struct):
     """What the session used before this turn."""
     steering: list[str] = []
     """Texts of the user that arrived since the last step; the loop takes them out."""
+    questions: list[str] = []
+    """Questions that a tool asks in words. The loop shows them and ends the turn."""
     set_retrying: Callable[[bool], None] = lambda is_retrying: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
@@ -112,6 +114,9 @@ class TurnContext(Struct):
 
     def for_call(self, tool_call_id: str) -> TurnContext:
         return msgspec.structs.replace(self, tool_call_id=tool_call_id)
+
+    def ask_in_words(self, text: str) -> None:
+        self.questions.append(text)
 
     async def progress(self, output: ToolOutput) -> None:
         """Show the output so far; each call replaces the last."""

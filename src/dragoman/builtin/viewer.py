@@ -126,7 +126,6 @@ class Viewer:
         return ClientAccess(
             turn,
             self._local,
-            self.describe_call,
             uses_files=settings.uses_client_files,
             uses_terminals=settings.uses_client_terminals,
             settle=self.open_session.settle,
