@@ -88,3 +88,19 @@ def test_the_next_prompt_answers_a_question(place: Place) -> None:
     assert again.code == 0, again.err
     assert again.result["session_id"] == first.result["session_id"]
     assert again.result["text"] == "Call it otter"
+
+
+def test_the_model_reads_that_no_user_could_be_asked_and_which_rule_would_do(place: Place) -> None:
+    done = place.run("--model", "scripted", "--output", "json", "write new.txt text\nsay {result}")
+    assert done.code == 5
+    assert "no user can be asked" in done.result["text"]
+    assert "`edit:new.txt`" in done.result["text"]
+    assert "user refused" not in done.result["text"]
+
+
+def test_the_model_reads_which_rule_of_the_run_refused(place: Place) -> None:
+    script = "run echo hi\nsay {result}"
+    done = place.run("--model", "scripted", "--output", "json", "--deny", "execute:echo *", script)
+    assert done.code == 0, done.err
+    assert "denied by rule execute:echo * (--deny)" in done.result["text"]
+    assert "user refused" not in done.result["text"]

@@ -28,6 +28,7 @@ from dragoman.uistream.partial_json import parse_partial
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
     from dragoman.policy.decide import Option
@@ -268,8 +269,8 @@ class Loop:
             requests = tool.requests(call.arguments, context)
             decision = await context.permissions.decide(requests, partial(self._ask, call.id))
             if decision.was_asked:
-                no_answer = UNSET if decision.option_id else "no answer"
-                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, no_answer))
+                reason = UNSET if decision.is_allowed else decision.reason
+                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
             if not decision.is_allowed:
                 denied = c.ToolOutputDenied(call.id)
                 await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
@@ -288,7 +289,7 @@ class Loop:
         else:
             await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 
-    async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
+    async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
         await self._context.emit(c.ToolApprovalRequest(f"ask_{tool_call_id}", tool_call_id))
         return await self._context.ask(tool_call_id, options)

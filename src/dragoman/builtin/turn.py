@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.permission import ToolPermissions
+    from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Option
@@ -89,8 +90,8 @@ class TurnContext(Struct):
     permissions: ToolPermissions
     access: ToolAccess
     emit: Callable[[c.Chunk], Awaitable[None]]
-    ask: Callable[[str, Sequence[Option]], Awaitable[str | None]]
-    """Ask the user for permission to run a call; returns the id of the chosen option, None without an answer."""
+    ask: Callable[[str, Sequence[Option]], Awaitable[UserAnswer]]
+    """Ask the user for permission to run a call."""
     cwd: str
     roots: tuple[str, ...]
     overflow_dir: str

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
+from dragoman.cli.exec.permission import RunPermissions
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exits import CliError
+from dragoman.cli.named_agent import is_built_in
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
-from dragoman.client.permission import ClientPermissions
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
@@ -51,7 +52,7 @@ class RunConnection:
         self.session: Session | None = None
         self.is_resumed = request.options.resume is not None
         self.is_scripted = request.entry.is_scripted
-        self.permissions: ClientPermissions
+        self.permissions: RunPermissions
         self.workspaces: list[Workspace] = []
         self.terminals: LocalTerminals | None = None
         self.models: LegacyModels | None = None
@@ -180,13 +181,14 @@ def _is_same_folder(one: str, other: str) -> bool:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    conn.permissions = permissions = ClientPermissions(
+    conn.permissions = permissions = RunPermissions(
         request.rules,
         agent=entry.name,
         asker=user,
         remember=lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=output.decided,
         root=request.project,
+        is_built_in=is_built_in(entry),
     )
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
