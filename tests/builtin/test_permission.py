@@ -228,11 +228,11 @@ async def test_the_model_reads_who_refused_and_what_would_be_accepted(tmp_path: 
         assert ("user refused" in text) == (name == "the user")
 
 
-async def test_a_refusal_states_that_no_rule_can_allow_a_change_of_a_protected_file(tmp_path: Path) -> None:
+async def test_a_refusal_about_a_protected_file_names_no_rule(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.can_ask = False
         fixture.add(FakeTool("hook", request=REQUESTS["edit hooks"]))
         await fixture.prompt("call hook", "say {result}")
         (text,) = fixture.texts()
         assert "is protected" in text
-        assert "No rule can allow it" in text
+        assert "Only the user can permit it" in text

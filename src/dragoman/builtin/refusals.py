@@ -60,11 +60,11 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
 
 
 def _what_would_allow(to_ask: Sequence[Request]) -> str:
-    """Name rules of the user that would allow all requests, or state that none can."""
+    """Name the narrow rules of the user that would allow all requests, if there are any."""
     rules = [next(iter(proposals(request)), None) for request in to_ask]
     texts = [text for text in rules if text is not None]
     if not texts or len(texts) < len(rules):
-        return f"No rule can allow it, only the user. {_OBEY}; do without it and report what you could not do."
+        return f"Only the user can permit it. {_OBEY}; do without it and report what you could not do."
     named = " and ".join(f"`{text}`" for text in dict.fromkeys(texts))
     return f"A rule of the user's would allow it: {named}. {_OBEY}; do without it and report what you could not do."
 

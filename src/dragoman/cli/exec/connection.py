@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
-from dragoman.cli.exec.permission import RunPermissions
+from dragoman.cli.exec.permission import RunPermissions, mode_rules
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import is_built_in
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import RemoteAgent, Session
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.policy import Rule
     from dragoman.process.launch import Launched
     from dragoman.rpc import Observer
     from dragoman.state.turns import TurnState
@@ -181,14 +182,21 @@ def _is_same_folder(one: str, other: str) -> bool:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
+    built_in, allows_all = is_built_in(entry), request.options.allows_all
+
+    def rules() -> list[Rule]:
+        return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
+
     conn.permissions = permissions = RunPermissions(
-        request.rules,
+        rules,
         agent=entry.name,
         asker=user,
-        remember=lambda text, action, _: remember_rule(request.project, text, action),
+        # An "always" that no user chose must not outlive the run.
+        remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=output.decided,
         root=request.project,
-        is_built_in=is_built_in(entry),
+        is_built_in=built_in,
+        allows_all=allows_all,
     )
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace

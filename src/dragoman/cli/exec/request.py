@@ -56,6 +56,8 @@ def read_request(call: CliCall, output: Output) -> RunRequest:
     rules = typed_rules(options) + remembered_rules(project) + settings.rules()
     servers = _servers(options, settings.mcp_servers())
     prompt = read_prompt(options)
+    if options.allows_all:
+        output.note("--dangerously-allow-all: everything the agent asks for is allowed, protected files included")
     for note in agents.notes:
         output.note(note)
     for name in prompt.outside:
