@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd, Too
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent
 from dragoman.store.sessions import UsageRow
+from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, with_display
 from dragoman.uistream.messages import ToolPart
@@ -282,10 +284,11 @@ class Loop:
             else:
                 output = await tool.run(call.arguments, context)
         except ToolError as error:
-            await context.emit(c.ToolOutputError(call.id, str(error)))
+            await context.emit(c.ToolOutputError(call.id, Secrets(os.environ).mask(str(error))))
         except Exception as error:
             _log.exception("tool %s failed", tool.name)
-            await context.emit(c.ToolOutputError(call.id, f"{tool.name} failed: {type(error).__name__}: {error}"))
+            why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
+            await context.emit(c.ToolOutputError(call.id, why))
         else:
             await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 

@@ -10,6 +10,7 @@ import asyncio
 import os
 import sys
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dragoman.process.launch import Launched
     from dragoman.rpc import Observer
     from dragoman.state.turns import TurnState
+    from dragoman.text.secrets import Secrets
     from dragoman.workspace import Workspace
 
 # A history is replayed from a file; in the recordings that takes less than a tenth of a second.
@@ -109,7 +111,7 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
     entry, options = conn.request.entry, conn.request.options
     services = _services(conn, output)
     observers = _observers(conn, output)
-    on_stderr = _write_through if options.is_verbose else None
+    on_stderr = partial(_write_through, output.secrets) if options.is_verbose else None
     conn.transport = ProcessTransport(Child(program, spare=entry.quirks.spare, on_stderr=on_stderr))
     try:
         async with connect(conn.transport, observers=observers, **services) as agent:
@@ -264,8 +266,8 @@ def _is_marked_scripted(meta: object) -> bool:
     return isinstance(mark, dict) and mark.get("scripted") is True
 
 
-def _write_through(data: bytes) -> None:
+def _write_through(secrets: Secrets, data: bytes) -> None:
     """Show what the agent logs (`--verbose`)."""
     from dragoman.text.terminal import plain
 
-    sys.stderr.write(plain(data.decode(errors="replace")))
+    sys.stderr.write(plain(secrets.mask(data.decode(errors="replace"))))
