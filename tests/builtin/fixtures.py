@@ -15,6 +15,7 @@ from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.modes import Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.session import OpenSession, QueuedPrompt
 from dragoman.builtin.settings import AgentSettings
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
@@ -101,11 +102,11 @@ class FakeViewer:
     async def show_message(self, message: UIMessage) -> None:
         pass
 
-    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
+    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         answer = self._owner.answers(options)
         if asyncio.iscoroutine(answer):
             answer = await answer
-        return answer if answer is None else str(answer)
+        return answer if isinstance(answer, UserAnswer) else UserAnswer(answer)
 
 
 class FixtureSession(OpenSession):

@@ -258,14 +258,15 @@ async def test_a_closed_session_stays_and_a_deleted_one_is_gone(tmp_path: Path) 
         await agent.load_session(kept.id, service.project)
 
 
-async def test_a_question_is_asked_with_the_call_it_belongs_to(tmp_path: Path) -> None:
+async def test_without_forms_a_question_is_asked_in_words_and_ends_the_turn(tmp_path: Path) -> None:
     service, user = Service(tmp_path), Answers("allow_once")
     async with service.session(permission=user) as session:
-        await ask(session, "question Which one? | this | that", "say {result}")
-        (request,) = user.asked
-        assert [option.name for option in request.options][:2] == ["this", "that"]
-        assert request.tool_call.tool_call_id in session.state.tool_calls
-        assert "this" in session.state.text
+        await ask(session, "question Which one? | this | that", "say not reached")
+        assert user.asked == []
+        assert session.state.text == "Which one?\n\n- this\n- that"
+        (call,) = session.state.tool_calls.values()
+        assert call.status == "completed"
+        await ask(session, "say {result} is what I do now")
 
 
 @pytest.mark.rule(251)

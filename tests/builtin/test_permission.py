@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.modes import MODES
+from dragoman.builtin.refusals import UserAnswer
 from dragoman.policy import Request, judge, parse_rule
 from dragoman.policy.decide import Option, describe_rule, offer_options
 from dragoman.uistream import chunks as c
@@ -198,3 +199,40 @@ async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
         fixture.add(FakeTool("a", request=REQUESTS["run"]), FakeTool("b", request=REQUESTS["fetch"]))
         await fixture.prompt("call a", "& call b")
         assert most == 1
+
+
+DECIDED = {
+    "the user": (UserAnswer("reject-once"), ["The user refused this call."]),
+    "no answer": (UserAnswer(), ["was not answered", "no user could be asked", "`execute:npm test`"]),
+    "a rule of the client": (
+        UserAnswer("reject-once", "rule execute (--deny)", "denied by rule execute (--deny)"),
+        ["denied by rule execute (--deny)", "do without it"],
+    ),
+    "no user at the client": (
+        UserAnswer("reject-once", "nobody", "no rule allows it, and no user can be asked"),
+        ["no user can be asked", "`execute:npm test`"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+async def test_the_model_reads_who_refused_and_what_would_be_accepted(tmp_path: Path, name: str) -> None:
+    answer, expected = DECIDED[name]
+    async with open_fixture(tmp_path) as fixture:
+        fixture.add(FakeTool("make", request=REQUESTS["run"]))
+        fixture.answers = lambda options: answer
+        await fixture.prompt("call make", "say {result}")
+        assert fixture.tools["make"].called == []
+        (text,) = fixture.texts()
+        assert all(words in text for words in expected)
+        assert ("user refused" in text) == (name == "the user")
+
+
+async def test_a_refusal_about_a_protected_file_names_no_rule(tmp_path: Path) -> None:
+    async with open_fixture(tmp_path) as fixture:
+        fixture.can_ask = False
+        fixture.add(FakeTool("hook", request=REQUESTS["edit hooks"]))
+        await fixture.prompt("call hook", "say {result}")
+        (text,) = fixture.texts()
+        assert "is protected" in text
+        assert "Only the user can permit it" in text

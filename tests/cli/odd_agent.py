@@ -203,6 +203,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "writes-unasked": write_unasked,
     "shows-other": show_other,
     "patches-quietly": patch_quietly,
+    "writes-in-mode-full": write_unasked,
     "asks-then-fails": ask_then_fail,
     "prints-noise": print_noise,
     "dies-with-open-tools": die_with_open_tools,
@@ -256,6 +257,9 @@ def initialize() -> dict[str, Any]:
 def new_session() -> dict[str, Any]:
     if HABIT == "wants-login":
         raise Refused(-32000, "Authentication required")
+    if HABIT == "writes-in-mode-full":
+        modes = {"currentModeId": "full", "availableModes": [{"id": "full", "name": "Full"}]}
+        return {"sessionId": "s", "modes": modes}
     if HABIT != "has-legacy-models":
         return {"sessionId": "s"}
     models = [{"modelId": "small", "name": "Small"}, {"modelId": "large-2", "name": "Large"}]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+
+import pytest
 
 from tests.cli.exec_kit import Place, place
 
@@ -68,3 +71,121 @@ def test_the_model_and_mode_of_the_settings_are_used_where_no_flag_says_otherwis
     broken = place.run("say hello")
     assert broken.code == 4
     assert "there is no mode 'wild'" in broken.err
+
+
+def test_no_rule_answers_a_question_of_the_agent(place: Place) -> None:
+    script = "question Drop the table? | Yes, drop it | No\nsay {result}"
+    for flags in (("--allow", "*"), ("--mode", "full", "--allow", "*"), ()):
+        done = place.run("--model", "scripted", "--output", "json", *flags, script)
+        assert done.code == 0, done.err
+        assert "The user answered" not in done.out
+        assert done.result["text"] == "Drop the table?\n\n- Yes, drop it\n- No"
+        assert done.result["permissions"] == []
+        assert done.result["stop_reason"] == "end_turn"
+
+
+def test_the_next_prompt_answers_a_question(place: Place) -> None:
+    first = place.run("--model", "scripted", "--output", "json", "question Which name?\nsay not reached")
+    assert first.result["text"] == "Which name?"
+    again = place.run("--model", "scripted", "--output", "json", "--resume", "last", "Call it otter")
+    assert again.code == 0, again.err
+    assert again.result["session_id"] == first.result["session_id"]
+    assert again.result["text"] == "Call it otter"
+
+
+def test_the_model_reads_that_no_user_could_be_asked_and_which_rule_would_do(place: Place) -> None:
+    done = place.run("--model", "scripted", "--output", "json", "write new.txt text\nsay {result}")
+    assert done.code == 5
+    assert "no user can be asked" in done.result["text"]
+    assert "`edit:new.txt`" in done.result["text"]
+    assert "user refused" not in done.result["text"]
+
+
+def test_the_model_reads_which_rule_of_the_run_refused(place: Place) -> None:
+    script = "run echo hi\nsay {result}"
+    done = place.run("--model", "scripted", "--output", "json", "--deny", "execute:echo *", script)
+    assert done.code == 0, done.err
+    assert "denied by rule execute:echo * (--deny)" in done.result["text"]
+    assert "user refused" not in done.result["text"]
+
+
+def test_mode_full_needs_no_other_rule(place: Place) -> None:
+    script = "run find . -name '*.py' | head -3\nwrite new.txt text\nsay {result}"
+    done = place.run("--model", "scripted", "--output", "json", "--mode", "full", script)
+    assert done.code == 0, done.err
+    assert (place.project / "new.txt").read_text() == "text"
+    assert {each["decided_by"] for each in done.result["permissions"]} == {"rule * (mode full)"}
+
+
+def test_mode_edit_allows_edits_in_the_project_and_nothing_else(place: Place) -> None:
+    script = "write new.txt text\nrun touch other.txt\nwrite ../outside.txt text"
+    done = place.run("--model", "scripted", "--output", "json", "--mode", "edit", script)
+    assert done.code == 5
+    assert (place.project / "new.txt").read_text() == "text"
+    assert not (place.project / "other.txt").exists()
+    assert not (place.project.parent / "outside.txt").exists()
+
+
+def test_a_deny_and_a_protected_file_stop_mode_full(place: Place) -> None:
+    script = "write new.txt text\nwrite .git/hooks/pre-commit text"
+    done = place.run("--model", "scripted", "--output", "json", "--mode", "full", "--deny", "edit:new.txt", script)
+    assert done.code == 5
+    assert not (place.project / "new.txt").exists()
+    assert not (place.project / ".git").exists()
+
+
+def test_the_mode_of_another_agent_is_not_a_rule(place: Place) -> None:
+    done = place.run("--mode", "full", "--output", "json", "go", odd="writes-in-mode-full")
+    assert done.code == 5, done.err
+    assert not (place.project / "new.txt").exists()
+
+
+def test_dangerously_allow_all_covers_protected_files_and_is_reported(place: Place) -> None:
+    script = "write .git/hooks/pre-commit text\nrun touch .envrc && ls\nsay {result}"
+    done = place.run("--model", "scripted", "--output", "json", "--dangerously-allow-all", script)
+    assert done.code == 0, done.err
+    assert (place.project / ".git" / "hooks" / "pre-commit").exists()
+    assert (place.project / ".envrc").exists()
+    assert done.result["dangerously_allow_all"] is True
+    decided = {each["decided_by"] for each in done.result["permissions"]}
+    assert decided - {"grant"} == {"--dangerously-allow-all"}
+    assert done.err.count("everything the agent asks for is allowed") == 1
+
+
+def test_dangerously_allow_all_leaves_denies_and_questions_alone(place: Place) -> None:
+    flags = ("--model", "scripted", "--output", "json", "--dangerously-allow-all", "--deny", "edit:kept.txt")
+    done = place.run(*flags, "write kept.txt text\nwrite new.txt text\nquestion Drop it? | Yes | No")
+    assert done.code == 0, done.err
+    assert not (place.project / "kept.txt").exists()
+    assert (place.project / "new.txt").exists()
+    assert done.result["text"] == "Drop it?\n\n- Yes\n- No"
+    assert place.run("--model", "scripted", "--output", "json", "say hi").result["dangerously_allow_all"] is False
+
+
+def test_fail_on_deny_makes_a_denied_request_a_failure(place: Place) -> None:
+    words = ("--model", "scripted", "--output", "json", "--deny", "edit:new.txt", "write new.txt text")
+    assert place.run(*words).code == 0
+    done = place.run("--fail-on-deny", *words)
+    assert done.code == 9
+    assert done.result["error"]["kind"] == "denied"
+    assert "rule edit:new.txt (--deny)" in done.result["error"]["message"]
+    assert place.run("--fail-on-deny", *words[:-1], "say hi").code == 0
+
+
+HINTS = {
+    "write new.txt text": "--allow edit:new.txt",
+    "run npm test": "--allow 'execute:npm test'",
+    "run echo $(date) > a": "--allow 'execute:*'",
+    "write .git/hooks/pre-commit text": "no rule can allow it",
+}
+
+
+@pytest.mark.parametrize("script", HINTS)
+def test_a_hint_names_a_rule_that_works_or_states_that_none_does(place: Place, script: str) -> None:
+    done = place.run("--model", "scripted", "--output", "json", script)
+    assert done.code == 5
+    hint = done.result["error"]["hint"]
+    assert HINTS[script] in hint
+    if "--allow" in hint:
+        flag, rule, *_ = shlex.split(hint[hint.index("--allow") :].partition(" (")[0])
+        assert place.run("--model", "scripted", "--output", "json", flag, rule, script).code == 0

@@ -22,6 +22,7 @@ CONTRACT: tuple[tuple[dict[str, Any], int], ...] = (
     ({"is_login_needed": True}, 7),
     ({"is_agent_error": True}, 1),
     ({"could_not_ask": True}, 5),
+    ({"was_denied": True}, 9),
     ({"stop_reason": "refusal"}, 6),
 )
 STOP_REASONS = ("max_tokens", "max_turn_requests", "refusal", "cancelled", "_invented", None)

@@ -112,6 +112,7 @@ def test_json_has_the_members_scripts_rely_on(place: Place) -> None:
         "files_changed",
         "permissions",
         "duration_ms",
+        "dangerously_allow_all",
     ]
     assert result["schema"] == "dragoman.exec.result/1"
     assert result["agent"]["name"] == "scripted"
@@ -264,3 +265,14 @@ def test_after_the_answer_a_signal_only_hastens_the_end(place: Place) -> None:
 def test_what_an_agent_leaves_running_is_gone_with_it(place: Place) -> None:
     """The fixture looks for what is left, here two sleeps, one of them in a session of its own."""
     assert place.run("x", odd="leaves-children").out == "started\n"
+
+
+def test_a_key_in_the_environment_is_masked_whatever_an_agent_does_with_it(place: Place) -> None:
+    place.environment["OPENAI_API_KEY"] = key = "sk-proj-0123456789"
+    for form in ("text", "json", "events", "raw"):
+        recording = place.project / f"{form}.trace"
+        done = place.run("--output", form, "--record", str(recording), f"what is {key}?", odd="echoes")
+        assert done.code == 0, done.err
+        assert "what is [OPENAI_API_KEY]?" in done.out
+        assert key not in done.out + done.err + recording.read_text()
+        assert "what is [OPENAI_API_KEY]?" in recording.read_text()

@@ -26,11 +26,14 @@ class Permission(Struct, frozen=True):
     """The user's answer to a permission request. It is true only for a yes, so that `if await turn.ask(...)` is safe.
 
     `option_id` and `kind` are those of the chosen option, None when the request was cancelled or the answer is invalid.
+    `decided_by` and `reason` are what a dragoman client reports about a decision that the user did not make.
     """
 
     allowed: bool
     option_id: str | None = None
     kind: str | None = None
+    decided_by: str = ""
+    reason: str = ""
 
     def __bool__(self) -> bool:
         return self.allowed
@@ -70,6 +73,9 @@ def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionO
     if isinstance(outcome, v1.SelectedPermissionOutcome):
         for option in offered:
             if option.option_id == outcome.option_id:
-                return Permission(is_allowing(option.kind), option.option_id, option.kind)
+                own = outcome.meta.get("dragoman") if isinstance(outcome.meta, dict) else None
+                reported = own if isinstance(own, dict) else {}
+                by, reason = (str(reported.get(name) or "") for name in ("decidedBy", "reason"))
+                return Permission(is_allowing(option.kind), option.option_id, option.kind, by, reason)
         _log.warning("the client chose an option that was not offered; that counts as a no")
     return REFUSED

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from dragoman.agent import ClientError
-from dragoman.agent.permission import ask_permission
-from dragoman.builtin.tools.tool import CommandResult, ToolError
+from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
 from dragoman.errors import DragomanError
 from dragoman.schema import v1
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
@@ -32,7 +31,6 @@ _MISSING: Final = -32002
 _LARGEST_BYTES: Final = 10 * 1024 * 1024  # the limit of `workspace`, applied to files outside its folders too
 # Changes are not reviewed here, so no old content is kept.
 _NO_JOURNAL: Final = FileLimits(journal_bytes=0)
-_SKIP: Final = "skip"
 # Output of a running command is shown at most this often.
 _SHOW_SECONDS: Final = 0.25
 
@@ -93,7 +91,7 @@ class LocalAccess:
             await terminal.release()
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
+        self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
         raise ToolError("no user can be asked here; decide by yourself and state what you assumed")
 
@@ -143,20 +141,17 @@ class ClientAccess:
         self,
         turn: Turn,
         local: LocalAccess,
-        patch: Callable[[str], v1.ToolCallPatch],
         *,
         uses_files: bool = True,
         uses_terminals: bool = True,
         settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Args:
-        patch: returns what the client was shown of a tool call.
         settle: returns when the client was shown everything so far, such as the call it is asked about.
         """
         client = turn.session.client
         self._turn = turn
         self._local = local
-        self._patch = patch
         self._settle = settle
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
@@ -222,18 +217,17 @@ class ClientAccess:
             raise ToolError(f"the editor's terminal cannot run this: {error.message}") from error
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
+        self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
-        client = self._turn.session.client
+        # A permission request would be the only other way, and rules of the user answer those: `--allow '*'` would
+        # choose the first answer in the user's name.
+        if not self._turn.session.client.offers("elicitation.form"):
+            raise NoFormError("this client cannot show a form; the question has to be asked in words")
         await self._settled()
         try:
-            if client.offers("elicitation.form"):
-                return await self._ask_by_form(question, choices, is_multiple=is_multiple)
-            if choices:
-                return await self._ask_by_permission(tool_call_id, question, choices)
+            return await self._ask_by_form(question, choices, is_multiple=is_multiple)
         except ClientError as error:
             raise ToolError(f"the question could not be asked: {error.message}") from error
-        raise ToolError("this editor cannot ask the user for text; decide by yourself and state what you assumed")
 
     async def _settled(self) -> None:
         """Return when the client was shown everything so far."""
@@ -257,21 +251,6 @@ class ClientAccess:
             return None
         given = reply.content.get("answer")
         return [str(each) for each in given] if isinstance(given, (list, tuple)) else [str(given)]
-
-    async def _ask_by_permission(
-        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice]
-    ) -> list[str] | None:
-        """Fallback for clients without elicitation: each answer is offered as a permission option."""
-        options = [
-            v1.PermissionOption(f"choice-{number}", choice.label, "allow_once") for number, choice in enumerate(choices)
-        ]
-        options.append(v1.PermissionOption(_SKIP, "Skip this question", "reject_once"))
-        patch = self._patch(tool_call_id)
-        permission = await ask_permission(self._turn.session, patch, options)
-        for option, choice in zip(options, choices, strict=False):
-            if option.option_id == permission.option_id:
-                return [choice.label]
-        return None
 
 
 async def _show(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd, Too
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent
 from dragoman.store.sessions import UsageRow
+from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, with_display
 from dragoman.uistream.messages import ToolPart
@@ -28,6 +30,7 @@ from dragoman.uistream.partial_json import parse_partial
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
     from dragoman.policy.decide import Option
@@ -89,6 +92,10 @@ class Loop:
             await context.emit(c.FinishStep())
             if end.usage is not None:
                 await self._account(end)
+            if context.questions:
+                await self._emit_questions()
+                if not context.steering:
+                    return "stop"
             if not wanted and not context.steering:
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
@@ -98,6 +105,14 @@ class Loop:
         while context.steering:
             part = {"type": "text", "text": context.steering.pop(0)}
             await context.emit(c.SteeringMessage(f"{context.message.id}.s{time.time_ns():x}", [part]))
+
+    async def _emit_questions(self) -> None:
+        """Show questions of tools as text of the agent, in a step of its own: the results of the calls come first."""
+        context = self._context
+        id, text = f"{context.message.id}.q{time.time_ns():x}", "\n\n".join(context.questions)
+        context.questions.clear()
+        for chunk in (c.StartStep(), c.TextStart(id), c.TextDelta(id, text), c.TextEnd(id), c.FinishStep()):
+            await context.emit(chunk)
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
@@ -256,8 +271,8 @@ class Loop:
             requests = tool.requests(call.arguments, context)
             decision = await context.permissions.decide(requests, partial(self._ask, call.id))
             if decision.was_asked:
-                no_answer = UNSET if decision.option_id else "no answer"
-                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, no_answer))
+                reason = UNSET if decision.is_allowed else decision.reason
+                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
             if not decision.is_allowed:
                 denied = c.ToolOutputDenied(call.id)
                 await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
@@ -269,14 +284,15 @@ class Loop:
             else:
                 output = await tool.run(call.arguments, context)
         except ToolError as error:
-            await context.emit(c.ToolOutputError(call.id, str(error)))
+            await context.emit(c.ToolOutputError(call.id, Secrets(os.environ).mask(str(error))))
         except Exception as error:
             _log.exception("tool %s failed", tool.name)
-            await context.emit(c.ToolOutputError(call.id, f"{tool.name} failed: {type(error).__name__}: {error}"))
+            why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
+            await context.emit(c.ToolOutputError(call.id, why))
         else:
             await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 
-    async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
+    async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
         await self._context.emit(c.ToolApprovalRequest(f"ask_{tool_call_id}", tool_call_id))
         return await self._context.ask(tool_call_id, options)

@@ -11,6 +11,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from dragoman.builtin.refusals import refusal_of
 from dragoman.errors import ConfigError
 from dragoman.policy import Rule, Verdict, judge, parse_rule
 from dragoman.policy.decide import (
@@ -30,13 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
+    from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
     from dragoman.policy import Action, Request
     from dragoman.policy.decide import Decision, Option, RememberScope
     from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
 
-    AskUser = Callable[[Sequence[Option]], Awaitable[str | None]]
+    AskUser = Callable[[Sequence[Option]], Awaitable[UserAnswer]]
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -120,8 +124,17 @@ class ToolPermissions:
 
         Args:
             requests: everything the call needs permission for; nothing needs none.
-            ask: shows the options to the user and returns the id of the chosen one, None without an answer.
+            ask: shows the options to the user and returns the answer.
+
+        The reason of a refusal is what the model reads: why, and what would be accepted.
         """
+        decision, to_ask, answer = await self._decide(requests, ask)
+        return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))
+
+    async def _decide(
+        self, requests: Sequence[Request], ask: AskUser
+    ) -> tuple[Decision, Sequence[Request], UserAnswer | None]:
+        """Return the decision, the requests that no rule decided, and the answer about them."""
         verdict, to_ask = judge_all(requests, self.verdict)
         if to_ask and self._can_ask:
             has_waited = self._one_question.locked()
@@ -130,14 +143,15 @@ class ToolPermissions:
                     verdict, to_ask = judge_all(requests, self.verdict)
                 if to_ask:
                     options = offer_options(to_ask)
-                    selection = choose(options, await ask(options))
+                    answer = await ask(options)
+                    selection = choose(options, answer.option_id)
                     rule = rule_to_remember(selection.option)
                     if rule is not None:
                         await self._rules.remember(self._roots[0], *rule)
-                    return decide_by_answer(to_ask[0], verdict, selection)
+                    return decide_by_answer(to_ask[0], verdict, selection), to_ask, answer
         if to_ask:
-            return decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER))
-        return decide_by_rules(requests[0] if requests else None, verdict)
+            return decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER)), to_ask, None
+        return decide_by_rules(requests[0] if requests else None, verdict), (), None
 
     def verdict(self, request: Request) -> Verdict:
         """What rules and mode state about one request. The user is not asked."""

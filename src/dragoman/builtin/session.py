@@ -40,6 +40,7 @@ from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.providers import default_model, offered_models
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog, recover_turn
 from dragoman.builtin.viewer import Viewer
@@ -462,13 +463,13 @@ class OpenSession:
 
     # Permission
 
-    async def ask(self, viewer: Viewer, tool_call_id: str, options: Sequence[Option]) -> str | None:
+    async def ask(self, viewer: Viewer, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the client whose prompt is running or, if it has left, the first that is still attached."""
         await self.settle()  # the client must know the call it is asked about
         for each in (viewer, *self.viewers):
             if each in self.viewers and each.session.client.is_connected:
                 return await each.ask(tool_call_id, options)
-        return None
+        return UserAnswer()
 
 
 async def _complete(work: asyncio.Future[Any]) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.permission import ToolPermissions
+    from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Option
@@ -89,8 +90,8 @@ class TurnContext(Struct):
     permissions: ToolPermissions
     access: ToolAccess
     emit: Callable[[c.Chunk], Awaitable[None]]
-    ask: Callable[[str, Sequence[Option]], Awaitable[str | None]]
-    """Ask the user for permission to run a call; returns the id of the chosen option, None without an answer."""
+    ask: Callable[[str, Sequence[Option]], Awaitable[UserAnswer]]
+    """Ask the user for permission to run a call."""
     cwd: str
     roots: tuple[str, ...]
     overflow_dir: str
@@ -104,6 +105,8 @@ class TurnContext(Struct):
     """What the session used before this turn."""
     steering: list[str] = []
     """Texts of the user that arrived since the last step; the loop takes them out."""
+    questions: list[str] = []
+    """Questions that a tool asks in words. The loop shows them and ends the turn."""
     set_retrying: Callable[[bool], None] = lambda is_retrying: None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
@@ -112,6 +115,9 @@ class TurnContext(Struct):
 
     def for_call(self, tool_call_id: str) -> TurnContext:
         return msgspec.structs.replace(self, tool_call_id=tool_call_id)
+
+    def ask_in_words(self, text: str) -> None:
+        self.questions.append(text)
 
     async def progress(self, output: ToolOutput) -> None:
         """Show the output so far; each call replaces the last."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.agent.permission import ask_permission
 from dragoman.builtin.access import ClientAccess, LocalAccess
 from dragoman.builtin.modes import MODES
+from dragoman.builtin.refusals import UserAnswer
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
 from dragoman.uistream.chunks import Start
@@ -111,10 +112,11 @@ class Viewer:
 
     # Asking, and access for tools
 
-    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> str | None:
-        """Send a permission request; returns the id of the chosen option, None without an answer."""
+    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
+        """Send a permission request and return the answer."""
         offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
-        return (await ask_permission(self.session, self.describe_call(tool_call_id), offered)).option_id
+        given = await ask_permission(self.session, self.describe_call(tool_call_id), offered)
+        return UserAnswer(given.option_id, given.decided_by, given.reason)
 
     def describe_call(self, tool_call_id: str) -> v1.ToolCallPatch:
         """Everything this client was shown of a tool call."""
@@ -126,7 +128,6 @@ class Viewer:
         return ClientAccess(
             turn,
             self._local,
-            self.describe_call,
             uses_files=settings.uses_client_files,
             uses_terminals=settings.uses_client_terminals,
             settle=self.open_session.settle,

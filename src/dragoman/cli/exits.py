@@ -12,6 +12,7 @@ CANNOT_ASK = 5
 STOPPED_EARLY = 6
 AUTH_REQUIRED = 7
 CHECK_FAILED = 8
+DENIED = 9
 BUG = 70
 CANCELLED = 130
 PIPE_CLOSED = 141
@@ -27,6 +28,7 @@ MEANINGS = {
     STOPPED_EARLY: "the turn ended with a stop reason other than `end_turn`",
     AUTH_REQUIRED: "authentication is required",
     CHECK_FAILED: "a check failed: a difference from a recording, or a broken rule",
+    DENIED: "a rule denied something, and `--fail-on-deny` was given",
     BUG: "a bug in dragoman itself",
     CANCELLED: "cancelled by Ctrl-C",
     PIPE_CLOSED: "the reader of the output closed the pipe",

@@ -1,12 +1,14 @@
 """MCP servers of a session: their tools need the same permission as ours, and their failures do not end a session."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dragoman.builtin.mcp.connection import INHERITED_VARIABLES
 from dragoman.builtin.mcp.server import Waits
 from dragoman.builtin.mcp.servers import McpServers
 from dragoman.builtin.modes import MODES
@@ -35,6 +37,27 @@ async def test_a_server_of_the_client_gives_its_tools(tmp_path: Path) -> None:
         assert (await session.call("play_place", variable="COLOUR")).text == f"{tmp_path} blue"
         assert (await session.call("play_traced")).text == TRACEPARENT
     assert session.tools == {}
+
+
+async def test_a_server_gets_the_variables_its_entry_names_and_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ANTHROPIC_API_KEY", "GITHUB_TOKEN", "SOMETHING_ELSE"):
+        monkeypatch.setenv(name, "0123456789")
+    async with connected(tmp_path, play(GITHUB_TOKEN="named")) as session:
+        seen = {
+            name: (await session.call("play_place", variable=name)).text.split()[-1]
+            for name in ("ANTHROPIC_API_KEY", "SOMETHING_ELSE", "GITHUB_TOKEN", "PATH")
+        }
+    assert seen["ANTHROPIC_API_KEY"] == seen["SOMETHING_ELSE"] == "None"
+    assert seen["GITHUB_TOKEN"] == "named"
+    assert seen["PATH"] == os.environ["PATH"]
+
+
+def test_the_inherited_variables_are_those_of_the_official_package() -> None:
+    from mcp.client.stdio import DEFAULT_INHERITED_ENV_VARS
+
+    assert set(INHERITED_VARIABLES) == set(DEFAULT_INHERITED_ENV_VARS)
 
 
 async def test_every_kind_of_content_is_passed_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import UNSET
 from pydantic_ai import messages as pm
 
-from dragoman.builtin.models.convert import DENIED, INTERRUPTED, METADATA, messages_of
+from dragoman.builtin.models.convert import INTERRUPTED, METADATA, messages_of
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
@@ -91,17 +91,23 @@ def test_a_turn_that_came_to_nothing_leaves_no_answer() -> None:
 
 
 def test_every_way_a_call_can_end_is_a_result_the_model_reads() -> None:
-    denied = ToolPart("1", "look", "output-denied", {})
+    denied = ToolPart("1", "look", "output-denied", {}, permission={"id": "a", "approved": False, "reason": "a rule"})
     failed = ToolPart("2", "look", "output-error", {}, error_text="no such file")
     running = ToolPart("3", "look", "input-available", {})
     exited = done("4", "exit code 1", is_error=True)
     assert results_of(denied, failed, running, exited, done("5")) == [
-        (DENIED, "denied"),
+        ("a rule", "denied"),
         ("no such file", "failed"),
         (INTERRUPTED, "interrupted"),
         ("exit code 1", "failed"),
         ("ok", "success"),
     ]
+
+
+def test_a_refusal_stored_without_a_reason_is_not_reported_as_the_users() -> None:
+    ((content, _),) = results_of(ToolPart("1", "look", "output-denied", {}))
+    assert content.startswith("Not permitted.")
+    assert "user refused" not in content
 
 
 def test_pictures_of_a_tool_follow_its_text() -> None:

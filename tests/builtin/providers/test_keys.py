@@ -162,6 +162,23 @@ def test_exec_without_a_key_exits_with_7_and_names_what_to_set(tmp_path: Path) -
     assert "ANTHROPIC_API_KEY" in ended.stderr
 
 
+@pytest.mark.parametrize("form", ["text", "json", "events", "raw"])
+def test_a_key_that_the_provider_repeats_is_nowhere_in_what_exec_writes(tmp_path: Path, form: str) -> None:
+    key = "sk-ant-api03-0123456789abcdef"
+    with ProviderServer(refused(401, f"Incorrect API key provided: {key}.")) as server:
+        variables = WIRES["anthropic"].variables(server.url) | {"ANTHROPIC_API_KEY": key}
+        exec_words = ("-m", "dragoman", "exec", "--output", form, "--verbose", "--model", WIRES["anthropic"].model)
+        ended = command(*exec_words, "hello", home=tmp_path, **variables)
+        assert server.asked
+        assert any(key in value for value in server.asked[0].headers.values())
+    assert ended.returncode == 7, ended.stderr
+    assert "Incorrect API key provided: [ANTHROPIC_API_KEY]" in ended.stderr
+    assert key not in ended.stderr + ended.stdout
+    written = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert written
+    assert [file for file in written if key.encode() in file.read_bytes()] == []
+
+
 STARTS = """
 import asyncio, sys
 from pathlib import Path

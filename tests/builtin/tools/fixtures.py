@@ -13,7 +13,6 @@ from dragoman.builtin.access import ClientAccess, LocalAccess
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolAccess, ToolError, ToolOutput
 from dragoman.policy import Request, Rule, Verdict, judge
-from dragoman.schema import v1
 from dragoman.testing import ScriptedClient, linked
 
 TOOLS = built_in_tools()
@@ -34,6 +33,7 @@ class FakeContext:
         self.trace: Mapping[str, str] = {}
         self.shown: list[ToolOutput] = []
         self.sent: list[tuple[str, Any, str | None]] = []
+        self.questions: list[str] = []
         self.has_shown = asyncio.Event()
         self.rules: list[Rule] = []
 
@@ -43,6 +43,9 @@ class FakeContext:
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
         self.sent.append((name, data, id))
+
+    def ask_in_words(self, text: str) -> None:
+        self.questions.append(text)
 
     def verdict(self, request: Request) -> Verdict:
         return judge(self.rules, request)
@@ -91,7 +94,7 @@ async def with_editor(folder: Path, client: ScriptedClient) -> AsyncIterator[Fak
     async def prompt(turn: Turn) -> None:
         roots = (str(folder),)
         async with turn.tool("Work", id="call_1"):
-            access = ClientAccess(turn, LocalAccess(roots), v1.ToolCallPatch)
+            access = ClientAccess(turn, LocalAccess(roots))
             begun.set_result(FakeContext(folder, access))
             await is_done.wait()
 

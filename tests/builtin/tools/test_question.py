@@ -5,9 +5,18 @@ from typing import Any
 
 import pytest
 
+from dragoman.client.connect import ClientOptions
 from dragoman.schema import v1
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
+
+
+class WithoutForms(ScriptedClient):
+    """A client that answers permission requests with the first option and cannot show a form."""
+
+    def options(self) -> ClientOptions:
+        return super().options() | {"elicitation": None}
+
 
 CHOICES = [{"label": "Red", "description": "warm"}, "Blue", {"label": " Red "}, ""]
 
@@ -41,6 +50,24 @@ async def test_a_user_who_declines_is_reported_as_such(tmp_path: Path) -> None:
 
 async def test_without_a_client_to_ask_it_is_an_error(tmp_path: Path) -> None:
     assert "no user can be asked" in await FakeContext(tmp_path).refusal("question", question="Which?")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "Which?"),
+        ({"choices": CHOICES}, "Which?\n\n- Red: warm\n- Blue"),
+        ({"choices": ["a", "b"], "multiple": True}, "Which?\n\n- a\n- b\n\nMore than one can be chosen."),
+    ],
+)
+async def test_a_client_without_forms_is_asked_in_words_and_never_for_permission(
+    tmp_path: Path, arguments: dict[str, Any], words: str
+) -> None:
+    client = WithoutForms()
+    async with with_editor(tmp_path, client) as context:
+        assert "The turn ends now" in await context.text("question", question="Which?", **arguments)
+        assert context.questions == [words]
+    assert client.asked == []
 
 
 async def test_an_empty_question_is_not_asked(tmp_path: Path) -> None:

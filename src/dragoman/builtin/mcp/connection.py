@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,6 +19,7 @@ from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import Offer, output_of
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.process.child import Patience
+from dragoman.text.secrets import Secrets
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.builtin")
 
+# What the official package passes on; everything else may be a secret.
+INHERITED_VARIABLES: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that forgot the call never answers
 _REACH_SECONDS: Final = 30.0
 _PATIENCE: Final = Patience(1.0, 2.0)  # servers that exit at the end of stdin do so at once
@@ -159,7 +163,7 @@ class PackageConnection:
 
     def _lose(self, why: str) -> None:
         if self.lost is None:
-            self.lost = why
+            self.lost = Secrets(os.environ, self._spec.env).mask(why)
             self._news()
 
     # Transports
@@ -172,9 +176,14 @@ class PackageConnection:
     @asynccontextmanager
     async def _stdio(self) -> AsyncIterator[Any]:
         spec = self._spec
-        # The user or their editor chose this program, so it gets the environment of any program that they start.
+        # Like other MCP clients: a server has no use for the keys of model providers, so it gets what its entry names.
+        inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
         transport = await ProcessTransport.spawn(
-            spec.command, cwd=spec.cwd or self._cwd, env=spec.env, patience=_PATIENCE
+            spec.command,
+            cwd=spec.cwd or self._cwd,
+            env={**inherited, **spec.env},
+            inherit_env=False,
+            patience=_PATIENCE,
         )
         streams = Incoming(transport, lambda reason: self._lose(str(reason).replace("the agent", "it", 1)))
         transport.start(streams)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
+from dragoman.builtin.refusals import refusal_in
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 METADATA: Final = "pydantic-ai"
 """The key in a part's `provider_metadata` of what the provider needs back: signatures, ids."""
-DENIED: Final = "The user refused this call. Do not try it again in another way; ask, or do without it."
 INTERRUPTED: Final = "This call was interrupted; whether it did anything is not known."
 _DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
 # Media types that models accept; a provider refuses a request with others.
@@ -159,7 +159,7 @@ def _result(part: ToolPart) -> pm.ToolReturnPart:
     outcome: Any = "success"
     content: Any
     if part.state == "output-denied":
-        content, outcome = DENIED, "denied"
+        content, outcome = refusal_in(part), "denied"
     elif part.state == "output-error":
         content, outcome = part.error_text or "it failed", "failed"
     elif part.state == "output-available" and not part.is_preliminary:

@@ -5,12 +5,14 @@ Owns that decision and the messages. Imports `pydantic-ai`, so it is loaded only
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 from typing import Any, Final
 
 from dragoman.builtin.models.model import ModelAuthError, ModelError
 from dragoman.builtin.models.providers import provider_of
+from dragoman.text.secrets import Secrets
 
 with suppress(ImportError):  # not part of a base install; nothing here is called without it
     import httpx2
@@ -23,7 +25,13 @@ _LONGEST_MESSAGE: Final = 1000
 
 
 def explained(error: Exception, name: str) -> ModelError:
-    """Return the error of a call of the model `name` as a ModelError."""
+    """Return the error of a call of the model `name` as a ModelError, without keys: some providers repeat them."""
+    found = _explained(error, name)
+    found.args = (Secrets(os.environ).mask(str(found)),)
+    return found
+
+
+def _explained(error: Exception, name: str) -> ModelError:
     if isinstance(error, exceptions.ModelAuthenticationError):
         variables = _variables_of(name)
         advice = f"; check {' or '.join(variables)}" if variables else ""

@@ -20,6 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.builtin.models.model import Model, ModelError, StepEnd
+from dragoman.builtin.refusals import refusal_in
 from dragoman.errors import ConfigError
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import StepStartPart, TextPart, ToolPart, UIMessage, Usage
@@ -222,7 +223,7 @@ def _last_result(reply: UIMessage) -> str:
         if isinstance(part, ToolPart) and part.is_over:
             if part.state == "output-available" and isinstance(part.output, dict):
                 return str(part.output.get("text", part.output))
-            return str(part.error_text or ("not permitted" if part.state == "output-denied" else part.state))
+            return refusal_in(part) if part.state == "output-denied" else str(part.error_text or part.state)
     return ""
 
 

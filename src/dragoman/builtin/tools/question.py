@@ -1,4 +1,7 @@
-"""`question`: asks the user and waits for the answer."""
+"""`question`: asks the user. With a form it waits for the answer; otherwise it asks in words and the turn ends.
+
+A question is never a permission request: rules, modes and "always" answer those, and only the user answers a question.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import AnswerChoice, Kind, Preview, Tool, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import AnswerChoice, Kind, NoFormError, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.builtin.tools.tool import ToolContext
     from dragoman.policy import Request
 
@@ -59,10 +64,25 @@ class QuestionTool(Tool):
             if label.strip():
                 choices.setdefault(label.strip(), AnswerChoice(label.strip(), description or ""))
         question, is_multiple = arguments.question.strip(), bool(arguments.multiple)
-        answer = await context.access.ask(
-            context.tool_call_id, question, list(choices.values()), is_multiple=is_multiple
-        )
+        offered = list(choices.values())
+        try:
+            answer = await context.access.ask(question, offered, is_multiple=is_multiple)
+        except NoFormError:
+            context.ask_in_words(_in_words(question, offered, is_multiple=is_multiple))
+            return ToolOutput(
+                "The user is asked in words. The turn ends now, and the user's next prompt is the answer."
+            )
         if answer is None:
             return ToolOutput("The user declined to answer. Continue with what you know, and state what you assumed.")
         chosen = ", ".join(answer)
         return ToolOutput(f"The user answered: {chosen}" if chosen.strip() else "The user chose none of them.")
+
+
+def _in_words(question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool) -> str:
+    """Return the question with its choices as a list."""
+    lines = [
+        f"- {choice.label}: {choice.description}" if choice.description else f"- {choice.label}" for choice in choices
+    ]
+    if is_multiple and lines:
+        lines.append("\nMore than one can be chosen.")
+    return "\n".join([question, "", *lines] if lines else [question])

@@ -24,6 +24,7 @@ __all__ = [
     "FileDiff",
     "Kind",
     "Location",
+    "NoFormError",
     "Preview",
     "Tool",
     "ToolAccess",
@@ -35,6 +36,10 @@ __all__ = [
 
 class ToolError(DragomanError):
     """The tool could not do its work. The model reads the message, so it says what to do instead."""
+
+
+class NoFormError(ToolError):
+    """The client cannot show a form, so that a question has to be asked in words."""
 
 
 class Preview(Struct, frozen=True):
@@ -95,9 +100,14 @@ class ToolAccess(Protocol):
         ...
 
     async def ask(
-        self, tool_call_id: str, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
+        self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
-        """Return the user's answer; None if they declined. Raises: ToolError if no user can be asked."""
+        """Return the user's answer; None if they declined.
+
+        Raises:
+            NoFormError: the client cannot show a form.
+            ToolError: no user can be asked.
+        """
         ...
 
 
@@ -122,6 +132,10 @@ class ToolContext(Protocol):
 
     async def data(self, name: str, data: Any, id: str | None = None) -> None:
         """Emit a `data-NAME` chunk, such as the plan."""
+        ...
+
+    def ask_in_words(self, text: str) -> None:
+        """Ask the user with a message at the end of the turn. The turn ends after this step; a prompt answers."""
         ...
 
     def verdict(self, request: Request) -> Verdict:

@@ -94,6 +94,8 @@ def _log_to(path: Path, level: str) -> None:
     """Log to a file: stdout is used by the protocol, and editors show stderr to the user."""
     import logging
 
+    from dragoman.text.secrets import Secrets
+
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > _LOG_BYTES:
@@ -103,7 +105,12 @@ def _log_to(path: Path, level: str) -> None:
         raise exits.CliError(
             f"the log {path} cannot be written: {error.strerror}", hint="choose another file with --log"
         ) from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
+
+    class WithoutKeys(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return Secrets(os.environ).mask(super().format(record))
+
+    handler.setFormatter(WithoutKeys("%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)  # warnings of a provider's package go to the log, too
 

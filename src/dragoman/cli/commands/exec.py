@@ -40,7 +40,8 @@ COMMAND = CliCommand(
         "asked at the terminal, and cancelled if there is none. docs/exec.md has the details.\n\n"
         "exit code, the first that applies: 130 cancelled (143 by SIGTERM), 3 timed out, 2 wrong usage or set-up,\n"
         "4 the agent could not start or died, 7 it requires a login, 1 it answered with an error, 5 a permission\n"
-        "request was cancelled because no user could be asked, 6 it stopped before it was done, 0 success"
+        "request was cancelled because no user could be asked, 9 a rule denied something (with --fail-on-deny),\n"
+        "6 it stopped before it was done, 0 success"
     ),
     arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
@@ -57,6 +58,11 @@ COMMAND = CliCommand(
         CliOption("--timeout", "cancel the run after this time", value="SECONDS"),
         CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
         CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
+        CliOption(
+            "--dangerously-allow-all",
+            "allow everything no rule denies, protected files included; only for a container you can throw away",
+        ),
+        CliOption("--fail-on-deny", "exit with 9 if a rule denied something"),
         CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
         CliOption(
             "--output",

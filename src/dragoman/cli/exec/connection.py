@@ -10,15 +10,17 @@ import asyncio
 import os
 import sys
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
+from dragoman.cli.exec.permission import RunPermissions, mode_rules
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exits import CliError
+from dragoman.cli.named_agent import is_built_in
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
-from dragoman.client.permission import ClientPermissions
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import RemoteAgent, Session
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.policy import Rule
     from dragoman.process.launch import Launched
     from dragoman.rpc import Observer
     from dragoman.state.turns import TurnState
+    from dragoman.text.secrets import Secrets
     from dragoman.workspace import Workspace
 
 # A history is replayed from a file; in the recordings that takes less than a tenth of a second.
@@ -51,7 +55,7 @@ class RunConnection:
         self.session: Session | None = None
         self.is_resumed = request.options.resume is not None
         self.is_scripted = request.entry.is_scripted
-        self.permissions: ClientPermissions
+        self.permissions: RunPermissions
         self.workspaces: list[Workspace] = []
         self.terminals: LocalTerminals | None = None
         self.models: LegacyModels | None = None
@@ -107,7 +111,7 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
     entry, options = conn.request.entry, conn.request.options
     services = _services(conn, output)
     observers = _observers(conn, output)
-    on_stderr = _write_through if options.is_verbose else None
+    on_stderr = partial(_write_through, output.secrets) if options.is_verbose else None
     conn.transport = ProcessTransport(Child(program, spare=entry.quirks.spare, on_stderr=on_stderr))
     try:
         async with connect(conn.transport, observers=observers, **services) as agent:
@@ -180,13 +184,21 @@ def _is_same_folder(one: str, other: str) -> bool:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    conn.permissions = permissions = ClientPermissions(
-        request.rules,
+    built_in, allows_all = is_built_in(entry), request.options.allows_all
+
+    def rules() -> list[Rule]:
+        return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
+
+    conn.permissions = permissions = RunPermissions(
+        rules,
         agent=entry.name,
         asker=user,
-        remember=lambda text, action, _: remember_rule(request.project, text, action),
+        # An "always" that no user chose must not outlive the run.
+        remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=output.decided,
         root=request.project,
+        is_built_in=built_in,
+        allows_all=allows_all,
     )
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
@@ -254,8 +266,8 @@ def _is_marked_scripted(meta: object) -> bool:
     return isinstance(mark, dict) and mark.get("scripted") is True
 
 
-def _write_through(data: bytes) -> None:
+def _write_through(secrets: Secrets, data: bytes) -> None:
     """Show what the agent logs (`--verbose`)."""
     from dragoman.text.terminal import plain
 
-    sys.stderr.write(plain(data.decode(errors="replace")))
+    sys.stderr.write(plain(secrets.mask(data.decode(errors="replace"))))

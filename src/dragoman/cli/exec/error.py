@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from dragoman import errors
 from dragoman.cli import exits
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
+from dragoman.cli.exec.hints import hint_for
 from dragoman.cli.exec.result import Error
 from dragoman.cli.named_agent import is_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.cli.exec.connection import RunConnection
+    from dragoman.cli.exec.permission import RunPermissions
     from dragoman.cli.exec.request import RunRequest
     from dragoman.policy.decide import Decision
 
@@ -26,11 +29,11 @@ def explain(
     facts: RunFacts,
     error: Exception | None,
     request: RunRequest | None,
-    decisions: Sequence[Decision],
+    conn: RunConnection | None,
     stderr_tail: str,
 ) -> Error:
     """Build the `error` of a result whose exit code is `code`."""
-    message, hint = _sentence(code, facts, error, request, decisions)
+    message, hint = _sentence(code, facts, error, request, None if conn is None else conn.permissions)
     found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data = error.code, error.data
@@ -44,7 +47,11 @@ def explain(
 
 
 def _sentence(
-    code: int, facts: RunFacts, error: Exception | None, request: RunRequest | None, decisions: Sequence[Decision]
+    code: int,
+    facts: RunFacts,
+    error: Exception | None,
+    request: RunRequest | None,
+    permissions: RunPermissions | None,
 ) -> tuple[str, str]:
     match code:
         case exits.CANCELLED:
@@ -54,8 +61,8 @@ def _sentence(
         case exits.TIMED_OUT:
             seconds = None if request is None else request.options.timeout_seconds
             return f"timed out after {seconds:g} seconds" if seconds else "timed out", "allow more time with --timeout"
-        case exits.CANNOT_ASK:
-            return _unasked(decisions)
+        case exits.CANNOT_ASK | exits.DENIED if permissions is not None:
+            return _unasked(permissions) if code == exits.CANNOT_ASK else _denied(permissions)
         case exits.STOPPED_EARLY:
             return f"the agent stopped: {facts.stop_reason or 'without a reason'}", _after_stop(facts.stop_reason)
         case exits.AUTH_REQUIRED if request is not None:
@@ -68,14 +75,21 @@ def _sentence(
             return failure.message, failure.hint
 
 
-def _unasked(decisions: Sequence[Decision]) -> tuple[str, str]:
-    unasked = [decision for decision in decisions if decision.is_unasked]
+def _unasked(permissions: RunPermissions) -> tuple[str, str]:
+    unasked = [decision for decision in permissions.decisions if decision.is_unasked]
     first = unasked[0]
-    more = f" and {len(unasked) - 1} more" if len(unasked) > 1 else ""
-    return (
-        f"no user could be asked, so this was cancelled: {first.kind}: {first.title}{more}",
-        f"allow it with --allow {first.kind}:PATTERN (see dragoman rules --help), or run this at a terminal",
-    )
+    sentence = f"no user could be asked, so this was cancelled: {first.kind}: {first.title}{_more(unasked)}"
+    return sentence, hint_for(permissions.rules, permissions.unasked[0])
+
+
+def _denied(permissions: RunPermissions) -> tuple[str, str]:
+    denied = [decision for decision in permissions.decisions if decision.action == "deny"]
+    first = f"{denied[0].kind}: {denied[0].title} ({denied[0].decided_by})"
+    return f"this was denied: {first}{_more(denied)}", "leave out --fail-on-deny if that is not a failure"
+
+
+def _more(decisions: Sequence[Decision]) -> str:
+    return f" and {len(decisions) - 1} more" if len(decisions) > 1 else ""
 
 
 def _after_stop(stop_reason: str | None) -> str:

@@ -30,6 +30,8 @@ class RunFacts(Struct):
     is_bug: bool = False
     could_not_ask: bool = False
     """At least one permission request of this turn was cancelled because no user could be asked."""
+    was_denied: bool = False
+    """A rule denied a request, and `--fail-on-deny` makes that a failure."""
     stop_reason: str | None = None
 
 
@@ -44,6 +46,7 @@ _ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
     (lambda facts: facts.could_not_ask, exits.CANNOT_ASK),
+    (lambda facts: facts.was_denied, exits.DENIED),
     (lambda facts: facts.stop_reason != END_TURN, exits.STOPPED_EARLY),
 )
 
@@ -63,6 +66,7 @@ KINDS: Final = {
     exits.AUTH_REQUIRED: "auth_required",
     exits.AGENT_ERROR: "agent_error",
     exits.CANNOT_ASK: "nobody_to_ask",
+    exits.DENIED: "denied",
     exits.STOPPED_EARLY: "stopped_early",
 }
 """`error.kind` of the result, by exit code."""

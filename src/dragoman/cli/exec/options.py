@@ -37,6 +37,9 @@ class Options(Struct, frozen=True, kw_only=True):
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     policy_file: str | None = None
+    allows_all: bool = False
+    """`--dangerously-allow-all`."""
+    fails_on_deny: bool = False
     form: Form = "text"
     recording: str | None = None
     has_progress: bool = False
@@ -74,6 +77,8 @@ def read_options(call: CliCall) -> Options:
         allow=tuple(given.allow),
         deny=tuple(given.deny),
         policy_file=given.policy,
+        allows_all=given.dangerously_allow_all,
+        fails_on_deny=given.fail_on_deny,
         form=given.output or "text",
         recording=given.record,
         has_progress=given.verbose or (not given.quiet and sys.stderr.isatty()),

@@ -1,15 +1,18 @@
 """The output of a run: the chosen form on stdout, everything for people on stderr.
 
-Owns the four forms. A result is written once, as a whole, and in every form but `raw`, which is the conversation
-itself. A failure of stdout is kept and reported at the end: it takes precedence over the result.
+Owns the four forms, and that no known key is in any of them. A result is written once, as a whole, and in every form
+but `raw`, which is the conversation itself. A failure of stdout is kept and reported at the end: it takes precedence
+over the result.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import console, exits
+from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +39,8 @@ class Output:
         """Why stdout could not be written."""
         self.on_failure: Callable[[], object] | None = None
         """Called when stdout fails for the first time: the run has lost its reader."""
+        self.secrets = Secrets(os.environ)
+        """Keys that are masked in everything that is written."""
 
     def show_progress(self, *, is_verbose: bool, root: str) -> None:
         """Show progress on stderr from now on."""
@@ -99,6 +104,7 @@ class Output:
 
     def note(self, sentence: str) -> None:
         """Show a line about the run to the user."""
+        sentence = self.secrets.mask(sentence)
         if self.progress is not None:
             self.progress.note(f"dragoman: {sentence}")
         else:
@@ -119,7 +125,7 @@ class Output:
         if self.failure is not None:
             return
         try:
-            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.write(self.secrets.mask_bytes(data))
             sys.stdout.buffer.flush()
         except OSError as error:
             self.failure = error
@@ -166,9 +172,9 @@ class Output:
                     self.note(f"still open: {call.kind}: {call.title} ({call.status})")
         if error.stderr_tail and "\n" in error.stderr_tail.strip():  # the last line is in the message
             sys.stderr.write("dragoman: the end of the agent's stderr:\n")
-            for line in plain(error.stderr_tail).rstrip().splitlines():
+            for line in plain(self.secrets.mask(error.stderr_tail)).rstrip().splitlines():
                 sys.stderr.write(f"    {line}\n")
-        console.write_error(error.message, error.hint or "")
+        console.write_error(self.secrets.mask(error.message), self.secrets.mask(error.hint or ""))
 
 
 def _frames(output: Output) -> Observer:

@@ -6,6 +6,7 @@ hides most of ours. Therefore nothing here may import asyncio or the protocol.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.cli.exec.exit_code import StartFailed
@@ -15,6 +16,7 @@ from dragoman.cli.exec.rules import remembered_rules, typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent, is_built_in
 from dragoman.errors import ConfigError
+from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
@@ -51,16 +53,19 @@ def read_request(call: CliCall, output: Output) -> RunRequest:
         output.show_progress(is_verbose=options.is_verbose, root=options.cwd)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd)
     entry = _with_model(entry, options.model)
+    output.secrets = Secrets(os.environ, entry.env)
     settings = agents.settings
     project = options.cwd if settings.root is None else str(settings.root)
     rules = typed_rules(options) + remembered_rules(project) + settings.rules()
     servers = _servers(options, settings.mcp_servers())
     prompt = read_prompt(options)
+    if options.allows_all:
+        output.note("--dangerously-allow-all: everything the agent asks for is allowed, protected files included")
     for note in agents.notes:
         output.note(note)
     for name in prompt.outside:
         output.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
-    return RunRequest(options, prompt, entry, project, rules, servers, _recorder(options, entry))
+    return RunRequest(options, prompt, entry, project, rules, servers, _recorder(options, entry, output.secrets))
 
 
 def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
@@ -103,13 +108,20 @@ def end_program(request: RunRequest, program: Launched) -> None:
     program.close()
 
 
-def _recorder(options: Options, entry: AgentEntry) -> Observer | None:
+def _recorder(options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:
     if options.recording is None:
         return None
     from dragoman.trace.record.recorder import Recorder
 
+    class WithoutKeys(Recorder):
+        def received(self, line: bytes) -> None:
+            super().received(secrets.mask_bytes(line))
+
+        def sent(self, line: bytes) -> None:
+            super().sent(secrets.mask_bytes(line))
+
     try:
-        return Recorder(options.recording, command=entry.command, cwd=options.cwd)
+        return WithoutKeys(options.recording, command=[*map(secrets.mask, entry.command)], cwd=options.cwd)
     except OSError as error:
         raise CliError(
             f"--record {options.recording}: {error.strerror}", hint="name a file that can be written"

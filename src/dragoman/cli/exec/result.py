@@ -46,6 +46,7 @@ ErrorKind = Literal[
     "agent_error",
     "nobody_to_ask",
     "stopped_early",
+    "denied",
 ]
 
 
@@ -159,6 +160,8 @@ class RunResult(Struct, kw_only=True):
     files_changed: list[FileChange]
     permissions: list[RunPermission]
     duration_ms: int
+    dangerously_allow_all: bool = False
+    """True if everything that no rule denied was allowed, protected files included."""
 
 
 def final_text(state: SessionState, turn: TurnState) -> str:

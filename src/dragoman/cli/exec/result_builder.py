@@ -31,7 +31,7 @@ def build_result(
     stderr_tail = "" if conn is None else conn.transport.stderr_tail
     return results.RunResult(
         exit_code=code,
-        error=None if code == 0 else explain(code, facts, error, request, decisions, stderr_tail),
+        error=None if code == 0 else explain(code, facts, error, request, conn, stderr_tail),
         text="" if state is None or turn is None else results.final_text(state, turn),
         messages=[] if turn is None else [text for text in turn.texts if text],
         stop_reason=facts.stop_reason,
@@ -45,4 +45,5 @@ def build_result(
         files_changed=[] if conn is None else conn.files_changed(turn),
         permissions=[results.permission(decision) for decision in decisions],
         duration_ms=duration_ms,
+        dangerously_allow_all=request is not None and request.options.allows_all,
     )

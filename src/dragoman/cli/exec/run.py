@@ -195,6 +195,8 @@ class Run:
 
         decisions = [] if self._conn is None else self._conn.permissions.decisions
         self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
+        if self._request is not None and self._request.options.fails_on_deny:
+            self.facts.was_denied = any(decision.action == "deny" for decision in decisions)
         code = exit_code_of(self.facts)
         duration_ms = round((monotonic() - self._started) * 1000)
         self._result = build_result(code, self.facts, self.error, self._request, self._conn, duration_ms)

@@ -40,6 +40,12 @@ async def apply_settings(session: Session, options: Options, models: LegacyModel
         await _set_option(session, key, value)
 
 
+def current_mode(session: Session) -> str | None:
+    """Return the id of the mode the session is in, None if it has none."""
+    option = _of_category(session, "mode")
+    return session.state.mode if option is None else option.current_value
+
+
 async def _set_mode(session: Session, wanted: str) -> None:
     option = _of_category(session, "mode")  # an agent with both offers its modes for older clients only
     if option is not None:
