@@ -37,6 +37,17 @@ async def test_make_compiles_and_runs_a_program(name: Backend, there: Place) -> 
 
 
 @both
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+async def test_npm_runs_a_script_that_writes_and_starts_programs(name: Backend, there: Place) -> None:
+    (there.project / "package.json").write_text('{"scripts": {"build": "node build.js && cat built"}}')
+    (there.project / "build.js").write_text(
+        "require('fs').writeFileSync('built', 'by npm'); require('child_process').execFileSync('true');"
+    )
+    ran = await run(there.sandbox(name), "npm", "run", "-s", "build")
+    assert (ran.code, ran.text) == (0, "by npm")
+
+
+@both
 async def test_pytest_works_with_its_temporary_folders(name: Backend, there: Place) -> None:
     (there.project / "test_it.py").write_text(
         "def test_it(tmp_path):\n    (tmp_path / 'x').write_text('y')\n    assert (tmp_path / 'x').read_text() == 'y'\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,13 @@ async def test_a_file_that_the_sandbox_closed_is_named(name: Backend, there: Pla
 
 
 @both
+async def test_only_the_file_is_named_where_every_word_could_be_one(name: Backend, there: Place) -> None:
+    """In a folder outside the roots `sh` in front of the error would be a closed path too."""
+    ran = await shell(there.sandbox(name), "echo x >new; touch other", cwd=there.outside)
+    assert ran.denials == [Denial("write", str(there.outside / word)) for word in ("new", "other")]
+
+
+@both
 async def test_a_secret_that_the_sandbox_hid_is_named(name: Backend, there: Place) -> None:
     ran = await shell(there.sandbox(name), f"cat {there.home}/.ssh/id")
     assert ran.denials == [Denial("read", str(there.home / ".ssh" / "id"))]
@@ -111,6 +119,21 @@ def test_paths_are_found_in_the_words_of_common_programs(line: str, there: Place
     assert file_denials(policy, (), line.format(path), str(there.project)) == [Denial("write", path)]
     inside = str(there.project / "file")
     assert file_denials(policy, (), line.format(inside), str(there.project)) == []
+
+
+@pytest.mark.parametrize("piece", ["a", "a.", "'", "'\"", "a/", "~"])
+def test_reading_a_long_line_takes_time_in_proportion(piece: str, there: Place) -> None:
+    """The output is the command's: it could otherwise keep this program busy."""
+    policy = make_policy([there.project], temporary=there.temporary, home=there.home)
+
+    def seconds(size: int) -> float:
+        line = piece * (size // len(piece)) + " permission denied"
+        began = time.process_time()
+        for _ in range(3):
+            file_denials(policy, (), line, str(there.project))
+        return time.process_time() - began
+
+    assert seconds(60_000) < 30 * max(seconds(7_500), 0.001)  # 64 times if it were the square
 
 
 def test_the_environment_loses_keys_and_ways_out_and_keeps_the_rest() -> None:

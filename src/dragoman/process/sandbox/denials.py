@@ -19,13 +19,20 @@ from dragoman.process.sandbox.policy import SandboxPolicy
 
 _LAST_BYTES: Final = 64_000  # of the output; an error that stopped a command stands at its end
 _MOST_PATHS: Final = 50
-_WRITING: Final = re.compile(
-    r"permission denied|read-only file system|device or resource busy|invalid cross-device link|operation not permitted"
-    r"|EACCES|EROFS|EBUSY|EXDEV|EPERM",
+_WRITE_ERRORS: Final = (
+    "permission denied|read-only file system|device or resource busy|invalid cross-device link|operation not permitted"
+    "|EACCES|EROFS|EBUSY|EXDEV|EPERM"
+)
+_READ_ERRORS: Final = "permission denied|no such file or directory|EACCES|ENOENT"
+_WRITING: Final = re.compile(_WRITE_ERRORS, re.IGNORECASE)
+_READING: Final = re.compile(_READ_ERRORS, re.IGNORECASE)
+# Something in quotes, something with a slash, or a bare name directly in front of the error. Another bare word is
+# usually the program's own name. Each starts where a word starts, so that a long word is read once.
+_PATH: Final = re.compile(
+    r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|(?<![^\s'\"`:;,()])([^\s'\"`:;,()]*/[^\s'\"`:;,()]+)"
+    rf"|(?<![\w.~-])([\w.~-]+)(?=: (?:{_WRITE_ERRORS}|{_READ_ERRORS}))",
     re.IGNORECASE,
 )
-_READING: Final = re.compile(r"permission denied|no such file or directory|EACCES|ENOENT", re.IGNORECASE)
-_PATH: Final = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|([^\s'\"`:;,()]*/[^\s'\"`:;,()]+)|([\w.~-]+)(?=:)")
 
 
 class Denial(msgspec.Struct, frozen=True):
