@@ -353,3 +353,29 @@ async def test_a_change_that_is_sent_twice_is_shown_once(project: Path) -> None:
         await agent.ask(kind="edit", raw_input=raw, content=diff(project / "a.txt", "new", "old"))
     assert [(shown.path, shown.new_text) for shown in user.asked[0].diffs] == [(str(project / "a.txt"), "new")]
     assert user.asked[0].also == ()
+
+
+async def test_an_open_call_of_another_session_is_not_evidence(project: Path) -> None:
+    permissions = ClientPermissions([allow("execute:ls")], agent="a")
+    agent = Agent("working")
+    answers: list[str | None] = []
+    announced = asyncio.Event()
+    asked = asyncio.Event()
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None:
+        working_agent = WorkingAgent(turn)
+        if turn.text == "announce":
+            await working_agent.announce(v1.ToolCall("1", "Run", kind="execute", raw_input={"command": "ls"}))
+            announced.set()
+            await asked.wait()
+        answers.append(await working_agent.ask("confirm", kind="other", title="Confirm"))
+
+    async with linked(agent, permission=permissions.permission) as remote:
+        first, second = [await remote.new_session(cwd=str(project)) for _ in range(2)]
+        async with first.prompt("announce") as announcing:
+            await announced.wait()
+            await second.prompt("ask")
+            asked.set()
+            await announcing
+    assert answers == [None, "yes"]
