@@ -123,7 +123,7 @@ def show_other() -> None:
         toolCall={"toolCallId": "1", "kind": "execute", "title": "npm test"},
         options=options,
     )
-    ask("terminal/create", command="touch ran; id")
+    ask("terminal/create", command="touch $(echo ran)")
     path = os.path.join(os.getcwd(), "a.txt")
     change = {"type": "diff", "path": path, "oldText": None, "newText": "safe"}
     call = {"toolCallId": "2", "kind": "edit", "title": "Write a.txt", "content": [change]}

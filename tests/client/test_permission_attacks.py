@@ -113,20 +113,19 @@ async def test_a_title_is_not_a_permission_to_run_something(project: Path, by_ru
     rules = [allow("execute")] if by_rule else []
     async with working(project, *rules, user=FirstYes()) as agent:
         await agent.ask(kind="execute", title="npm test")
-        assert not await agent.run("touch ran && touch again")
+        assert not await agent.run("touch $(echo ran)")
     assert not (project / "ran").exists()
 
 
-async def test_a_permission_for_an_mcp_tool_runs_and_writes_nothing(project: Path) -> None:
-    async with working(project, allow("mcp:github:get_*")) as agent:
-        for kind in ("execute", "edit"):
-            shown: dict[str, Any] = {
-                "name": "mcp__github__get_issue",
-                "locations": [v1.ToolCallLocation(str(project / "a.txt"))],
-            }
-            assert await agent.ask(kind=kind, raw_input={"command": "touch ran"}, **shown) == "yes"
+@pytest.mark.parametrize("kind", ["execute", "edit"])
+async def test_a_permission_for_an_mcp_tool_runs_and_writes_nothing(project: Path, kind: str) -> None:
+    path = project / "a.txt"
+    async with working(project, allow("mcp:github:get_*"), user=(user := User("yes"))) as agent:
+        shown: dict[str, Any] = {"name": "mcp__github__get_issue", "raw_input": {"command": "touch ran"}}
+        assert await agent.ask(kind=kind, content=diff(path, "x"), **shown) == "yes"
+        user.answer = None
         assert not await agent.run("touch ran")
-        assert not await agent.write(project / "a.txt", "x")
+        assert not await agent.write(path, "x")
     assert not (project / "ran").exists()
 
 
