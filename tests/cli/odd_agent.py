@@ -115,6 +115,17 @@ def write_unasked() -> None:
     say(answer.get("error", {}).get("message", "written"))
 
 
+def ask_then_fail() -> None:
+    call = {"toolCallId": "t1", "title": "Edit x", "kind": "edit"}
+    ask("session/request_permission", toolCall=call, options=[{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
+    raise Refused(-32603, "gave up")
+
+
+def print_noise() -> None:
+    sys.stdout.write("Loading model weights...\n")
+    say("clean")
+
+
 def show_other() -> None:
     """Ask for one thing, then have the client do another: as a shell, and as a file."""
     options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
@@ -123,7 +134,7 @@ def show_other() -> None:
         toolCall={"toolCallId": "1", "kind": "execute", "title": "npm test"},
         options=options,
     )
-    ask("terminal/create", command="touch ran; id")
+    ask("terminal/create", command="touch $(echo ran)")
     path = os.path.join(os.getcwd(), "a.txt")
     change = {"type": "diff", "path": path, "oldText": None, "newText": "safe"}
     call = {"toolCallId": "2", "kind": "edit", "title": "Write a.txt", "content": [change]}
@@ -145,17 +156,6 @@ def patch_quietly() -> None:
     confirm = {"toolCallId": "confirm", "kind": "other", "title": "Confirm Agent Actions"}
     second = ask("session/request_permission", toolCall=confirm, options=options)
     say(" ".join(answer["result"]["outcome"].get("optionId", "cancelled") for answer in (first, second)))
-
-
-def ask_then_fail() -> None:
-    call = {"toolCallId": "t1", "title": "Edit x", "kind": "edit"}
-    ask("session/request_permission", toolCall=call, options=[{"optionId": "y", "name": "Yes", "kind": "allow_once"}])
-    raise Refused(-32603, "gave up")
-
-
-def print_noise() -> None:
-    sys.stdout.write("Loading model weights...\n")
-    say("clean")
 
 
 def die_with_open_tools() -> None:
@@ -201,11 +201,11 @@ HABITS: dict[str, Callable[[], None]] = {
     "leaves-children": leave_children,
     "shows-diffs": show_diffs,
     "writes-unasked": write_unasked,
-    "shows-other": show_other,
-    "patches-quietly": patch_quietly,
     "writes-in-mode-full": write_unasked,
     "asks-then-fails": ask_then_fail,
     "prints-noise": print_noise,
+    "shows-other": show_other,
+    "patches-quietly": patch_quietly,
     "dies-with-open-tools": die_with_open_tools,
     "writes-text-everywhere": write_everywhere,
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),

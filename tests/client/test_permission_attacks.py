@@ -113,20 +113,19 @@ async def test_a_title_is_not_a_permission_to_run_something(project: Path, by_ru
     rules = [allow("execute")] if by_rule else []
     async with working(project, *rules, user=FirstYes()) as agent:
         await agent.ask(kind="execute", title="npm test")
-        assert not await agent.run("touch ran && touch again")
+        assert not await agent.run("touch $(echo ran)")
     assert not (project / "ran").exists()
 
 
-async def test_a_permission_for_an_mcp_tool_runs_and_writes_nothing(project: Path) -> None:
-    async with working(project, allow("mcp:github:get_*")) as agent:
-        for kind in ("execute", "edit"):
-            shown: dict[str, Any] = {
-                "name": "mcp__github__get_issue",
-                "locations": [v1.ToolCallLocation(str(project / "a.txt"))],
-            }
-            assert await agent.ask(kind=kind, raw_input={"command": "touch ran"}, **shown) == "yes"
+@pytest.mark.parametrize("kind", ["execute", "edit"])
+async def test_a_permission_for_an_mcp_tool_runs_and_writes_nothing(project: Path, kind: str) -> None:
+    path = project / "a.txt"
+    async with working(project, allow("mcp:github:get_*"), user=(user := User("yes"))) as agent:
+        shown: dict[str, Any] = {"name": "mcp__github__get_issue", "raw_input": {"command": "touch ran"}}
+        assert await agent.ask(kind=kind, content=diff(path, "x"), **shown) == "yes"
+        user.answer = None
         assert not await agent.run("touch ran")
-        assert not await agent.write(project / "a.txt", "x")
+        assert not await agent.write(path, "x")
     assert not (project / "ran").exists()
 
 
@@ -353,3 +352,29 @@ async def test_a_change_that_is_sent_twice_is_shown_once(project: Path) -> None:
         await agent.ask(kind="edit", raw_input=raw, content=diff(project / "a.txt", "new", "old"))
     assert [(shown.path, shown.new_text) for shown in user.asked[0].diffs] == [(str(project / "a.txt"), "new")]
     assert user.asked[0].also == ()
+
+
+async def test_an_open_call_of_another_session_is_not_evidence(project: Path) -> None:
+    permissions = ClientPermissions([allow("execute:ls")], agent="a")
+    agent = Agent("working")
+    answers: list[str | None] = []
+    announced = asyncio.Event()
+    asked = asyncio.Event()
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None:
+        working_agent = WorkingAgent(turn)
+        if turn.text == "announce":
+            await working_agent.announce(v1.ToolCall("1", "Run", kind="execute", raw_input={"command": "ls"}))
+            announced.set()
+            await asked.wait()
+        answers.append(await working_agent.ask("confirm", kind="other", title="Confirm"))
+
+    async with linked(agent, permission=permissions.permission) as remote:
+        first, second = [await remote.new_session(cwd=str(project)) for _ in range(2)]
+        async with first.prompt("announce") as announcing:
+            await announced.wait()
+            await second.prompt("ask")
+            asked.set()
+            await announcing
+    assert answers == [None, "yes"]
