@@ -79,6 +79,12 @@ _WRAPPERS: Final = {
     )
     for name in names.split()
 }
+# Variables that name programs or code for other programs to run.
+_RISKY_VARIABLES: Final = re.compile(
+    r"PATH|IFS|ENV|SHELL|BASH_.*|LD_.*|DYLD_.*|GIT_.*|PROMPT_COMMAND|VISUAL|.*PAGER|.*EDITOR|.*_COMMAND|LESSOPEN|CDPATH|"
+    r"PYTHON(?:STARTUP|PATH|HOME|INSPECT)|NODE_(?:OPTIONS|PATH)|PERL5?(?:OPT|LIB|DB)|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|"
+    r".*_WRAPPER|CC|CXX|MAKEFLAGS"
+)
 _LONG_SCRIPT: Final = 2_000
 # A script of sed that only prints, deletes or substitutes; `e` runs a command and `w` writes a file.
 _PLAIN_SED: Final = re.compile(
@@ -213,6 +219,8 @@ def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
     rest = words[1 + found[0] :] if found else ()
     if program == "env":
         while rest and "=" in rest[0]:
+            if is_risky_variable(rest[0].partition("=")[0]):
+                return None
             rest = rest[1:]
     return rest[count:] or None
 
@@ -270,3 +278,8 @@ def _after_exec(rest: tuple[str, ...]) -> tuple[str, ...]:
 def is_code_runner(program: str) -> bool:
     """Whether this is a shell or another interpreter, whose input and words may be code."""
     return program in _INTERPRETERS
+
+
+def is_risky_variable(name: str) -> bool:
+    """Whether programs run what this variable holds, or look for programs where it says."""
+    return _RISKY_VARIABLES.fullmatch(name) is not None
