@@ -85,10 +85,12 @@ _RISKY_VARIABLES: Final = re.compile(
     r"PYTHON(?:STARTUP|PATH|HOME|INSPECT)|NODE_(?:OPTIONS|PATH)|PERL5?(?:OPT|LIB|DB)|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|"
     r".*_WRAPPER|CC|CXX|MAKEFLAGS"
 )
+# `-e`, `-f` in any cluster and spelling: scripts from elsewhere than the first operand.
+_SED_SCRIPTS: Final = re.compile(r"-(?!i)[a-zA-Z]*[ef]|--[ef]")
 _LONG_SCRIPT: Final = 2_000
 # A script of sed that only prints, deletes or substitutes; `e` runs a command and `w` writes a file.
 _PLAIN_SED: Final = re.compile(
-    r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
+    r"(?:[0-9]+|\$|/[^/\\\n]*/)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
 )
 
 
@@ -252,8 +254,9 @@ def _hides(program: str, words: tuple[str, ...]) -> str | None:
         is_known = index >= len(words) or words[index] in GIT_SUBCOMMANDS or words[index].startswith("-")
         return None if is_known else f"git {words[index]} may be an alias"
     if program in ("sed", "gsed"):
-        scripts = [word for word in rest if not word.startswith("-")][:1]
-        is_short = not any(word.startswith(("-e", "-f", "--expression", "--file")) for word in rest)
+        # The empty word after `-i` is the suffix of BSD's sed, and a script that does nothing to GNU's.
+        scripts = [word for word in rest if word and not word.startswith("-")][:1]
+        is_short = not any(_SED_SCRIPTS.match(word) for word in rest)
         is_short = is_short and sum(map(len, scripts)) < _LONG_SCRIPT
         is_plain = is_short and all(_PLAIN_SED.fullmatch(part) for text in scripts for part in text.split(";"))
         return None if is_plain else "a script of sed can run programs"
