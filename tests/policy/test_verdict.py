@@ -149,6 +149,7 @@ def test_an_action_is_one_of_three() -> None:
         (request("execute", shell="npm test"), ("execute:npm test",)),
         (request("execute", shell="npm test -- x"), ("execute:npm test -- x", "execute:npm test *")),
         (request("execute", command=("bash", "-lc", "npm run 'a b'")), ("execute:npm run 'a b'",)),
+        (request("execute", shell="cd web && echo one"), ("execute:echo one",)),
         (request("execute", shell="docker compose up -d"), ("execute:docker compose up -d",)),
         (
             request("execute", shell="python -m pytest -q 2>&1 | tail -20"),

@@ -4,7 +4,7 @@ Pure: no clock, no files, no protocol types. It holds what a rule states, what a
 never written without asking, the options a user is offered and what an answer means. It does not ask the user, and
 does not depend on where rules are kept.
 Read `rule.py` first, then `verdict.py`; `decide.py` (options, answers, decisions) is imported by its own name.
-`commands.py` and `paths.py` hold what is easy to get wrong.
+A command line passes through `shell.py`, `parts.py` and `lines.py`; `commands.py` and `paths.py` compare it with rules.
 """
 
 from dragoman.policy.commands import simple_command

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from dragoman.policy import paths
 from dragoman.policy.parts import unwrap
-from dragoman.policy.programs import hides_what_runs, is_code_runner, name_of, runs_anything, wrapped
+from dragoman.policy.programs import hides_what_runs, is_code_runner, is_risky_variable, name_of, runs_anything, wrapped
 from dragoman.policy.safe import is_reader
 from dragoman.policy.subcommands import has_subcommands, subcommand_index
 
@@ -195,7 +195,7 @@ def _concern_part(pattern: CommandPattern, part: Part) -> Concern:
     inner = wrapped(words)
     if inner is not None and _occurs(pattern, inner):
         return "yes"
-    if hides_what_runs(words) is not None:
+    if hides_what_runs(words) is not None or any(is_risky_variable(name) for name, _ in part.command.assignments):
         return "maybe"
     if program == wanted:
         return "maybe" if _may_match(pattern, part) else "no"

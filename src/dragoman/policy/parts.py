@@ -29,6 +29,7 @@ _NO_FILE: Final = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/st
 _TEE: Final = read_options("-a -i --append --ignore-interrupts")
 # After `cd a; b` the folder is one of two, after more of them one of many.
 _MAX_FOLDERS: Final = 4
+_MOVING: Final = frozenset({"pushd", "popd", "chdir"})
 _MAX_SHELLS: Final = 4
 
 
@@ -134,6 +135,10 @@ def _expand(line: Line, folder: str, home: str, depth: int) -> list[Part]:
             found += _inside(part, inner, home, depth)
         else:
             found.append(part)
+        if part.argv[0] in _MOVING or (
+            part.argv[0] in ("builtin", "command") and (_MOVING | {"cd"}) & set(part.argv[1:])
+        ):
+            raise _NotRead(f"`{part.argv[0]}` changes the folder in a way that is not read")
         if part.argv[0] == "cd":
             if "pipe" in (before, after):
                 raise _NotRead("a `cd` stands in a pipeline")

@@ -79,10 +79,18 @@ _WRAPPERS: Final = {
     )
     for name in names.split()
 }
+# Variables that name programs or code for other programs to run.
+_RISKY_VARIABLES: Final = re.compile(
+    r"PATH|IFS|ENV|SHELL|BASH_.*|LD_.*|DYLD_.*|GIT_.*|PROMPT_COMMAND|VISUAL|.*PAGER|.*EDITOR|.*_COMMAND|LESSOPEN|CDPATH|"
+    r"PYTHON(?:STARTUP|PATH|HOME|INSPECT)|NODE_(?:OPTIONS|PATH)|PERL5?(?:OPT|LIB|DB)|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|"
+    r".*_WRAPPER|CC|CXX|MAKEFLAGS"
+)
+# `-e`, `-f` in any cluster and spelling: scripts from elsewhere than the first operand.
+_SED_SCRIPTS: Final = re.compile(r"-(?!i)[a-zA-Z]*[ef]|--[ef]")
 _LONG_SCRIPT: Final = 2_000
 # A script of sed that only prints, deletes or substitutes; `e` runs a command and `w` writes a file.
 _PLAIN_SED: Final = re.compile(
-    r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
+    r"(?:[0-9]+|\$|/[^/\\\n]*/)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
 )
 
 
@@ -213,6 +221,8 @@ def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
     rest = words[1 + found[0] :] if found else ()
     if program == "env":
         while rest and "=" in rest[0]:
+            if is_risky_variable(rest[0].partition("=")[0]):
+                return None
             rest = rest[1:]
     return rest[count:] or None
 
@@ -244,8 +254,9 @@ def _hides(program: str, words: tuple[str, ...]) -> str | None:
         is_known = index >= len(words) or words[index] in GIT_SUBCOMMANDS or words[index].startswith("-")
         return None if is_known else f"git {words[index]} may be an alias"
     if program in ("sed", "gsed"):
-        scripts = [word for word in rest if not word.startswith("-")][:1]
-        is_short = not any(word.startswith(("-e", "-f", "--expression", "--file")) for word in rest)
+        # The empty word after `-i` is the suffix of BSD's sed, and a script that does nothing to GNU's.
+        scripts = [word for word in rest if word and not word.startswith("-")][:1]
+        is_short = not any(_SED_SCRIPTS.match(word) for word in rest)
         is_short = is_short and sum(map(len, scripts)) < _LONG_SCRIPT
         is_plain = is_short and all(_PLAIN_SED.fullmatch(part) for text in scripts for part in text.split(";"))
         return None if is_plain else "a script of sed can run programs"
@@ -270,3 +281,8 @@ def _after_exec(rest: tuple[str, ...]) -> tuple[str, ...]:
 def is_code_runner(program: str) -> bool:
     """Whether this is a shell or another interpreter, whose input and words may be code."""
     return program in _INTERPRETERS
+
+
+def is_risky_variable(name: str) -> bool:
+    """Whether programs run what this variable holds, or look for programs where it says."""
+    return _RISKY_VARIABLES.fullmatch(name) is not None

@@ -299,6 +299,7 @@ def _command_proposals(request: Request) -> list[str]:
     """Rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
     reading = lines.reading_of(request)
     needing = [part for part in reading.parts if not (is_quiet(part) or lines.stays_inside(part, request))]
+    needing = needing or [part for part in reading.parts if part.argv[0] != "cd"]
     if len(needing) != 1 or needing[0].has_glob or lines.is_elsewhere(needing[0], request):
         return []
     words = needing[0].argv
