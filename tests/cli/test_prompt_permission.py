@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.cli.prompt import permission
@@ -152,6 +153,58 @@ async def test_everything_that_will_happen_is_shown() -> None:
         assert f"\n{line}\n" in text
 
 
+async def test_everything_that_one_answer_permits_is_shown() -> None:
+    also = (
+        Request("gemini", "execute", command=("rm", "-r", "a b"), cwd="/tmp", root="/home/u/p"),
+        Request("gemini", "execute", shell="id; id", paths=("/etc/passwd",), root="/home/u/p"),
+        Request("gemini", "fetch", host="example.org", root="/home/u/p"),
+    )
+    asked = msgspec.structs.replace(question(paths=("/home/u/p/app.py",)), also=also)
+    _, text = await ask(asked, "c\n")
+    for line in (
+        "  kind   edit, execute, fetch",
+        "  runs   rm -r 'a b'",
+        "  in     /tmp",
+        "  shell  │ id; id",
+        "  path   /home/u/p/app.py",
+        "  path   /etc/passwd  (outside the project)",
+        "  host   example.org",
+    ):
+        assert f"\n{line}\n" in text
+
+
+async def test_the_reason_is_shown_to_its_end() -> None:
+    why = "what it is about could not be read: " + "it names no command and " * 20 + "it may change a protected file"
+    _, text = await ask(msgspec.structs.replace(question(), why=why), "c\n")
+    shown = re.search(r"\n  why    (.*?)\n\n", text, re.DOTALL)
+    assert shown is not None
+    assert re.sub(r"\n +⤷ ", "", shown[1]) == why
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("Edit \u202etxt.exe", "Edit <U+202E>txt.exe"),
+        ("Edit\x1b[2K\rRead", "Edit<U+001B>[2K<U+000D>Read"),
+        ("Edit\n  1 y", "Edit<U+000A>  1 y"),
+        ("al\u200blow", "al<U+200B>low"),
+        ("", "(no title)"),
+    ],
+)
+async def test_hidden_characters_of_a_title_are_spelled_out(title: str, shown: str) -> None:
+    _, text = await ask(question(title=title), "c\n")
+    assert f"\n  title  {shown}\n" in text
+
+
+def test_a_long_title_is_whole_and_cannot_push_the_command_off_the_screen() -> None:
+    title = "x" * 5000 + "END"
+    sheet = draw(
+        question(title=title, argv=("rm", "-rf", "/")), SessionState(), agent="x", paint=Painter(False), width=79
+    )
+    assert any("rm -rf /" in line for line in sheet.head[:8])
+    assert "END" in "".join(sheet.body)
+
+
 async def test_a_shell_line_is_shown_as_it_is_line_by_line() -> None:
     _, text = await ask(question(kind="execute", shell="cd /tmp &&\n  rm -rf *\n"), "c\n")
     assert "\n  shell  │ cd /tmp &&\n         │   rm -rf *\n" in text
@@ -166,7 +219,7 @@ async def test_a_host_and_a_tool_of_a_server_are_named() -> None:
 async def test_an_always_that_is_not_remembered_is_marked() -> None:
     _, text = await ask(question(proposals=()), "c\n")
     assert "saves the rule" not in text
-    assert text.count("no rule is saved") == 2
+    assert text.count("the agent remembers this in its own way; no rule is saved here") == 2
 
 
 async def test_a_change_is_shown_as_unified_hunks() -> None:

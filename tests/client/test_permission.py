@@ -13,7 +13,7 @@ from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Request, Rule
 from dragoman.schema import v1
 from dragoman.testing import linked
-from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, run, turn_of
+from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, run, terminal, turn_of, write
 
 
 class Silent:
@@ -59,6 +59,13 @@ async def test_a_rule_decides_with_the_narrowest_option_and_is_named(
     assert (decision.action, decision.option_id, decision.rule) == (action, expected, deciding.text)
     assert decision.decided_by == f"rule {deciding.text} ({deciding.source})"
     assert (decision.session_id, decision.tool_call_id, decision.title) == (session.id, "call_1", "Edit")
+
+
+async def test_the_decision_names_the_part_of_a_request_that_decided_it() -> None:
+    permissions = ClientPermissions([allow("edit"), deny("execute:rm *")], agent="a")
+    async with turn_of(permissions) as (ask, _):
+        assert chosen(await ask(edit(raw_input={"command": "rm -r x"}))) == "no"
+    assert [(made.kind, made.rule) for made in permissions.decisions] == [("execute", "execute:rm *")]
 
 
 async def test_a_rule_never_answers_always_to_an_agent() -> None:
@@ -107,7 +114,6 @@ async def test_without_a_rule_the_user_decides(
     assert (decision.action, decision.decided_by, decision.option_id) == (action, decided_by, expected)
     assert question.request.paths == ("/p/src/a.py",)
     assert [shown.new_text for shown in question.diffs] == ["new"]
-    assert question.proposals == ("edit:src/a.py", "edit:src/**")
     assert [option.option_id for option in question.permission.options] == ["always", "yes", "never", "no"]
     assert question.why == "no rule allows it"
 
@@ -200,18 +206,26 @@ async def test_a_connection_that_ends_withdraws_the_question() -> None:
     prompting.cancelled() or prompting.exception()
 
 
-@pytest.mark.parametrize(("answer", "action"), [("always", "allow"), ("never", "deny")])
-async def test_always_is_remembered_as_the_narrowest_rule_and_holds_at_once(answer: str, action: str) -> None:
-    kept: list[tuple[str, str, str]] = []
+@pytest.mark.parametrize("answer", ["always", "never"])
+async def test_always_to_a_request_of_the_agent_is_the_agents_to_remember(answer: str) -> None:
+    kept: list[object] = []
     user = User(answer)
     permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (ask, _):
-        assert chosen(await ask(run("npm test"))) == answer
-        assert chosen(await ask(run("npm test"))) == {"always": "yes", "never": "no"}[answer]
-        await ask(run("make; id"))
-        await ask(run("npm test x"))
-    assert kept == [("execute:npm test", action, "project"), ("execute:npm test x", action, "project")]
-    assert len(user.asked) == 3
+        assert [chosen(await ask(run("npm test"))) for _ in range(2)] == [answer, answer]
+    assert (kept, permissions.rules) == ([], ())
+    assert [asked.proposals for asked in user.asked] == [(), ()]
+
+
+async def test_always_to_a_question_of_the_client_writes_the_one_rule_that_was_shown() -> None:
+    kept: list[tuple[str, str, str]] = []
+    user = User("always")
+    permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (_, session):
+        for words in (("npm", "test"), ("npm", "test"), ("npm", "test", "x")):
+            await permissions.check(terminal(*words), session)
+    assert kept == [("execute:npm test", "allow", "project"), ("execute:npm test x", "allow", "project")]
+    assert [asked.proposals[0] for asked in user.asked] == [text for text, _, _ in kept]
 
 
 async def test_once_is_not_remembered() -> None:
@@ -228,12 +242,12 @@ async def test_once_is_not_remembered() -> None:
 
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
-    user = User("always")
-    permissions = ClientPermissions([allow("*")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
-    async with turn_of(permissions) as (ask, _):
+    user = User("allow")
+    permissions = ClientPermissions([allow("edit")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
+    async with turn_of(permissions) as (_, session):
         for _ in range(2):
-            await ask(edit("/p/.git/hooks/pre-commit"))
-            await ask(run("make && id"))
+            await permissions.check(write("/p/.git/hooks/pre-commit"), session)
+            await permissions.check(terminal(shell="make && id"), session)
     assert (kept, len(user.asked)) == ([], 4)
     assert {asked.proposals for asked in user.asked} == {()}
 
@@ -243,9 +257,11 @@ async def test_an_answer_counts_even_if_it_cannot_be_kept(caplog: pytest.LogCapt
         raise ConfigError("rules.json: this is not JSON")
 
     user = User("always")
-    async with turn_of(ClientPermissions([], agent="a", asker=user, remember=fail)) as (ask, _):
-        assert chosen(await ask(run("npm test"))) == "always"
-        assert chosen(await ask(run("npm test"))) == "yes"
+    permissions = ClientPermissions([], agent="a", asker=user, remember=fail)
+    async with turn_of(permissions) as (_, session):
+        await permissions.check(terminal("npm", "test"), session)
+        await permissions.check(terminal("npm", "test"), session)
+    assert len(user.asked) == 1
     assert "this session only" in caplog.text
 
 

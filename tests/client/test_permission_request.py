@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.client.permission_request import describe
-from dragoman.policy import Request, judge, parse_rule
+from dragoman.client.permission_request import Evidence, describe
+from dragoman.policy import Request, Rule, judge, parse_rule
+from dragoman.policy.decide import judge_all
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 
@@ -21,6 +22,13 @@ NOTE = f"{ROOT}/note.txt"
 
 
 def read(call: dict[str, Any], *announced: dict[str, Any]) -> Request:
+    """The only request for the rules, or the first of those that differ in nothing but their kind."""
+    found = evidence(call, *announced).requests
+    assert len({(each.command, each.shell, each.host) for each in found}) == 1
+    return found[0]
+
+
+def evidence(call: dict[str, Any], *announced: dict[str, Any]) -> Evidence:
     """As the client would: updates first, then the request is noted, then described."""
     state = SessionState()
     state.begin_turn([v1.TextContent("go")])
@@ -30,8 +38,13 @@ def read(call: dict[str, Any], *announced: dict[str, Any]) -> Request:
         fold(state, decode(v1.SessionUpdate, text.encode()))
     params = {"sessionId": "s", "toolCall": call, "options": []}
     request = decode(v1.RequestPermissionRequest, json.dumps(params).encode())
+    before = state.tool_calls.get(request.tool_call.tool_call_id)
     state.note_permission(request.tool_call)
-    return describe(request, state, agent="a", root=ROOT, home="/home/user")
+    return describe(request, state, before, agent="a", root=ROOT, home="/home/user")
+
+
+def verdict(rules: list[Rule], found: Evidence) -> str:
+    return judge_all(found.requests, lambda request: judge(rules, request))[0].action
 
 
 def diff(path: str) -> dict[str, Any]:
@@ -50,7 +63,11 @@ EDITS = {
         "content": [diff(NOTE)],
         "locations": [{"path": NOTE}],
     },
-    "copilot": {"title": "Edit file", "kind": "edit", "rawInput": {"fileName": NOTE, "diff": "--- a\n+++ b\n"}},
+    "copilot": {
+        "title": "Edit file",
+        "kind": "edit",
+        "rawInput": {"fileName": NOTE, "diff": f"--- a{NOTE}\n+++ b{NOTE}\n@@ -1 +1 @@\n"},
+    },
     "gemini": {"title": "note.txt: alpha => omega", "kind": "edit", "content": [diff(NOTE)]},
     "kimi, which names no kind": {"title": "StrReplaceFile: note.txt", "content": [diff(NOTE)]},
     "kimi code, in words": {
@@ -73,8 +90,10 @@ EDITS = {
 
 @pytest.mark.parametrize("call", EDITS.values(), ids=EDITS.keys())
 def test_the_file_of_an_edit_is_read(call: dict[str, Any]) -> None:
-    found = read(call)
-    assert (found.kind, found.paths, found.command, found.shell) == ("edit", (NOTE,), None, None)
+    requests = evidence(call).requests
+    assert {found.kind for found in requests} - {"read"} == {"edit"}
+    for found in requests:
+        assert (found.paths, found.command, found.shell) == ((NOTE,), None, None)
 
 
 LINE = "npm test -- --fast"
@@ -83,6 +102,8 @@ COMMANDS = {
     "codex": {"kind": "execute", "title": LINE, "rawInput": {"command": LINE, "cwd": ROOT}},
     "codex by Zed": {"kind": "execute", "rawInput": {"command": ["/bin/bash", "-lc", LINE], "cwd": ROOT}},
     "copilot": {"kind": "execute", "title": "Run a command", "rawInput": {"command": LINE, "commands": [LINE]}},
+    "an input that is JSON in a text": {"rawInput": json.dumps({"command": LINE})},
+    "commands as a text": {"rawInput": {"commands": LINE}},
     "only commands": {"kind": "execute", "rawInput": {"commands": [LINE]}},
     "words": {"kind": "execute", "rawInput": {"command": "npm", "args": ["test", "--", "--fast"]}},
     "gemini": {
@@ -96,6 +117,10 @@ COMMANDS = {
         "content": [text_content(f"Requesting approval to perform: Run command `{LINE}`")],
     },
     "a command called a read": {"kind": "read", "rawInput": {"command": LINE}},
+    "kimi code, as text": {"content": [text_content(json.dumps({"command": LINE, "description": "rm -r /"}))]},
+    "a rule that the agent proposes is not run": {
+        "rawInput": {"command": LINE, "proposed_execpolicy_amendment": ["rm"], "reason": {"command": "id"}}
+    },
 }
 
 
@@ -114,6 +139,8 @@ UNREADABLE = {
     "arguments that are no list": {"kind": "execute", "rawInput": {"command": "npm", "args": "test"}},
     "an input that is no object": {"kind": "execute", "rawInput": LINE},
     "words that are cut": {"kind": "execute", "content": [text_content("Requesting approval to Running: npm test …")]},
+    "commands of an unknown form": {"kind": "execute", "rawInput": {"commands": {"first": "id"}}},
+    "arguments by another name": {"kind": "execute", "rawInput": {"command": LINE, "arguments": ["--evil"]}},
     "several commands": {"kind": "execute", "rawInput": {"commands": [LINE, "id"]}},
     "another folder": {"kind": "execute", "rawInput": {"command": LINE, "cwd": "/tmp"}},
     "words beside other words": {
@@ -135,7 +162,7 @@ UNREADABLE = {
 @pytest.mark.parametrize("call", UNREADABLE.values(), ids=UNREADABLE.keys())
 def test_what_cannot_be_read_for_certain_matches_no_words(call: dict[str, Any]) -> None:
     rules = [parse_rule(f"execute:{LINE}", "allow", "flag"), parse_rule("execute:npm test *", "allow", "flag")]
-    assert judge(rules, read(call)).action == "ask"
+    assert verdict(rules, evidence(call)) == "ask"
 
 
 @pytest.mark.parametrize("call", [{"kind": "edit", "title": "Write"}, {"kind": "edit", "content": [text_content("x")]}])
@@ -162,7 +189,10 @@ def test_an_older_call_of_the_same_id_does_not_count() -> None:
     state.begin_turn([v1.TextContent("two")])
     request = v1.RequestPermissionRequest("s", v1.ToolCallPatch("call_1", kind="execute"), [])
     state.note_permission(request.tool_call)
-    assert describe(request, state, agent="a", root=ROOT).shell is None
+    before = state.tool_calls["call_1"]
+    found = describe(request, state, before, agent="a", root=ROOT)
+    assert found.requests[0].shell is None
+    assert found.problem
 
 
 @pytest.mark.parametrize(
@@ -198,13 +228,16 @@ def test_the_host_of_an_address_is_the_one_it_leads_to(url: object, expected: st
     assert read({"kind": "fetch", "rawInput": {"url": url}}).host == expected
 
 
-# What no recorded agent says in a form that can be read; everything else must be read.
-SILENT = {("kimi-code", "execute"), ("gemini", "other"), ("gemini-noread", "other"), ("openhands", "other")}
+# The only recorded requests in which there is nothing to read: Gemini's lists of what is to be done.
+TODO_LISTS = {"gemini": 1, "gemini-noread": 1}
+# Claude guesses which files a command is about; the TypeScript example announces another path than it asks for.
+ELSEWHERE = {"/dev/null", "/project/config.json"}
 
 
-def requests_of(recording: Path) -> list[Request]:
+def requests_of(recording: Path) -> list[Evidence]:
     """Every permission request of a recording, described with the state that was folded until then."""
     states: dict[str, SessionState] = {}
+    asked: dict[str, object] = {}
     found = []
     for text in recording.read_text().splitlines():
         message = json.loads(text).get("msg")
@@ -221,21 +254,34 @@ def requests_of(recording: Path) -> list[Request]:
                 fold(state, decode(v1.SessionNotification, params).update)
             case "session/request_permission":
                 request = decode(v1.RequestPermissionRequest, params)
-                state.note_permission(request.tool_call)
-                found.append(describe(request, state, agent=recording.stem, root=ROOT, home="/home/user"))
+                call_id = request.tool_call.tool_call_id
+                known = state.tool_calls.get(call_id)
+                before = None if known is asked.get(call_id) else known
+                asked[call_id] = state.note_permission(request.tool_call)
+                found.append(describe(request, state, before, agent=recording.stem, root=ROOT, home="/home/user"))
     return found
 
 
 @pytest.mark.skipif(not RECORDINGS, reason="the recordings of real agents are not beside this project")
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_every_recorded_request_is_read(recording: Path) -> None:
+    todo_lists = 0
     for found in requests_of(recording):
-        assert found.title
-        if (recording.stem, found.kind) in SILENT:
+        assert not found.problem, found
+        kinds = {request.kind for request in found.requests}
+        if kinds == {"other"}:
+            todo_lists += 1
             continue
-        assert found.kind in ("edit", "read", "execute"), found
-        if found.kind == "execute":
-            assert found.command or found.shell, found
-        else:
-            assert found.paths, found
-            assert all(path.startswith("/home/user/project/") for path in found.paths), found
+        assert kinds in ({"edit"}, {"read"}, {"execute"}), found
+        for request in found.requests:
+            assert request.title
+            assert all(path.startswith(f"{ROOT}/") for path in request.paths if path not in ELSEWHERE), found
+            assert request.command or request.shell if request.kind == "execute" else request.paths, found
+        assert len(found.requests) == 1, found
+    assert todo_lists == TODO_LISTS.get(recording.stem, 0)
+
+
+@pytest.mark.skipif(not RECORDINGS, reason="the recordings of real agents are not next to this project")
+def test_the_recordings_hold_as_many_requests_as_were_counted() -> None:
+    counted = [len(requests_of(recording)) for recording in RECORDINGS]
+    assert sum(counted) == 91

@@ -16,17 +16,30 @@ from dragoman.testing import linked
 from dragoman.workspace import Change
 from tests.client.permission_kit import FOUR, User, allow, deny, edit, refused, run, terminal, turn_of, write
 
+OLD_TO_NEW = v1.Diff("/p/src/a.py", "new\n", old_text="old\n")
+
 
 async def test_a_permission_covers_the_writes_of_that_file_that_follow_it() -> None:
     user = User("yes")
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
+        await ask(edit("/p/src/a.py", content=[OLD_TO_NEW]))
+        user.answer = "reject"
+        await permissions.check(write("/p/src/a.py"), session, change=Change("/p/src/a.py", b"old\n", b"new\n"))
+        await permissions.check(write("/p/src/../src/a.py"), session, change=Change("/p/src/a.py", b"new\n", b"new\n"))
+        other = Change("/p/src/b.py", b"old\n", b"new\n")
+        assert await refused(permissions.check(write("/p/src/b.py"), session, change=other))
+    assert [made.decided_by for made in permissions.decisions] == ["person", TURN_PERMISSION, TURN_PERMISSION, "person"]
+
+
+async def test_a_permission_that_showed_no_text_covers_no_write() -> None:
+    user = User("yes")
+    permissions = ClientPermissions([], agent="a", asker=user)
+    async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/src/a.py"))
         user.answer = "reject"
-        await permissions.check(write("/p/src/a.py"), session)
-        await permissions.check(write("/p/src/../src/a.py"), session)
-        assert await refused(permissions.check(write("/p/src/b.py"), session))
-    assert [made.decided_by for made in permissions.decisions] == ["person", TURN_PERMISSION, TURN_PERMISSION, "person"]
+        change = Change("/p/src/a.py", b"old\n", b"new\n")
+        assert await refused(permissions.check(write("/p/src/a.py"), session, change=change))
 
 
 async def test_a_turn_permission_ends_with_its_turn() -> None:
@@ -36,7 +49,7 @@ async def test_a_turn_permission_ends_with_its_turn() -> None:
     @agent.prompt
     async def reply(turn: Turn) -> None:
         if turn.text == "ask":
-            await turn.ask(v1.ToolCall("call_1", "Edit", kind="edit", locations=[v1.ToolCallLocation("/p/a")]), FOUR)
+            await turn.ask(v1.ToolCall("call_1", "Edit", kind="edit", content=[v1.Diff("/p/a", "new\n")]), FOUR)
         else:
             await turn.wait()
 
@@ -44,9 +57,10 @@ async def test_a_turn_permission_ends_with_its_turn() -> None:
         session = await remote.new_session(cwd="/p")
         await session.prompt("ask")
         permissions._asker = None
-        assert await refused(permissions.check(write("/p/a"), session))
+        change = Change("/p/a", None, b"new\n")
+        assert await refused(permissions.check(write("/p/a"), session, change=change))
         async with session.prompt("wait") as prompting:
-            assert await refused(permissions.check(write("/p/a"), session))
+            assert await refused(permissions.check(write("/p/a"), session, change=change))
             await prompting.cancel()
     assert [made.action for made in permissions.decisions] == ["allow", "cancelled", "cancelled"]
 
@@ -56,9 +70,9 @@ async def test_a_refusal_permits_nothing(answer: Answer) -> None:
     user = User(answer)
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
-        await ask(edit("/p/a"))
+        await ask(edit("/p/a", content=[v1.Diff("/p/a", "new\n")]))
         await ask(run("make"))
-        assert await refused(permissions.check(write("/p/a"), session))
+        assert await refused(permissions.check(write("/p/a"), session, change=Change("/p/a", None, b"new\n")))
         assert await refused(permissions.check(terminal("make"), session))
 
 
@@ -77,7 +91,8 @@ async def test_a_permission_to_read_is_not_one_to_write() -> None:
         ("npm test; id", terminal(shell="npm test; id")),
         ("npm test; id", terminal("/bin/bash", "-c", "npm test; id")),
         (["/bin/bash", "-lc", "npm test"], terminal("npm", "test")),
-        (None, terminal("/bin/bash", "-c", "cd '/p' && make")),
+        ("make", terminal("/bin/bash", "-c", "cd '/p' && make")),
+        ("cd sub && make", terminal(shell="cd /p && cd /p/sub && make")),
     ],
 )
 async def test_a_permission_covers_the_command_that_follows_it_once(asked: object, started: Request) -> None:
@@ -85,8 +100,7 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
     async with turn_of(permissions) as (ask, session):
         await ask(run(asked))
         permissions._asker = None
-        if asked is not None:
-            assert await refused(permissions.check(terminal("id"), session))
+        assert await refused(permissions.check(terminal("id"), session))
         await permissions.check(started, session)
         assert await refused(permissions.check(started, session))
 
@@ -95,10 +109,10 @@ async def test_a_deny_rule_overrides_a_turn_permission() -> None:
     rules: list[Rule] = []
     permissions = ClientPermissions(lambda: rules, agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
-        await ask(edit("/p/a"))
-        await ask(run(None))
+        await ask(edit("/p/a", content=[v1.Diff("/p/a", "new\n")]))
+        await ask(run("ls; rm x"))
         rules += [deny("edit:a"), deny("execute:rm *")]
-        assert await refused(permissions.check(write("/p/a"), session))
+        assert await refused(permissions.check(write("/p/a"), session, change=Change("/p/a", None, b"new\n")))
         assert await refused(permissions.check(terminal(shell="ls; rm x"), session))
     assert [made.action for made in permissions.decisions] == ["allow", "allow", "deny", "deny"]
 

@@ -55,7 +55,7 @@ async def test_row_07_a_program_that_writes_nothing_but_noise_is_given_up() -> N
     async with spawn(*sends(b"y\n" * 100, b"\x1b[1my\n" * 101)) as agent:
         session = await agent.new_session("/")
         await session.prompt("a hundred lines are borne with")
-        with pytest.raises(ConnectionClosed, match=r"101 lines in a row are no messages.*\\x1b\[1my"):
+        with pytest.raises(ConnectionClosed, match=r"101 lines in a row are not messages.*\\x1b\[1my"):
             await session.prompt("more are not")
 
 

@@ -37,6 +37,28 @@ COVERED = [
     "npm te'st'",
 ]
 
+# Read by the shell as more words, or as less than words.
+COVERED_TOO = [
+    "npm test 2>&1",
+    "npm test \\\nid",
+    "npm test \\; id",
+    "npm test ~/x",
+    "npm test ~",
+    "npm test # comment",
+    "npm test !!",
+    'npm test "!!"',
+    "npm test ^a^b",
+    "npm test 'a\\'' ; id '",
+    "npm test 'a\\'",
+    "npm test >/dev/null 2>&1",
+    "npm test 2>&1 | tail -20",
+    "cd web && npm test",
+    "cd /p/web && npm test a | grep -v b | wc -l",
+    "npm test && npm test x; echo done",
+    "CI=1 npm test",
+    "npm test src/*.test.js",
+]
+
 ESCAPES = [
     "npm test; id",
     "npm test;id",
@@ -56,7 +78,6 @@ ESCAPES = [
     "npm test $'\\n'",
     "npm test > ~/.bashrc",
     "npm test >x",
-    "npm test 2>&1",
     "npm test < /etc/passwd",
     "npm test <<< x",
     "npm test <(id)",
@@ -70,22 +91,24 @@ ESCAPES = [
     "npm test\u0085id",
     "npm test\u202eid",
     "npm\u00a0test",
-    "npm test \\\nid",
-    "npm test \\; id",
     "npm test *",
     "npm test ?",
     "npm test [a]",
     "npm test {a,b}",
-    "npm test ~/x",
-    "npm test ~",
     "npm test a=~",
-    "npm test # comment",
-    "npm test !!",
-    'npm test "!!"',
-    "npm test ^a^b",
+    "npm test 2>&1 | tail -20 x",
+    "npm test | tail -f",
+    "npm test | tee x",
+    "npm test > x",
+    "npm test < ../x",
+    "cd .. && npm test",
+    "cd /tmp && npm test",
+    "cd web; cd ../.. && npm test",
+    "cd - && npm test",
+    "cd && npm test",
+    "CI=1 PATH=. npm test",
+    "npm test -*",
     "npm test 'open",
-    "npm test 'a\\'' ; id '",
-    "npm test 'a\\'",
     'npm test "open',
     "npm test (id)",
     "(npm test)",
@@ -140,7 +163,7 @@ ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("text", COVERED)
+@pytest.mark.parametrize("text", COVERED + COVERED_TOO)
 def test_an_allowed_beginning_covers_more_literal_words(text: str) -> None:
     assert judge(NPM_TEST, line(text)).action == "allow"
     assert judge(NPM_TEST, argv("bash", "-lc", text)).action == "allow"
@@ -279,9 +302,9 @@ def test_the_kind_alone_covers_plain_commands(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["npm test; id", "npm test > x", "sudo id", "python -c 1", "cd /x && make", "A=b make"]
+    "text", ["npm test; sudo id", "npm test > x", "sudo id", "python -c 1", "cd /x && make", "A=b make", "a | sh"]
 )
-def test_execute_does_not_cover_lines_of_several_commands_or_wrappers_but_everything_does(text: str) -> None:
+def test_execute_does_not_cover_wrappers_and_written_files_but_everything_does(text: str) -> None:
     commands, everything = PLAIN
     assert judge([commands], line(text)).action == "ask"
     assert judge([everything], line(text)).action == "allow"
@@ -338,10 +361,10 @@ def test_a_deny_does_not_take_an_argument_for_a_program() -> None:
     assert judge(rules, line("git rm x")).action == "allow"
 
 
-@given(st.text(max_size=30), st.sampled_from([";", "|", "&", "\n", ">", "<", "$(", "`", "(", "*", "~", "#", "\\"]))
-def test_no_tail_with_an_operator_outside_quotes_is_covered(tail: str, operator: str) -> None:
-    clean = tail.replace("'", "").replace('"', "")
-    assert judge(NPM_TEST, line(f"npm test {clean}{operator}{tail}")).action == "ask"
+@given(st.text(max_size=30), st.sampled_from([";", "|", "&", "\n", "$(", "`", "("]))
+def test_no_other_program_after_an_operator_is_covered(tail: str, operator: str) -> None:
+    clean = tail.replace("'", "").replace('"', "").replace("#", "").replace("\\", "")
+    assert judge(NPM_TEST, line(f"npm test {clean}{operator} id {tail}")).action == "ask"
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=5))

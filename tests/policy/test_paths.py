@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.policy import Request, is_protected, judge, parse_rule
+from dragoman.policy import Request, is_protected, judge, parse_rule, paths
 
 ROOT, HOME = "/home/u/project", "/home/u"
 ALLOW_ALL = [parse_rule("*", "allow", "flag", "--allow"), parse_rule("edit:**", "allow", "flag", "--allow")]
@@ -181,3 +181,51 @@ def test_a_caution_asks_whatever_is_allowed_and_a_deny_beats_it() -> None:
     assert judge(ALLOW_ALL, request).why == "it is a hard link"
     assert judge(ALLOW_ALL, request).action == "ask"
     assert judge([parse_rule("edit", "deny", "pinned")], request).action == "deny"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "CONTEXT.md",
+        "docs/Context.md",
+        ".tool-versions",
+        "mise.toml",
+        "lib/sitecustomize.py",
+        ".yarn/releases/yarn.cjs",
+        ".bazelrc",
+        ".gitlab/ci.yml",
+    ],
+)
+def test_files_that_tools_run_or_agents_obey_are_protected(path: str) -> None:
+    assert is_protected(path, "/p", "/home/u")
+    assert not is_protected(f"a{path}".replace("/", "-") + "x", "/p", "/home/u")
+
+
+@pytest.mark.parametrize(
+    "glob", ["*a" * 60 + "b", "**/" * 40 + "b", "*?" * 40 + "b", "**/a/" * 40 + "b", "*a*?" * 30 + "b"]
+)
+@pytest.mark.parametrize("name", ["a", "a/"])
+def test_no_glob_makes_matching_take_long(glob: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+    real = paths._matches_name
+
+    def counted(one: str, other: str) -> bool:
+        nonlocal calls
+        calls += 1
+        return real(one, other)
+
+    monkeypatch.setattr(paths, "_matches_name", counted)
+
+    def work(length: int) -> int:
+        nonlocal calls
+        calls = 0
+        assert not paths.matches_glob(glob, name * length, "/p", "/home/u")
+        return calls
+
+    assert work(2_000) <= 11 * max(work(200), 10)
+
+
+def test_a_path_longer_than_any_file_is_denied_and_never_allowed() -> None:
+    long = "a/" * paths.MAX_PATH
+    assert paths.matches_glob("b/**", long, "/p", "/home/u", ignore_case=True)
+    assert not paths.matches_glob("**", long, "/p", "/home/u")

@@ -148,7 +148,13 @@ def test_an_action_is_one_of_three() -> None:
     [
         (request("execute", shell="npm test"), ("execute:npm test",)),
         (request("execute", shell="npm test -- x"), ("execute:npm test -- x", "execute:npm test *")),
-        (request("execute", command=("bash", "-lc", "npm run 'a b'")), ("execute:npm run 'a b'", "execute:npm run *")),
+        (request("execute", command=("bash", "-lc", "npm run 'a b'")), ("execute:npm run 'a b'",)),
+        (request("execute", shell="docker compose up -d"), ("execute:docker compose up -d",)),
+        (
+            request("execute", shell="python -m pytest -q 2>&1 | tail -20"),
+            ("execute:python -m pytest -q", "execute:python -m pytest *"),
+        ),
+        (request("execute", shell="cd web && git grep -nO x"), ("execute:git grep -nO x",)),
         (
             request("execute", command=("git", "commit", "-m", "it's")),
             ('execute:git commit -m "it\'s"', "execute:git commit *"),

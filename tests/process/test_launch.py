@@ -6,6 +6,9 @@ import os
 import resource
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,42 @@ def test_running_out_of_descriptors_is_a_clear_error_and_leaves_none_behind(spar
     assert open_fds() == before
     for fd in holes:
         os.close(fd)
+
+
+class Elsewhere:
+    """Starts programs on a thread of its own, with one more descriptor."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.threads: list[str] = []
+
+    def start(self, popen: Callable[[Collection[int]], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        with ThreadPoolExecutor(1, thread_name_prefix="elsewhere") as pool:
+            return pool.submit(self._start, popen).result()
+
+    def _start(self, popen: Callable[[Collection[int]], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        self.threads.append(threading.current_thread().name)
+        return popen((self.fd,))
+
+    def terminate(self, group: int) -> None:
+        raise AssertionError("nothing ends here")
+
+
+def test_a_starter_decides_on_which_thread_and_with_which_descriptors() -> None:
+    read_end, write_end = os.pipe()
+    starter = Elsewhere(write_end)
+    try:
+        code = f"import os; os.write({write_end}, b'given'); print('out')"
+        assert output_of(launch(python(code), starter=starter)) == b"out\n"
+        assert os.read(read_end, 100) == b"given"
+        assert starter.threads == ["elsewhere_0"]
+        before = open_fds()
+        with pytest.raises(ConfigError, match="not found"):
+            launch(["no-such-program"], starter=starter)
+        assert open_fds() == before
+    finally:
+        os.close(read_end)
+        os.close(write_end)
 
 
 def test_windows_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,13 +30,14 @@ from dragoman.settings.project import find_project
 from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
     from dragoman.policy import Action, Request
     from dragoman.policy.decide import Decision, Option, RememberScope
+    from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
 
     AskUser = Callable[[Sequence[Option]], Awaitable[UserAnswer]]
@@ -53,7 +54,7 @@ class SessionRules:
         self._session_id = session_id
         self._file = RuleFile(settings.rules_file)
         self._answers: list[Rule] = []
-        self._files: dict[str, tuple[Sequence[Rule], Mapping[str, Any]]] = {}
+        self._files: dict[str, tuple[EffectiveSettings, Sequence[Rule]]] = {}
 
     async def load(self) -> None:
         """Read the answers given in this session before. Raises: StoreError."""
@@ -66,7 +67,7 @@ class SessionRules:
         If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
         """
         try:
-            return (*self._file.rules(project), *self._settings_of(project)[0], *self._answers)
+            return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers)
         except ConfigError as error:
             _log.warning("everything is asked about: %s", error)
             return (Rule("ask", "*", "pinned", "the rules cannot be read"), *self._answers)
@@ -85,18 +86,18 @@ class SessionRules:
     def mcp_servers(self, project: str) -> dict[str, Any]:
         """MCP servers of the user's settings, and those of the project that the user accepted."""
         try:
-            return {**self._settings_of(project)[1], **self._settings.mcp_servers}
+            return {**self._settings_of(project)[0].mcp_servers(), **self._settings.mcp_servers}
         except ConfigError as error:
             _log.warning("the MCP servers of the settings are left out: %s", error)
             return dict(self._settings.mcp_servers)
 
-    def _settings_of(self, project: str) -> tuple[Sequence[Rule], Mapping[str, Any]]:
-        """Rules and MCP servers of the settings files, read once for each folder. Raises: ConfigError."""
+    def _settings_of(self, project: str) -> tuple[EffectiveSettings, Sequence[Rule]]:
+        """The settings files and their rules, read once for each folder. Raises: ConfigError."""
         from dragoman.settings.effective import load_settings
 
         if project not in self._files:
             settings = load_settings(self._settings.config_dir, find_project(Path(project)))
-            self._files[project] = settings.rules(), settings.mcp_servers()
+            self._files[project] = settings, settings.rules()
         return self._files[project]
 
 

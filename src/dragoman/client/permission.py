@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import os
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.client.permission_request import describe, settle_paths
+from dragoman.client.permission_request import could_concern, describe, settle_evidence, settle_paths
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Rule, judge, parse_rule, proposals
+from dragoman.policy import Rule, Verdict, judge, parse_rule, proposals
 from dragoman.policy.decide import (
     ASKING_FAILED,
     CANCELLED,
@@ -31,19 +32,22 @@ from dragoman.policy.decide import (
     choose,
     decide_by_answer,
     decide_by_rules,
+    judge_all,
     offer_short_options,
     option_for,
     read_option,
     rule_to_remember,
 )
+from dragoman.policy.paths import is_below
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dragoman.client.permission_request import Evidence
     from dragoman.client.session import Session
-    from dragoman.policy import Action, Request, Scope, Verdict
+    from dragoman.policy import Action, Request, Scope
     from dragoman.workspace import Change
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
@@ -55,12 +59,18 @@ Answer: TypeAlias = str | None
 
 # A long session makes thousands of decisions; programs show the latest ones.
 _MOST_DECISIONS: Final = 10_000
+_READING: Final = "reading a file of the project needs no rule"
 # An error is one sentence; a command line may be a page.
 _ERROR_CHARACTERS: Final = 120
 
 
 class Question(Struct, frozen=True):
-    """A question for the user, with everything there is to show. Its text is the agent's: escape it before showing."""
+    """A question for the user, with everything there is to show. Its text is the agent's: escape it before showing.
+
+    `also` holds further requests that the same answer decides, such as a second command of one tool call. `proposals`
+    are the rules that "always" may write here: the first one is written. There are none if the agent asked, because
+    then the agent remembers the answer.
+    """
 
     permission: v1.RequestPermissionRequest
     request: Request
@@ -71,6 +81,7 @@ class Question(Struct, frozen=True):
     cwd: str = ""
     env: Mapping[str, str] = {}
     proposals: tuple[str, ...] = ()
+    also: tuple[Request, ...] = ()
 
 
 class Asker(Protocol):
@@ -133,21 +144,47 @@ class ClientPermissions:
     ) -> v1.SelectedPermissionOutcome | None:
         """Answer `session/request_permission`; None is the outcome `cancelled`."""
         root = self._root if self._root is not None else session.cwd
-        asked = settle_paths(
-            describe(request, session.state, agent=self.agent, root=root), session, agent=self.agent, root=self._root
-        )
-        verdict = judge(self.rules, asked)
-        question = _question(request, asked, verdict)
-        options = [read_option(each.option_id, each.name, each.kind, question.proposals) for each in request.options]
-        option = option_for(verdict, options)
         tool_call_id = request.tool_call.tool_call_id
+        found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
+        evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
+        verdict, first = self._judge(evidence, session)
+        # The agent asked, so an "always" is the agent's to remember: a rule here would be a second one.
+        options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
+        option = option_for(verdict, options)
         if verdict.action == "deny" or option is not None:
-            decision = self._record(decide_by_rules(asked, verdict, option), session, tool_call_id)
+            decision = self._record(decide_by_rules(first, verdict, option), session, tool_call_id)
         else:
+            question = replace(
+                _question(request, first, verdict),
+                diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
+                also=tuple(other for other in evidence.requests if other is not first),
+            )
             decision = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
-            self._turn_permissions.add(asked, session)
+            self._turn_permissions.add(evidence, session)
         return None if decision.option_id is None else v1.SelectedPermissionOutcome(decision.option_id)
+
+    def _judge(self, evidence: Evidence, session: Session) -> tuple[Verdict, Request]:
+        """The verdict about all requests of one tool call, and the request that decided it.
+
+        What could not be read is not covered by a wide allow.
+        """
+        rules = self.rules
+        deciding: dict[str, Request] = {}
+
+        def judge_one(request: Request) -> Verdict:
+            verdict = _judge_one(rules, request, session)
+            deciding.setdefault(verdict.action, request)
+            return verdict
+
+        verdict, _ = judge_all(evidence.requests, judge_one)
+        first = deciding[verdict.action]
+        if evidence.problem and verdict.action != "deny":
+            concern = could_concern(rules, evidence)
+            if concern or verdict.action == "ask":
+                why = f"what it is about could not be read: {evidence.problem}"
+                return Verdict("ask", verdict.rule, f"{why}, and {concern}" if concern else why), first
+        return verdict, first
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -164,19 +201,19 @@ class ClientPermissions:
             RequestError: it is not permitted; this is the response for the agent.
         """
         asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        verdict = judge(self.rules, asked)
+        verdict = _judge_one(self.rules, asked, session)
+        if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
+            return  # reading below the roots is what an agent is for; only a rule restricts it
         if verdict.action != "ask":
             decision = self._record(decide_by_rules(asked, verdict), session)
-        elif asked.kind == "read" and verdict.rule is None:
-            return  # reading below the roots is what an agent is for; only a rule restricts it
         # The user who gave the permission could not know of the caution.
-        elif not asked.caution and self._turn_permissions.cover(asked, session):
+        elif not asked.caution and self._turn_permissions.cover(asked, session, change):
             covered = Decision(action="allow", decided_by=TURN_PERMISSION, title=asked.title, kind=asked.kind)
             decision = self._record(covered, session)
         else:
             options = offer_short_options(asked)
             permission = self._permission_request(asked, options, change, session)
-            question = replace(_question(permission, asked, verdict), env=env or {})
+            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=proposals(asked))
             decision = await self._ask(question, options, verdict, session)
         if not decision.is_allowed:
             title, reason = (shorten(text, _ERROR_CHARACTERS) for text in (asked.title, decision.reason))
@@ -261,6 +298,20 @@ class ClientPermissions:
         return decision
 
 
+def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Verdict:
+    """The verdict about one request. Reading below the session's folders is allowed unless a rule restricts it."""
+    added = [os.path.realpath(folder) for folder in session.additional_directories]
+    # The session's additional folders belong to the project: a command in one of them is not outside.
+    is_added = any(is_below(request.cwd, folder) for folder in added)
+    verdict = judge(rules, replace(request, cwd="") if is_added else request)
+    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
+        return verdict
+    roots = (request.root, os.path.realpath(session.cwd), *added)
+    if request.paths and all(any(is_below(path, root) for root in roots) for path in request.paths):
+        return Verdict("allow", None, _READING)
+    return verdict
+
+
 def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: Verdict) -> Question:
     content = permission.tool_call.content or ()
     return Question(
@@ -271,10 +322,13 @@ def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: 
         argv=asked.command,
         shell=asked.shell,
         cwd=asked.cwd,
-        proposals=proposals(asked),
     )
 
 
 def _diff(change: Change) -> v1.Diff:
-    before = UNSET if change.before is None else change.before.decode(errors="replace")
-    return v1.Diff(change.path, (change.after or b"").decode(errors="replace"), old_text=before)
+    before = None if change.before is None else change.before.decode(errors="replace")
+    return _shown_diff(change.path, before, (change.after or b"").decode(errors="replace"))
+
+
+def _shown_diff(path: str, before: str | None, after: str) -> v1.Diff:
+    return v1.Diff(path, after, old_text=UNSET if before is None else before)

@@ -1,95 +1,211 @@
-"""Reads what an agent's permission request is about, from the forms that real agents send.
+"""Reads what an agent's permission request is about, from everything that the turn knows of it.
 
-Owns the places where agents put a path, a command or an address. What cannot be read for certain stays empty: then no
-rule with a pattern covers it, and the user is asked. Does not judge.
+The request, the updates of the same tool call and, if a request names nothing under an id that was never announced, all
+open tool calls: everything found counts, every kind is judged. What still cannot be read is stated as a `problem`: a
+request of which nothing is known may be about anything. Does not judge. `tool_input.py` holds the forms of arguments.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.client.tool_input import ShownChange, ShownCommand, ToolInput, json_object
 from dragoman.policy import Request
+from dragoman.policy.commands import effective
+from dragoman.policy.rule import PATH_KINDS, read_pattern
 from dragoman.schema import v1
+from dragoman.state import ToolCallState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Sequence
 
     from dragoman.client.session import Session
+    from dragoman.policy import Rule
     from dragoman.state import SessionState
 
-_CHANGING: Final = frozenset({"edit", "delete", "move"})
-_PATH_KEYS: Final = (
-    "file_path",
-    "filePath",
-    "fileName",
-    "filename",
-    "path",
-    "abs_path",
-    "absolute_path",
-    "notebook_path",
-    "target_file",
-    "source",
-    "destination",
-    "old_path",
-    "new_path",
-)
-_COMMAND_KEYS: Final = ("command", "cmd", "commandLine", "shell_command")
-_FOLDER_KEYS: Final = ("cwd", "workdir", "working_directory", "directory", "dir_path")
-# Editing tools that have a member `command` for what they do to a file.
-_EDITING_WORDS: Final = frozenset({"view", "create", "str_replace", "insert", "undo_edit", "write", "read", "edit"})
+_Source: TypeAlias = v1.ToolCallPatch | ToolCallState
+
+# These kinds change nothing, so no protected path is at stake.
+_LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
+# There is nothing more to know of them.
+_COMPLETE: Final = frozenset({"think", "switch_mode"})
 _MCP_NAME: Final = re.compile(r"mcp__(?P<server>.+?)__(?P<tool>.+)", re.DOTALL)
-_HOST: Final = re.compile(r"[A-Za-z0-9_.-]+|[0-9A-Fa-f:.]+")
 # Kimi CLI sends what it runs as prose only, Kimi Code what it writes; a text that was cut ends with an ellipsis.
 _KIMI_COMMAND: Final = re.compile(r"Requesting approval to perform: Run command `(?P<line>.+)`", re.DOTALL)
 _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<path>/.*[^…])")
-# The patch format of `apply_patch`: every file it touches stands in a line of its own, relative to the project.
-_PATCH: Final = re.compile(r"\*\*\* Begin Patch\r?\n")
-_PATCH_FILE: Final = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (?P<path>[^\r\n]+)", re.MULTILINE)
 # Gemini CLI and Qwen Code send no input; for their shell tool the title is the command line.
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
+# Gemini's list of what is to be done is not a file.
+_GEMINI_TODOS: Final = re.compile(r"write_todos[_-].*")
+
+
+class Evidence(Struct, frozen=True):
+    """What a permission request is about: one request for the rules per kind and command, all of which have to be
+    allowed, and what was shown of changes and commands. `problem` states why something could not be read.
+    """
+
+    requests: tuple[Request, ...]
+    changes: tuple[ShownChange, ...] = ()
+    commands: tuple[ShownCommand, ...] = ()
+    problem: str = ""
+
+    @property
+    def is_mcp(self) -> bool:
+        """Whether this is a tool of an MCP server, which runs in the server and not in the client."""
+        return self.requests[0].mcp is not None
 
 
 def describe(
-    request: v1.RequestPermissionRequest, state: SessionState, *, agent: str, root: str, home: str = ""
-) -> Request:
-    """The permission request as a request for the rules.
+    request: v1.RequestPermissionRequest,
+    state: SessionState,
+    announced: ToolCallState | None,
+    *,
+    agent: str,
+    root: str,
+    home: str = "",
+) -> Evidence:
+    """The permission request as evidence for the rules.
 
     Args:
         request: the agent's `session/request_permission`.
-        state: the session's state, which already includes this tool call, so that earlier updates count.
+        state: the session's state.
+        announced: the tool call as updates reported it before this request.
         agent: the agent's name, as rules state it.
         root: the project's folder.
         home: the user's home folder.
     """
-    patch = request.tool_call
-    call = state.tool_calls.get(patch.tool_call_id)
-    if call is not None and call.turn != len(state.turns) - 1:
-        call = None  # the agent used an id again: the old call is not this one
-    content = patch.content or (call.content if call else ())
-    raw = patch.raw_input if isinstance(patch.raw_input, dict) else (call.raw_input if call else None)
-    title = patch.title or (call.title if call else "") or ""
-    kind = patch.kind or (call.kind if call else "") or "other"
-    locations = patch.locations or (call.locations if call else ())
-    found = Request(agent, kind, title, root=root, home=home)
-    mcp = _mcp_tool(patch, raw)
-    if mcp is not None:
-        return replace(found, mcp=mcp, paths=_unique(location.path for location in locations))
-    from_text: dict[str, Any] = {}
-    if not isinstance(raw, dict):
-        raw, from_text = {}, _read_text(patch.tool_call_id, title, kind, content)
-    diffs = [item.path for item in content if isinstance(item, v1.Diff)]
-    diffs += [os.path.join(root, path) for path in _patched_files(raw)]
-    paths = _unique([*diffs, *(location.path for location in locations), *_paths(raw or from_text)])
-    command, shell, is_command = _command(raw or from_text, kind, has_paths=bool(paths))
-    if diffs and kind not in _CHANGING and kind != "execute":
-        kind = "edit"
-    elif is_command and kind not in _CHANGING:
-        kind = "execute"
-    return replace(found, kind=kind, paths=paths, command=command, shell=shell, cwd=_folder(raw), host=_host(raw))
+    sources = _sources(request.tool_call, state, announced)
+    kinds = dict.fromkeys(source.kind for source in sources if source.kind and source.kind != "other")
+    title = next((source.title for source in sources if source.title), "")
+    shared = Request(agent, next(iter(kinds), "other"), title, root=root, home=home)
+    for source in sources:
+        mcp = _mcp_tool(source)
+        if mcp is not None:
+            paths = dict.fromkeys(location.path for each in sources for location in each.locations or ())
+            return Evidence((replace(shared, mcp=mcp, paths=tuple(paths)),))
+    found = ToolInput(root)
+    found.kinds.update(kinds)
+    for source in sources:
+        _read_source(source, found, is_command="execute" in kinds)
+    is_todo_list = _GEMINI_TODOS.fullmatch(request.tool_call.tool_call_id) is not None
+    return _conclude(found, shared, is_complete=is_todo_list)
+
+
+def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
+    """Everything that was reported about a call, newest first."""
+    turn = len(state.turns) - 1
+    if announced is not None and announced.turn != turn:
+        announced = None  # the agent used an id again: the old call is not this one
+    if announced is not None:
+        return [call] if announced.is_finished else [call, announced]
+    if call.raw_input or call.content or call.locations:
+        return [call]
+    others = [other for other in state.tool_calls.values() if other.id != call.tool_call_id and other.turn == turn]
+    return [call, *(other for other in others if other.is_running)]
+
+
+def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None:
+    if source.raw_input:
+        found.read(source.raw_input, is_command=is_command)
+    texts = []
+    for item in source.content or ():
+        if isinstance(item, v1.Diff):
+            found.add_change(item.path, item.old_text or None, item.new_text)
+        elif isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
+            texts.append(item.content.text)
+    for text in texts:
+        if (arguments := json_object(text)) is not None:
+            found.read(arguments, is_command=is_command)
+    if len(texts) == 1:
+        if command := _KIMI_COMMAND.fullmatch(texts[0]):
+            found.add_line(command["line"])
+        elif path := _KIMI_PATH.fullmatch(texts[0]):
+            found.kinds["edit"] = None
+            found.add_path(path["path"])
+    for location in source.locations or ():
+        found.add_path(location.path)
+    tool_call_id = source.id if isinstance(source, ToolCallState) else source.tool_call_id
+    if source.kind == "execute" and source.title and _GEMINI_SHELL.fullmatch(tool_call_id):
+        found.add_line(source.title)
+
+
+def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Evidence:
+    """One request for the rules per kind that was stated or follows from what was found."""
+    commands = _distinct(found.commands, shared.root)
+    paths, hosts = tuple(found.paths), tuple(found.hosts)
+    kinds = dict(found.kinds)
+    if commands:
+        kinds["execute"] = None
+    if hosts:
+        kinds["fetch"] = None
+    if not kinds and paths:
+        kinds = {"edit": None, "read": None}  # an unknown tool may do either
+    if commands or hosts or found.changes:
+        kinds = {kind: None for kind in kinds if paths or kind not in ("read", "search")}
+    requests: list[Request] = []
+    problem = found.problem
+    for kind in kinds or {"other": None}:
+        base = replace(shared, kind=kind)
+        if kind == "execute" and commands:
+            requests += [replace(base, command=c.argv, shell=c.line, cwd=c.cwd, paths=paths) for c in commands]
+        elif kind == "fetch" and hosts:
+            requests += [replace(base, host=host) for host in hosts]
+        else:
+            requests.append(replace(base, paths=paths))
+            is_known = kind in _COMPLETE or (kind == "other" and is_complete)
+            if not is_known and not (kind in PATH_KINDS and (paths or commands)):
+                problem = problem or f"it names no {_OBJECTS.get(kind, 'file and no command')}"
+    return Evidence(tuple(requests), tuple(found.changes), commands, problem)
+
+
+_OBJECTS: Final = {"execute": "command", "fetch": "address", **dict.fromkeys(PATH_KINDS, "file")}
+
+
+def _distinct(commands: Iterable[ShownCommand], root: str) -> tuple[ShownCommand, ...]:
+    """The commands without repetitions: Copilot names each twice, others once as words and once as a line."""
+    found: dict[object, ShownCommand] = {}
+    for command in commands:
+        place = os.path.normpath(os.path.join(root, command.cwd))
+        found.setdefault((effective(command.argv, command.line), place), command)
+    return tuple(found.values())
+
+
+def could_concern(rules: Iterable[Rule], evidence: Evidence) -> str:
+    """What could concern a request that was not read, for a sentence; empty if nothing could."""
+    if any(request.kind not in _LOOKING for request in evidence.requests):
+        return "it may change a protected file"
+    kinds = {request.kind for request in evidence.requests} | {"*"}
+    if kinds & {"read", "search"}:
+        kinds |= {"read", "search"}
+    agent = evidence.requests[0].agent
+    for rule in rules:
+        pattern = read_pattern(rule.text)
+        if rule.action != "allow" and pattern.agent in (None, agent) and pattern.kind in kinds:
+            return f"the rule {rule.action} {rule.text} may be about it"
+    return ""
+
+
+def settle_evidence(evidence: Evidence, session: Session, *, agent: str, root: str | None = None) -> Evidence:
+    """The same evidence with all paths made absolute and links resolved, as they are now."""
+    folder = root if root is not None else session.cwd
+    changes: list[ShownChange] = []
+    for change in evidence.changes:
+        settled = replace(change, path=real_path(change.path, folder))
+        # Many agents send a change twice: as arguments and as a diff.
+        if not any(settled.is_like(known) for known in changes):
+            changes.append(settled)
+    requests = tuple(settle_paths(request, session, agent=agent, root=root) for request in evidence.requests)
+    return replace(evidence, requests=requests, changes=tuple(changes))
+
+
+def real_path(path: str, folder: str) -> str:
+    """An absolute path with links resolved; one that cannot be resolved stays as written."""
+    return path if "\0" in path else os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
 
 
 def settle_paths(request: Request, session: Session, *, agent: str, root: str | None = None) -> Request:
@@ -120,96 +236,19 @@ def settle_paths(request: Request, session: Session, *, agent: str, root: str | 
     )
 
 
-def _unique(paths: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in paths if isinstance(path, str) and path))
+def _unique(paths: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for path in paths if path))
 
 
-def _read_text(tool_call_id: str, title: str, kind: str, content: Any) -> dict[str, str]:
-    """The command or path of an agent that sends prose instead of input; only whole texts of a known form count."""
-    if kind == "execute" and _GEMINI_SHELL.fullmatch(tool_call_id):
-        return {"command": title}
-    texts = [
-        item.content.text
-        for item in content
-        if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent)
-    ]
-    if len(texts) == 1:
-        if command := _KIMI_COMMAND.fullmatch(texts[0]):
-            return {"command": command["line"]}
-        if path := _KIMI_PATH.fullmatch(texts[0]):
-            return {"path": path["path"]}
-    return {}
-
-
-def _paths(raw: dict[str, Any]) -> Iterator[str]:
-    for key in _PATH_KEYS:
-        value = raw.get(key)
-        if isinstance(value, str):
-            yield value
-    files = raw.get("files")  # a tool that takes several files: paths, or objects with one
-    for each in files if isinstance(files, list) else ():
-        yield from _paths(each) if isinstance(each, dict) else (each,)
-    changes = raw.get("changes")  # a patch over several files: a mapping by path
-    if isinstance(changes, dict):
-        yield from changes
-
-
-def _patched_files(raw: dict[str, Any]) -> Iterator[str]:
-    """The files that a patch among the arguments changes."""
-    for text in raw.values():
-        if isinstance(text, str) and _PATCH.match(text.lstrip()):
-            yield from (found["path"].strip() for found in _PATCH_FILE.finditer(text))
-
-
-def _command(raw: dict[str, Any], kind: str, *, has_paths: bool) -> tuple[tuple[str, ...] | None, str | None, bool]:
-    """(argv, shell line, whether there is a command); two commands that differ are a command that cannot be read."""
-    given = [raw[key] for key in _COMMAND_KEYS if raw.get(key)]
-    several = raw.get("commands")
-    if not given and isinstance(several, list) and several and all(isinstance(line, str) for line in several):
-        given = ["; ".join(several)]
-    if not given or (kind != "execute" and has_paths and given[0] in _EDITING_WORDS):
-        return None, None, False
-    first = given[0]
-    if any(other != first for other in given[1:]):
-        return None, None, True
-    if isinstance(first, list) and all(isinstance(word, str) for word in first):
-        return tuple(first), None, True
-    if not isinstance(first, str):
-        return None, None, True
-    arguments = raw.get("args")
-    if arguments is None or arguments == []:
-        return None, first, True
-    if isinstance(arguments, list) and all(isinstance(word, str) for word in arguments):
-        return (first, *arguments), None, True
-    return None, None, True
-
-
-def _folder(raw: dict[str, Any]) -> str:
-    return next((raw[key] for key in _FOLDER_KEYS if isinstance(raw.get(key), str)), "")
-
-
-def _mcp_tool(patch: v1.ToolCallPatch, raw: Any) -> tuple[str, str] | None:
-    vendor = (patch.meta or {}).get("claudeCode")
-    names = (patch.name, vendor.get("toolName") if isinstance(vendor, dict) else None)
+def _mcp_tool(source: _Source) -> tuple[str, str] | None:
+    vendor = (source.meta or {}).get("claudeCode")
+    names = (source.name, vendor.get("toolName") if isinstance(vendor, dict) else None)
     for name in names:
         if isinstance(name, str) and (found := _MCP_NAME.fullmatch(name)):
             return found["server"], found["tool"]
+    raw: Any = source.raw_input
     if isinstance(raw, dict) and {"server", "tool"} <= raw.keys() <= {"server", "tool", "arguments", "invocation"}:
         server, tool = raw["server"], raw["tool"]
         if isinstance(server, str) and isinstance(tool, str):
             return server, tool
     return None
-
-
-def _host(raw: dict[str, Any]) -> str | None:
-    url = raw.get("url") or raw.get("uri")
-    # Browsers read a backslash as a slash and this parser does not: they would see different hosts.
-    if not isinstance(url, str) or "\\" in url or not url.isprintable() or " " in url:
-        return None
-    from urllib.parse import urlsplit
-
-    try:
-        host = urlsplit(url if "://" in url else f"https://{url}").hostname
-    except ValueError:
-        return None
-    return host if host and _HOST.fullmatch(host) else None

@@ -150,7 +150,7 @@ class RequestHandler:
         return await _answer(call, handler, params, link)
 
     async def _permission(self, request: v1.RequestPermissionRequest, session: Session) -> object:
-        session.state.note_permission(request.tool_call)
+        session.note_permission(request.tool_call)
         service = self._services.permission
         if service is None:
             _log.warning("permission to %r was cancelled: no user can be asked", _title(request))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.client.session_link import Received, SessionLink
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
-    from dragoman.state import SessionState
+    from dragoman.state import SessionState, ToolCallState
 
 # Prompt blocks that the agent has to advertise first (rule 177); text and resource links are always accepted.
 _GATED_BLOCKS: Final[dict[type, str]] = {
@@ -68,6 +68,7 @@ class Session:
         self.mcp_servers: Final = tuple(mcp_servers)
         self.state: Final[SessionState] = link.state
         self._link: Final = link
+        self._noted: dict[str, tuple[ToolCallState, ToolCallState | None]] = {}  # after and before a permission request
         link.session = self
 
     @property
@@ -96,6 +97,17 @@ class Session:
         no limit, because a tool may take hours; use `asyncio.timeout` to set one.
         """
         return self._link.idle_since
+
+    def note_permission(self, call: v1.ToolCallPatch) -> None:
+        """Take the tool call of a permission request into the state; `announced` keeps what was reported before."""
+        before = self.announced(call.tool_call_id)
+        self._noted[call.tool_call_id] = (self.state.note_permission(call), before)
+
+    def announced(self, tool_call_id: str) -> ToolCallState | None:
+        """The tool call as updates reported it, without what permission requests alone stated; None if none did."""
+        known = self.state.tool_calls.get(tool_call_id)
+        noted, before = self._noted.get(tool_call_id, (None, None))
+        return before if known is noted else known
 
     def on_cancel(self, callback: Callable[[], object]) -> AbstractContextManager[None]:
         """Call `callback` if the session is cancelled while the `with` block runs."""

@@ -270,6 +270,7 @@ def _described(
         title=line,
         command=None if is_line else tuple(words),
         shell=line if is_line else None,
+        cwd="" if cwd == session.cwd else cwd,
         root=session.cwd,
         home=os.path.expanduser("~"),
     )

@@ -1,33 +1,43 @@
 """Turn permissions: a permission also covers the request that follows it, so that the user is not asked twice.
 
 Agents ask for permission first and then have their client write the file or run the command. Owns what such a
-permission covers: the same files while the turn lasts, the same command once. Nothing outlives its turn.
+permission covers, which is exactly what was shown: a command once, in its folder; a file with the text that was shown,
+while the turn lasts; a piece of a file replaced once. What could not be read, and tools of MCP servers, permit nothing.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from dragoman.policy.commands import effective
+from dragoman.client.tool_input import ShownChange, ShownCommand, is_same_text
+from dragoman.policy.commands import effective, simple_command
+from dragoman.policy.paths import is_protected
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.client.permission_request import Evidence
     from dragoman.client.session import Session
     from dragoman.policy import Request
+    from dragoman.workspace import Change
 
-_WRITING: Final = frozenset({"edit", "delete", "move"})
+# `cd FOLDER && REST`, with a folder that every shell reads as these letters.
+_LEADING_CD: Final = re.compile(r"\s*(?P<move>cd\s+(?:'[^']*'|\"[^\"]*\"|[^\s'\"&;|<>])+)\s*&&(?P<rest>.+)", re.DOTALL)
+_MOST_UNWRAPPED: Final = 4  # agents seen use one
 
 
 class _Permitted:
-    """What the user permitted in one turn of one session."""
+    """What was permitted in one turn of one session. The changes of one permission stay together."""
 
-    __slots__ = ("commands", "paths", "turn", "unread_commands")
+    __slots__ = ("changes", "commands", "turn")
 
     def __init__(self, turn: tuple[int, bool]) -> None:
         self.turn = turn
-        self.paths: set[str] = set()
-        self.commands: list[object] = []
-        self.unread_commands = 0  # permitted by the user, who saw them; their words could not be read here
+        self.changes: list[list[ShownChange]] = []
+        self.commands: list[ShownCommand] = []
 
 
 class TurnPermissions:
@@ -36,33 +46,30 @@ class TurnPermissions:
     def __init__(self) -> None:
         self._sessions: WeakKeyDictionary[Session, _Permitted] = WeakKeyDictionary()
 
-    def add(self, request: Request, session: Session) -> None:
-        """Note that this request was permitted."""
+    def add(self, evidence: Evidence, session: Session) -> None:
+        """Note that this was permitted. The paths of changes are real paths."""
+        if evidence.problem or evidence.is_mcp:
+            return
         permitted = self._of(session)
-        if request.kind in _WRITING:
-            permitted.paths.update(request.paths)
-        elif request.kind == "execute":
-            command = effective(request.command, request.shell)
-            if command == (None, None):
-                permitted.unread_commands += 1
-            else:
-                permitted.commands.append(command)
+        permitted.commands += evidence.commands
+        permitted.changes.append(list(evidence.changes))
 
-    def cover(self, request: Request, session: Session) -> bool:
-        """Whether this was permitted before. A permission for a command covers one start and is used up by it."""
+    def cover(self, request: Request, session: Session, change: Change | None) -> bool:
+        """Whether exactly this was permitted before. A command, or a piece of a file, is used up by one use."""
         permitted = self._of(session)
-        if request.kind in _WRITING:
-            return bool(request.paths) and permitted.paths.issuperset(request.paths)
-        if request.kind != "execute":
+        if request.kind == "execute":
+            run = ShownCommand(request.command, request.shell, request.cwd)
+            for shown in permitted.commands:
+                if same_command(shown, run, session.cwd):
+                    permitted.commands.remove(shown)
+                    return True
             return False
-        command = effective(request.command, request.shell)
-        if command in permitted.commands:
-            permitted.commands.remove(command)
-            return True
-        if permitted.unread_commands:
-            permitted.unread_commands -= 1
-            return True
-        return False
+        if request.kind != "edit" or change is None:
+            return False
+        # Another program acts on a protected file: the user sees each change of it.
+        if any(is_protected(path, request.root, request.home) for path in request.paths):
+            return False
+        return any(_cover_change(shown, change) for shown in permitted.changes)
 
     def _of(self, session: Session) -> _Permitted:
         turn = (len(session.state.turns), session.state.is_running)
@@ -70,3 +77,71 @@ class TurnPermissions:
         if found is None or found.turn != turn:
             found = self._sessions[session] = _Permitted(turn)
         return found
+
+
+def same_command(shown: ShownCommand, run: ShownCommand, folder: str) -> bool:
+    """Whether two commands run the same in the same folder; `folder` is that of commands that name none."""
+    first = _reduced(shown, folder)
+    return first is not None and first == _reduced(run, folder)
+
+
+def _reduced(command: ShownCommand, folder: str) -> tuple[tuple[str, ...] | str, str] | None:
+    """(words or line, folder) behind shells and changes of the folder; None for no command."""
+    place = os.path.realpath(os.path.join(folder, command.cwd))
+    words, line = effective(command.argv, command.line)
+    for _ in range(_MOST_UNWRAPPED):
+        leading = _LEADING_CD.fullmatch(line) if line is not None else None
+        move = simple_command(leading["move"]) if leading is not None else None
+        if leading is None or move is None or len(move) != 2 or move[1].startswith("-"):
+            break
+        place = os.path.realpath(os.path.join(place, move[1]))
+        words, line = effective(None, leading["rest"])
+    if words is None and line is None:
+        return None
+    return words if words is not None else (line or "").strip(), place
+
+
+def _cover_change(permitted: list[ShownChange], change: Change) -> bool:
+    """Whether a change was shown: one of those permitted together, or all pieces of this file one after another."""
+    path = os.path.realpath(change.path)
+    before = None if change.before is None else _text(change.before)
+    after = _text(change.after or b"")
+    shown = [each for each in permitted if each.path == path]
+    for each in shown:
+        if each.old is None or _is_whole(each, before, after):
+            if is_same_text(after, _plain(each.new)):
+                return True
+        elif before is not None and _replaced([each], before) == after:
+            permitted.remove(each)
+            return True
+    if before is not None and len(shown) > 1 and _replaced(shown, before) == after:
+        permitted[:] = [each for each in permitted if each.path != path]
+        return True
+    return False
+
+
+def _is_whole(shown: ShownChange, before: str | None, after: str) -> bool:
+    """Whether the shown text is the whole file, which may have been written already."""
+    if before is None or shown.old is None:
+        return False
+    return is_same_text(before, _plain(shown.old)) or before == after
+
+
+def _replaced(pieces: Sequence[ShownChange], text: str) -> str | None:
+    """The text with each piece replaced; None if a piece does not occur, or it is unclear which one is meant."""
+    for piece in pieces:
+        old = _plain(piece.old or "")
+        count = text.count(old) if old else 0
+        if not count or (count > 1 and not piece.is_everywhere):
+            return None
+        text = text.replace(old, _plain(piece.new))
+    return text
+
+
+def _text(content: bytes) -> str:
+    return _plain(content.decode(errors="surrogateescape")).removeprefix("\ufeff")
+
+
+def _plain(text: str) -> str:
+    """The workspace keeps a file's line endings, so they do not count."""
+    return text.replace("\r\n", "\n")

@@ -1,31 +1,50 @@
-"""What a command really runs: one program with literal words, or a line that no rule about words can cover.
+"""Rules about the words of a command: the text of such a rule, which parts an allow covers, which a deny concerns.
 
-Owns a parser of shell lines that is much stricter than a shell: a line that is not clearly one simple command is
-"not readable" here, which means that the user is asked. Which programs run other programs belongs to `programs.py`.
+An allow is read narrowly: a part is covered only if its words are literally those of the rule. A deny or ask is read
+widely: in any part, behind wrappers, with options before the subcommand, in any spelling; and where it cannot be seen
+whether it applies, it may. The parts of a line come from `parts.py`, what programs run from `programs.py`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.policy.programs import SHELLS, runs_anything
+from dragoman.policy import paths
+from dragoman.policy.parts import unwrap
+from dragoman.policy.programs import hides_what_runs, is_code_runner, name_of, runs_anything, wrapped
+from dragoman.policy.safe import is_reader
+from dragoman.policy.subcommands import has_subcommands, subcommand_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from dragoman.policy.parts import Part, Reading
+
+# Whether a deny or ask rule concerns a command. "maybe": it cannot be seen, so the user is asked.
+Concern: TypeAlias = Literal["yes", "maybe", "no"]
 
 # Outside quotes each of these makes a shell do more than pass on a word: operators, substitution, redirection, groups,
 # globs, home folders, comments, history, escapes, Bourne's old pipe.
 _ACTIVE: Final = frozenset(";&|<>(){}$`*?[]~#!^\\")
 _ACTIVE_IN_DOUBLE_QUOTES: Final = frozenset("$`\\!")
+_BETWEEN_WORDS: Final = re.compile(r"[\s;&|(){}`<>\"']+")
 _SEPARATORS: Final = re.compile(r"[;&|\n\r(){}`<>]|\$(?=\()")
-_SHELL_PLACES: Final = frozenset({"", "/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"})
-_SHELL_FLAGS: Final = re.compile(r"-[eilux]+")
-_SHELL_COMMAND_FLAGS: Final = re.compile(r"-[eilux]*c")
-# They only read the files they are given.
-_READERS: Final = frozenset(("cat", "cmp", "diff", "file", "grep", "head", "ls", "stat", "tail", "wc"))
+# Variables that do not change which program runs or where it writes.
+_HARMLESS_VARIABLES: Final = re.compile(
+    r"CI|NODE_ENV|FORCE_COLOR|NO_COLOR|CLICOLOR|TERM|LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|RUST_LOG|RUST_BACKTRACE|"
+    r"PYTHONUNBUFFERED|PYTHONDONTWRITEBYTECODE|DEBUG|VERBOSE"
+)
+# A rule longer than this could not be read by its user.
+_MAX_QUOTED: Final = 4_000
+# How many pieces of a text that cannot be read are searched for the command of a deny; such a text asks anyway.
+_MAX_LOOSE: Final = 500
+_GIT_PLAIN: Final = frozenset({"--no-pager", "-P", "--no-optional-locks"})
+# How far options in front of a subcommand are looked for: keeps hostile lines from costing time.
+_MAX_OPTIONS: Final = 64
 
 
 class CommandPattern(Struct, frozen=True):
@@ -82,17 +101,6 @@ def _split(line: str) -> list[str] | None:
     return words if word is None else [*words, word]
 
 
-def unwrap(argv: tuple[str, ...]) -> str | None:
-    """The line in `bash -lc LINE`, as agents pass a shell line in the form of words; None for anything else."""
-    place, _, program = argv[0].rpartition("/") if argv else ("", "", "")
-    if program not in SHELLS or place not in _SHELL_PLACES or (not place and "/" in argv[0]):
-        return None
-    rest = list(argv[1:])
-    while len(rest) > 2 and _SHELL_FLAGS.fullmatch(rest[0]):
-        rest.pop(0)
-    return rest[1] if len(rest) == 2 and _SHELL_COMMAND_FLAGS.fullmatch(rest[0]) else None
-
-
 def effective(command: tuple[str, ...] | None, shell: str | None) -> tuple[tuple[str, ...] | None, str | None]:
     """(words, line): the words that a command runs after unwrapping shells, or the line that is not readable."""
     words, line = (None, shell) if shell is not None else (command, None)
@@ -133,66 +141,175 @@ def check_allow(pattern: CommandPattern) -> None:
         raise ValueError(f"would trust too much: {why}; write the whole command, without the ` *`")
 
 
-def covers(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
-    """Whether an allow covers these words: all of them, or first words that state what the command does."""
-    if not pattern.is_prefix:
-        return words == pattern.words
-    return words[: len(pattern.words)] == pattern.words and (pattern.is_everything or runs_anything(words) is None)
-
-
-def touches(pattern: CommandPattern, command: tuple[str, ...] | None, shell: str | None) -> bool:
-    """Whether a deny or ask rule matches any part of the line, under any path, behind any wrapper."""
+def covers(pattern: CommandPattern, part: Part) -> bool:
+    """Whether an allow covers this part: all of its words, or first words that state what the command does."""
     if pattern.is_everything:
         return True
-    return any(_resembles(pattern, words) for words in _parts(command, shell))
+    words = _without_pager(part.argv)
+    if not has_harmless_variables(part):
+        return False
+    if not pattern.is_prefix:
+        return words == pattern.words and not part.has_glob
+    return words[: len(pattern.words)] == pattern.words and is_plain(part)
 
 
-def _resembles(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
-    first = words[0].rpartition("/")[2] == pattern.words[0] or words[0] == pattern.words[0]
-    rest = words[1 : len(pattern.words)] if pattern.is_prefix else words[1:]
-    return first and rest == pattern.words[1:]
+def is_plain(part: Part) -> bool:
+    """Whether the first words of this part state what it does, whatever the globs in it stand for."""
+    words = _without_pager(part.argv)
+    if any(word.fixed is not None and (not word.fixed or word.fixed[0] == "-") for word in part.command.words):
+        return False
+    return has_harmless_variables(part) and runs_anything(words) is None
 
 
-def _parts(command: tuple[str, ...] | None, shell: str | None) -> Iterator[tuple[str, ...]]:
-    """Every part of a command that might be run as a command: rather too many than too few."""
-    words, line = effective(command, shell)
-    if words is not None:
-        yield from _behind_wrappers(words)
-    for text in (line, *(words or ())):
-        if text is None or (text is not line and not _SEPARATORS.search(text) and " " not in text):
+def has_harmless_variables(part: Part) -> bool:
+    """Whether the assignments in front do not change what runs."""
+    return all(_HARMLESS_VARIABLES.fullmatch(name) for name, _ in part.command.assignments)
+
+
+def _without_pager(words: tuple[str, ...]) -> tuple[str, ...]:
+    while words[0] == "git" and len(words) > 1 and words[1] in _GIT_PLAIN:
+        words = (words[0], *words[2:])
+    return words
+
+
+def concern(pattern: CommandPattern, reading: Reading) -> Concern:
+    """Whether a deny or ask rule concerns any part of the command, under any path, behind any wrapper."""
+    if pattern.is_everything:
+        return "yes"
+    if reading.unreadable:
+        return "yes" if _runs_in(pattern, reading.text) else "maybe"
+    found = {_concern_part(pattern, part) for part in reading.parts}
+    return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
+
+
+def _concern_part(pattern: CommandPattern, part: Part) -> Concern:
+    words = part.argv
+    if _matches_at(pattern, words, 0):
+        return "yes"
+    program, wanted = name_of(words[0]), name_of(pattern.words[0])
+    is_code = is_code_runner(program)
+    if is_code or runs_anything(words) is not None:
+        texts = [item.target.text for item in part.command.redirections if item.operator == "<<"] if is_code else []
+        if _occurs(pattern, words) or any(_runs_in(pattern, text) for text in (*words[1:], *texts)):
+            return "yes"
+    inner = wrapped(words)
+    if inner is not None and _occurs(pattern, inner):
+        return "yes"
+    if hides_what_runs(words) is not None:
+        return "maybe"
+    if program == wanted:
+        return "maybe" if _may_match(pattern, part) else "no"
+    if inner is not None and name_of(inner[0]) == wanted:
+        return "maybe"
+    return "maybe" if not is_reader(program) and _names_program(pattern, program, words) else "no"
+
+
+def _occurs(pattern: CommandPattern, words: Sequence[str]) -> bool:
+    """Whether the command of the rule stands anywhere in these words."""
+    wanted = name_of(pattern.words[0])
+    return any(wanted in word.lower() and _matches_at(pattern, words, n) for n, word in enumerate(words))
+
+
+def _runs(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
+    """Whether these words, taken as a command, run that of the rule."""
+    return _matches_at(pattern, words, 0) or (_occurs(pattern, words) and runs_anything(words) is not None)
+
+
+def _matches_at(pattern: CommandPattern, words: Sequence[str], start: int) -> bool:
+    program = name_of(pattern.words[0])
+    if name_of(words[start]) != program:
+        return False
+    rest = pattern.words[1:]
+    places = [1, subcommand_index(program, words[start : start + _MAX_OPTIONS])]
+    for place in places:
+        if place is None:
             continue
-        for part in _SEPARATORS.split(text):
-            loose = part.translate({ord(mark): None for mark in "'\"\\"}).split()
-            while loose and "=" in loose[0]:
-                loose.pop(0)
-            if loose:
-                yield from _behind_wrappers(tuple(loose))
+        first = start + place
+        if not pattern.is_prefix and len(words) - first != len(rest):
+            continue
+        if tuple(words[first : first + len(rest)]) == rest:
+            return True
+    return False
 
 
-def _behind_wrappers(words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    yield words
-    if runs_anything(words) is not None:
-        for start in range(1, len(words)):
-            yield words[start:]
+def _may_match(pattern: CommandPattern, part: Part) -> bool:
+    """Whether a command of the rule's program may be the rule's command, though its words are not plainly so."""
+    words, rest = part.argv, pattern.words[1:]
+    program = name_of(words[0])
+    if not rest:
+        return False
+    if part.has_glob and any(word.fixed is not None and rest[0].startswith(word.fixed) for word in part.command.words):
+        return True
+    if subcommand_index(program, words[:_MAX_OPTIONS]) is None:
+        return True
+    if has_subcommands(program) and len(rest) == 1:
+        return False
+    following = iter(words[1:])
+    return all(word in following for word in rest)
 
 
-def words_of(command: tuple[str, ...] | None, shell: str | None) -> Iterator[str]:
+def _names_program(pattern: CommandPattern, program: str, words: tuple[str, ...]) -> bool:
+    """Whether a command that is not a known reader has the rule's program among its words: a wrapper not known here."""
+    wanted = name_of(pattern.words[0])
+    own = subcommand_index(program, words[:_MAX_OPTIONS]) if has_subcommands(program) else None
+    for index, word in enumerate(words[1:], start=1):
+        if wanted not in word.lower() or index == own:
+            continue
+        if name_of(word) == wanted:
+            return True
+        if not has_subcommands(program) and _runs_in(pattern, word):
+            return True
+    return False
+
+
+def _runs_in(pattern: CommandPattern, text: str) -> bool:
+    """Whether a shell might run the command of the rule somewhere in this text."""
+    wanted = name_of(pattern.words[0])
+    plain = text.replace("'", "").replace('"', "").replace("\\", "")
+    if wanted not in plain.lower():
+        return False
+    found = (part for part in _SEPARATORS.split(plain) if wanted in part.lower())
+    return any(_runs(pattern, words) for part in islice(found, _MAX_LOOSE) for words in _loose(part))
+
+
+def _loose(part: str) -> Iterator[tuple[str, ...]]:
+    """The words of a piece of text between operators, without the assignments in front."""
+    words = part.split()
+    start = next((index for index, word in enumerate(words) if "=" not in word), len(words))
+    if start < len(words):
+        yield tuple(words[start : start + _MAX_LOOSE])
+
+
+def is_reading(part: Part) -> bool:
+    """Whether this part only reads the files that its words name."""
+    return part.argv[0] == "cd" or is_reader(name_of(part.argv[0]))
+
+
+def words_of(reading: Reading) -> Iterator[str]:
     """Every word that might name a file to change, including the value of `--option=value`."""
-    words, line = effective(command, shell)
-    if words is not None and words[0] in _READERS:
-        return
-    # The path of the program itself is not a path that it changes.
-    found = words[1:] if words is not None else re.split(r"[\s;&|(){}`<>\"']+", line or "")
-    for word in found:
-        yield word
-        _, equals, value = word.partition("=")
-        if equals:
-            yield value
+    for part in reading.parts:
+        if is_reading(part):
+            continue
+        # The path of the program itself is not a path that it changes.
+        for word in part.argv[1:]:
+            yield from _with_value(word)
+    for word in set(_BETWEEN_WORDS.split(reading.text)) if reading.unreadable else ():
+        if paths.is_worth_checking(word):
+            yield from _with_value(word)
+
+
+def _with_value(word: str) -> Iterator[str]:
+    yield word
+    _, equals, value = word.partition("=")
+    if equals:
+        yield value
 
 
 def quote(words: tuple[str, ...]) -> str | None:
     """The inverse of `simple_command`: a line that it reads as these words; None if there is none."""
     quoted = []
+    if sum(map(len, words)) > _MAX_QUOTED:
+        return None
     for word in words:
         if "'" in word and any(mark in word for mark in '"$`\\!'):
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 import re
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 from unicodedata import category, normalize
 
@@ -26,7 +26,7 @@ _FOLDERS: Final = _words(
     .vscode .vscode-server .idea .zed .fleet .cursor .windsurf .devcontainer .vim .nvim .emacs.d
     .claude .gemini .codex .copilot .qwen .kimi .opencode .goose .continue .cline .clinerules .roo .kiro .augment
     .amazonq .junie .trae .crush .vibe .openhands .agents .agent .aider .dragoman
-    .circleci .buildkite .forgejo .gitea .woodpecker
+    .circleci .buildkite .forgejo .gitea .woodpecker .gitlab .mise
     """
 )
 _FILES: Final = _words(
@@ -36,16 +36,27 @@ _FILES: Final = _words(
     config.fish .vimrc .gvimrc .exrc .nvimrc .nvim.lua .emacs .dir-locals.el .tmux.conf .screenrc .netrc .npmrc
     .yarnrc .yarnrc.yml .pypirc .condarc .gitconfig .gitmodules .gitattributes .lfsconfig .hgrc
     .pre-commit-config.yaml lefthook.yml .lefthook.yml .gitlab-ci.yml .travis.yml .drone.yml jenkinsfile
-    azure-pipelines.yml bitbucket-pipelines.yml authorized_keys crontab
+    azure-pipelines.yml bitbucket-pipelines.yml authorized_keys crontab .tool-versions mise.toml .mise.toml
+    sitecustomize.py usercustomize.py .bazelrc
     .mcp.json mcp.json opencode.json opencode.jsonc agents.md claude.md claude.local.md gemini.md qwen.md
-    copilot-instructions.md .cursorrules .windsurfrules .clinerules .goosehints .aider.conf.yml .roomodes
+    copilot-instructions.md context.md .cursorrules .windsurfrules .clinerules .goosehints .aider.conf.yml .roomodes
     """
 )
 _ENDINGS: Final = (".code-workspace", ".mdc")
 # Folders that have a meaning only inside another one.
-_PAIRS: Final = frozenset({(".github", "workflows"), (".github", "actions"), (".github", "hooks")})
+_PAIRS: Final = frozenset(
+    {
+        (".github", "workflows"),
+        (".github", "actions"),
+        (".github", "hooks"),
+        (".yarn", "releases"),
+        (".yarn", "plugins"),
+    }
+)
 _SYSTEM_SETTINGS: Final = ("/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/var/spool/at", "/library", "/system")
 _SYSTEM_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/snap", "/nix")
+# Longer than any path that a system can open.
+MAX_PATH: Final = 8_192
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
@@ -68,6 +79,29 @@ def is_protected(path: str, root: str, home: str) -> bool:
 def is_protected_word(word: str, root: str, home: str) -> bool:
     """The same for a word of a command. Folders of the system's programs and headers do not count there."""
     return _is_protected(word, root, home, _SYSTEM_SETTINGS)
+
+
+_BARE_NAMES: Final = frozenset(name for name in _FILES | _FOLDERS if "." not in name)
+
+
+def is_worth_checking(word: str) -> bool:
+    """Whether a word can be a protected path at all: a quick test before the thorough one."""
+    if len(word) > MAX_PATH:
+        return False
+    return "." in word or "/" in word or "~" in word or not word.isascii() or word.lower() in _BARE_NAMES
+
+
+def may_be_protected(glob: str) -> bool:
+    """Whether a word with a glob, such as `.gi*`, may stand for a protected name.
+
+    Names that begin with the glob (`*.md`) do not count: they stand for too much to ask each time.
+    """
+    for part in _fold(glob).split("/"):
+        name = re.sub(r"\[[^\]]*\]", "?", part)
+        is_glob = name[:1] not in ("", "*", "?", "[") and ("*" in name or "?" in name)
+        if is_glob and any(_matches_name(name, known) for known in _FOLDERS | _FILES):
+            return True
+    return False
 
 
 def _is_protected(path: str, root: str, home: str, system: tuple[str, ...]) -> bool:
@@ -127,18 +161,85 @@ def check_glob(glob: str) -> None:
 
 def matches_glob(glob: str, path: str, root: str, home: str, *, ignore_case: bool = False) -> bool:
     """Whether the glob covers the path. `*` and `?` stay within one name, `**` crosses folders, `x/` is `x/**`."""
+    if len(path) > MAX_PATH:
+        # No such file can exist: an allow does not cover it, a deny does.
+        return ignore_case
     anchored = normalise(glob, root, home) + ("/**" if glob.endswith("/") else "")
-    return _compiled(anchored, ignore_case).fullmatch(normalise(path, root, home)) is not None
+    place = normalise(path, root, home)
+    if ignore_case:
+        anchored, place = anchored.casefold(), place.casefold()
+    return _matches_names(_names_of(anchored), tuple(place.strip("/").split("/")))
+
+
+def fixed_folder(glob: str, root: str, home: str) -> str:
+    """The folder that everything the glob covers is in: its names before the first with a wildcard."""
+    names = normalise(glob, root, home).split("/")
+    fixed = list(takewhile(lambda name: "*" not in name and "?" not in name, names))
+    return "/".join(fixed) or "/"
 
 
 @lru_cache(maxsize=1024)
-def _compiled(glob: str, ignore_case: bool) -> re.Pattern[str]:
-    parts: list[str] = []
-    names = glob.strip("/").split("/")
-    for number, name in enumerate(names):
-        if name == "**":
-            parts.append("(?:/[^/]+)+" if number == len(names) - 1 else "(?:/[^/]+)*")
+def _names_of(glob: str) -> tuple[str, ...]:
+    return tuple(glob.strip("/").split("/"))
+
+
+def _matches_names(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Match names one by one. `**` is tried at its nearest place first, and only the last one is ever moved on.
+
+    That is enough, because what follows a `**` may as well follow a later one; so the work is at most the product of
+    the two lengths, whatever the glob looks like.
+    """
+    at_glob = at_name = 0
+    star: tuple[int, int] | None = None
+    while at_name < len(names):
+        if at_glob < len(globs) and globs[at_glob] == "**":
+            # The last `**` stands for at least one name: `src/**` does not cover `src` itself.
+            if at_glob == len(globs) - 1:
+                return True
+            star = (at_glob, at_name)
+            at_glob += 1
+        elif at_glob < len(globs) and _matches_name(globs[at_glob], names[at_name]):
+            at_glob += 1
+            at_name += 1
+        elif star is not None:
+            star = (star[0], star[1] + 1)
+            at_glob, at_name = star[0] + 1, star[1]
         else:
-            letters = {"*": "[^/]*", "?": "[^/]"}
-            parts.append("/" + "".join(letters.get(letter) or re.escape(letter) for letter in name))
-    return re.compile("".join(parts), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+            return False
+    return at_glob == len(globs)
+
+
+def _matches_name(glob: str, name: str) -> bool:
+    """Whether a glob without `/` covers a name: the texts between its stars in their order, each at its first place."""
+    if "*" not in glob:
+        return glob == name if "?" not in glob else _text_at(glob, name, 0) and len(glob) == len(name)
+    first, *middle, last = glob.split("*")
+    end = len(name) - len(last)
+    if end < len(first) or not _text_at(first, name, 0) or not _text_at(last, name, end):
+        return False
+    start = len(first)
+    for text in middle:
+        place = _find_text(text, name, start, end)
+        if place < 0:
+            return False
+        start = place + len(text)
+    return start <= end
+
+
+def _text_at(text: str, name: str, start: int) -> bool:
+    if "?" not in text:
+        return name.startswith(text, start)
+    part = name[start : start + len(text)]
+    return len(part) == len(text) and all(a in ("?", b) for a, b in zip(text, part, strict=True))
+
+
+def _find_text(text: str, name: str, start: int, end: int) -> int:
+    if "?" not in text:
+        return name.find(text, start, end)
+    found = _one_text(text).search(name, start, end)
+    return -1 if found is None else found.start()
+
+
+@lru_cache(maxsize=1024)
+def _one_text(text: str) -> re.Pattern[str]:
+    return re.compile("".join("." if letter == "?" else re.escape(letter) for letter in text), re.DOTALL)

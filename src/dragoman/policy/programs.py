@@ -7,7 +7,11 @@ from covering more than its author saw. Only a sandbox stops a program that is m
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
+
+from dragoman.policy.options import operands_of, read_options, unknown_option
+from dragoman.policy.subcommands import GIT_SUBCOMMANDS, arguments_for, subcommand_index
 
 
 def _words(text: str) -> frozenset[str]:
@@ -51,6 +55,35 @@ _LAUNCHERS: Final = _lines(
     """
 )
 _GIT_RUNNERS: Final = _words("config submodule filter-branch difftool mergetool bisect alias hook maintenance")
+# Subcommands that run whatever a file of the project, or their words, name.
+_RUNNING_SUBCOMMANDS: Final = frozenset(
+    _lines(
+        "npm init|npm create|npm explore|npm edit|npm innit|pnpm create|yarn create|docker compose|docker build"
+        "|docker buildx|podman compose|cargo run|cargo install|gh alias|gh extension|gh api|kubectl debug|kubectl cp"
+    )
+)
+# Wrappers whose structure is known: the options before the command, and how many operands stand before it.
+_WRAPPERS: Final = {
+    name: (table, operands)
+    for names, table, operands in (
+        ("env", "-i -0 -u= -C= --ignore-environment --unset= --chdir= -", 0),
+        ("timeout", "-s= -k= -v --signal= --kill-after= --foreground --preserve-status", 1),
+        ("nice", "-n= -#", 0),
+        ("nohup setsid command exec builtin busybox toybox", "-f -w -c -p", 0),
+        ("stdbuf", "-o= -e= -i=", 0),
+        ("ionice", "-c= -n= -t", 0),
+        ("taskset", "-c -a", 1),
+        ("sudo", "-n -E -H -S -k -b -i -u= -g= -D=", 0),
+        ("doas", "-n -u=", 0),
+        ("xargs", "-0 -r -t -x -n= -I= -L= -P= -d= -s= -a= --null --no-run-if-empty --max-args= --max-procs=", 0),
+    )
+    for name in names.split()
+}
+_LONG_SCRIPT: Final = 2_000
+# A script of sed that only prints, deletes or substitutes; `e` runs a command and `w` writes a file.
+_PLAIN_SED: Final = re.compile(
+    r"(?:[0-9]+|\$)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
+)
 
 
 class _Openings(NamedTuple):
@@ -68,7 +101,7 @@ _OPENINGS: Final = {
         (
             "git",
             "upload-pack receive-pack exec open-files-in-pager ext-diff extcmd output template config",
-            r"-x.*|-O.*|ext::.*",
+            r"-x.*|-[a-zA-Z]*O.*|ext::.*",
         ),
         (
             "tar bsdtar",
@@ -76,7 +109,9 @@ _OPENINGS: Final = {
             r"-?[a-zA-Z]*[IF].*",
         ),
         ("rsync", "rsh rsync-path", r"-[a-zA-Z]*e.*"),
-        ("make gmake", "eval", r"-E.*|[^-].*=.*"),
+        ("make gmake", "eval file makefile directory include-dir", r"-[a-zA-Z]*[ECfI].*|[^-].*=.*"),
+        ("split", "filter", "(?!)"),
+        ("gcc g cc c clang clang++ g++ c++", "wrapper", r"-wrapper|-B.*|@.*|-fplugin.*|-specs.*"),
         ("npm pnpm yarn", "script-shell node-options prefix globalconfig userconfig", r"-C.*"),
         ("go", "", r"--?(?:exec|toolexec|vettool|overlay)\b.*"),
         ("cargo", "config", r"\+.*"),
@@ -98,6 +133,7 @@ def name_of(program: str) -> str:
     return re.sub(r"[\d.]+$", "", name) or name
 
 
+@lru_cache(maxsize=512)
 def runs_anything(words: tuple[str, ...]) -> str | None:
     """Why the first words do not state what this command does, None if they do."""
     program = name_of(words[0])
@@ -113,7 +149,11 @@ def runs_anything(words: tuple[str, ...]) -> str | None:
         return None if _has_script(program, words[1:]) else f"{program} runs code from its words or its input"
     if program == "git" and _git_runs_anything(words[1:]):
         return f"git with {words[1]} runs what its configuration or its words name"
+    if (program, *words[1:2]) in _RUNNING_SUBCOMMANDS:
+        return f"{program} {words[1]} runs what its words or its files name"
     opening = next((word for word in words[1:] if _opens(program, word)), None)
+    if opening is None:
+        opening = _unlisted(program, words)
     return None if opening is None else f"{program} with {opening} runs or writes what its words name"
 
 
@@ -140,3 +180,93 @@ def _opens(program: str, word: str) -> bool:
         # Most programs take any beginning of a long option for the whole.
         return any(option.startswith(name) or name.startswith(option) for option in openings.long)
     return re.fullmatch(openings.short, word, re.DOTALL) is not None
+
+
+def _unlisted(program: str, words: tuple[str, ...]) -> str | None:
+    """The first option that is not among those under which a listed subcommand does what its name states."""
+    known = arguments_for(program, words)
+    if known is None:
+        return None
+    length, table = known
+    return unknown_option(read_options(table), words[length:])
+
+
+def is_listed(words: tuple[str, ...]) -> int | None:
+    """How many first words name a subcommand that "with any arguments" may be offered for; None if they do not."""
+    known = arguments_for(name_of(words[0]), words)
+    return None if known is None else known[0]
+
+
+def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The command that a wrapper such as `timeout 5` runs, empty if it runs none; None if that is not known."""
+    program = name_of(words[0])
+    for launcher in _LAUNCHERS:
+        if (program, *words[1 : len(launcher)]) == launcher:
+            rest = words[len(launcher) :]
+            return None if not rest or rest[0].startswith("-") else rest
+    if program not in _WRAPPERS:
+        return None
+    table, count = _WRAPPERS[program]
+    found = operands_of(read_options(table), words[1:], stops_early=True)
+    if found is None:
+        return None
+    rest = words[1 + found[0] :] if found else ()
+    if program == "env":
+        while rest and "=" in rest[0]:
+            rest = rest[1:]
+    return rest[count:] or None
+
+
+@lru_cache(maxsize=512)
+def hides_what_runs(words: tuple[str, ...]) -> str | None:
+    """Why it cannot be read from the words which programs this command runs, None if it can.
+
+    A script, `make` and the like do not count: they name what runs, though not what that does.
+    """
+    for _ in range(8):
+        program = name_of(words[0])
+        inner = wrapped(words)
+        if inner is None:
+            return _hides(program, words)
+        words = inner
+    return "wrappers run wrappers too deeply"
+
+
+def _hides(program: str, words: tuple[str, ...]) -> str | None:
+    rest = words[1:]
+    if program in _INTERPRETERS:
+        is_plain = _has_script(program, rest) or rest in (("--version",), ("-V",), ("-v",))
+        return None if is_plain else f"{program} runs code from its words or its input"
+    if program == "git":
+        index = subcommand_index(program, words)
+        if index is None or any(word.lower().startswith(("alias.", "core.", "-calias.", "-ccore.")) for word in words):
+            return "git runs what its configuration names"
+        is_known = index >= len(words) or words[index] in GIT_SUBCOMMANDS or words[index].startswith("-")
+        return None if is_known else f"git {words[index]} may be an alias"
+    if program in ("sed", "gsed"):
+        scripts = [word for word in rest if not word.startswith("-")][:1]
+        is_short = not any(word.startswith(("-e", "-f", "--expression", "--file")) for word in rest)
+        is_short = is_short and sum(map(len, scripts)) < _LONG_SCRIPT
+        is_plain = is_short and all(_PLAIN_SED.fullmatch(part) for text in scripts for part in text.split(";"))
+        return None if is_plain else "a script of sed can run programs"
+    if program in ("tee", "dd") or (program == "command" and rest[:1] in (("-v",), ("-V",))):
+        return None
+    if program in _RUNNERS or any((program, *words[1 : len(start)]) == start for start in _LAUNCHERS):
+        return f"{program} runs what its words name"
+    if program == "find" and any(word.startswith(("-exec", "-ok")) for word in rest):
+        inner = _after_exec(rest)
+        return hides_what_runs(inner) if inner else "find runs what its words name"
+    opening = next((word for word in rest if _opens(program, word)), None)
+    # These options name a program; the others in the table name files or folders.
+    is_running = opening is not None and program not in ("sort", "curl", "wget", "make", "gmake", "npm", "pnpm", "yarn")
+    return f"{program} with {opening} runs what its words name" if is_running and program != "find" else None
+
+
+def _after_exec(rest: tuple[str, ...]) -> tuple[str, ...]:
+    places = [index for index, word in enumerate(rest) if word in ("-exec", "-execdir", "-ok", "-okdir")]
+    return rest[places[0] + 1 :] if len(places) == 1 else ()
+
+
+def is_code_runner(program: str) -> bool:
+    """Whether this is a shell or another interpreter, whose input and words may be code."""
+    return program in _INTERPRETERS

@@ -39,6 +39,8 @@ KINDS: Final = (
     "other",
     "mcp",
 )
+# The word for commands that only read files of the project (`safe.py`). A rule's kind, but not a request's.
+SAFE: Final = "safe"
 _SHAPE: Final = re.compile(r"(?:(?P<agent>[^@:]+)@)?(?P<kind>\*|[a-z_]+)(?::(?P<pattern>.*))?", re.DOTALL)
 _HOST: Final = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\]")
 
@@ -68,6 +70,9 @@ class Request(Struct, frozen=True):
     home: str = ""
     caution: str = ""  # why the user must be asked whatever the rules allow; set by the caller
     guarded: str = ""  # why only a rule that names the host may allow this; set by the caller
+    unreadable: str = ""  # why it could not be read what this is about; set by the caller
+    is_inside: bool = False  # all paths are below the roots, links resolved; set by the caller
+    safe_parts: tuple[int, ...] = ()  # which parts of the command are safe, from `safe.safe_parts`; set by the caller
 
 
 class Verdict(Struct, frozen=True):
@@ -107,6 +112,10 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
         pattern = read_pattern(text)
         if action == "allow":
             _refuse_careless(pattern, scope)
+        elif pattern.kind == SAFE:
+            raise ValueError(
+                "names commands that only read; it can only be allowed. Write execute to mean all commands"
+            )
     except ValueError as error:
         raise ConfigError(f"the rule {text!r}{where} {error}") from None
     return Rule(action, text, scope, source)  # type: ignore[arg-type]  # one of ACTIONS
@@ -132,6 +141,10 @@ def read_pattern(text: str) -> Pattern:
     if kind == "*":
         if pattern is not None:
             raise ValueError("has a pattern after `*`; name the kind, as in edit:src/**")
+        return Pattern(agent, kind, None)
+    if kind == SAFE:
+        if pattern is not None:
+            raise ValueError("has a pattern after `safe`; write safe alone")
         return Pattern(agent, kind, None)
     if kind not in KINDS:
         raise ValueError(f"is not of a known kind; the kinds are {', '.join(KINDS)}")

@@ -1,8 +1,9 @@
 """Which rule decides about a request, and which rules an answer of "always" may write.
 
 A deny wins, and a guarded host is denied unless a rule names it; then the requests about which the user is always
-asked (protected paths, cautions); then ask rules; then allow rules; otherwise the user is asked. The order in which
-rules were written does not matter. Allow rules are read narrowly, deny and ask rules widely.
+asked (protected paths, cautions); then ask rules, and denies that may apply although that cannot be seen; then
+allow rules; otherwise the user is asked. The order in which rules were written does not matter. Allow rules are read
+narrowly, deny and ask rules widely. A command line is judged by its parts (`lines.py`).
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ import posixpath
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from dragoman.policy import commands, paths
+from msgspec.structs import replace
+
+from dragoman.policy import commands, lines, paths
 from dragoman.policy.hosts import plain_host
-from dragoman.policy.programs import runs_anything
-from dragoman.policy.rule import PATH_KINDS, Verdict, is_ignored, read_pattern
+from dragoman.policy.programs import is_listed, runs_anything
+from dragoman.policy.rule import PATH_KINDS, SAFE, Rule, Verdict, is_ignored, read_pattern
+from dragoman.policy.safe import is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dragoman.policy.rule import Pattern, Request, Rule
+    from dragoman.policy.rule import Pattern, Request
 
 # These kinds change nothing: protected paths may be read without asking.
 _LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
@@ -29,7 +33,8 @@ _SCOPES: Final = ("flag", "session", "project", "pinned", "repository")
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     """The verdict of the rules about the request."""
     rules = tuple(rules)
-    denying = _first(rule for rule in rules if rule.action == "deny" and _concerns(read_pattern(rule.text), request))
+    concerns = {rule: _concern(read_pattern(rule.text), request) for rule in rules if rule.action != "allow"}
+    denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
     if denying is not None:
         return Verdict("deny", denying, f"denied by {named(denying)}")
     if request.guarded and not any(_is_about_host(rule, request) for rule in rules):
@@ -40,15 +45,34 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     always_asked = _always_asked(request)
     if always_asked is not None:
         return Verdict("ask", None, always_asked)
-    asking = _first(rule for rule in rules if rule.action == "ask" and _concerns(read_pattern(rule.text), request))
+    asking = _first(rule for rule, concern in concerns.items() if rule.action == "ask" and concern == "yes")
     if asking is not None:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
-    allowing = _first(
-        rule for rule in rules if rule.action == "allow" and not is_ignored(rule) and _covers(rule, request)
-    )
+    possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
+    if possible is not None:
+        return Verdict("ask", possible, f"{_why_maybe(request)}, and {named(possible)} may concern it")
+    return _allow(rules, request)
+
+
+def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
+    """The verdict when no deny and no ask concerns the request."""
+    counting = [rule for rule in rules if rule.action == "allow" and not is_ignored(rule)]
+    if request.kind == "execute":
+        allowing = _allows_line(counting, request)
+    else:
+        allowing = _first(rule for rule in counting if _covers(rule, request))
     if allowing is not None:
         return Verdict("allow", allowing, f"allowed by {named(allowing)}")
+    if request.kind == "read" and request.is_inside and request.paths:
+        return Verdict("allow", None, "reading a file of the project needs no rule")
     return Verdict("ask", None, _why_not(rules, request))
+
+
+def _why_maybe(request: Request) -> str:
+    if request.kind == "execute":
+        reason = request.unreadable or lines.reading_of(request).unreadable
+        return f"the command cannot be read ({reason})" if reason else "it cannot be seen all that the command does"
+    return f"it could not be read what this is about{f' ({request.unreadable})' if request.unreadable else ''}"
 
 
 def named(rule: Rule) -> str:
@@ -72,26 +96,20 @@ def _always_asked(request: Request) -> str | None:
     for path in request.paths:
         if is_kept(path, request.root, request.home):
             return f"{path} is protected: a change of it is always asked for"
+    if request.unreadable and not (request.kind == "execute" and (request.command or request.shell is not None)):
+        return f"it could not be read what this changes ({request.unreadable})"
     if request.kind in PATH_KINDS or (request.command is None and request.shell is None):
         return None
-    for word in commands.words_of(request.command, request.shell):
-        if paths.is_protected_word(word, request.root, request.home):
-            return f"the command names {word}, which is protected: always asked for"
-    return None
+    return lines.names_protected(request)
 
 
 def _why_not(rules: Sequence[Rule], request: Request) -> str:
     """Why no rule allows the request."""
     if request.kind == "execute":
-        words, line = commands.effective(request.command, request.shell)
-        if line is not None:
-            return "no rule allows it: the shell line is more than one simple command"
-        if _is_elsewhere(request):
-            return f"no rule allows it: it runs in {request.cwd}, outside the project"
-        opening = runs_anything(words) if words else None
-        if opening is not None:
-            return f"no rule allows it: {opening}, so only a rule with these exact words would"
-    if any(is_ignored(rule) and _covers(rule, request) for rule in rules):
+        why = _why_not_line([rule for rule in rules if rule.action == "allow" and not is_ignored(rule)], request)
+        if why is not None:
+            return f"no rule allows it: {why}"
+    if any(is_ignored(rule) and _allows([rule], request) for rule in rules):
         return "no rule of the user allows it; what a repository ships cannot allow anything"
     return "no rule allows it"
 
@@ -102,6 +120,8 @@ def _is_meant(pattern: Pattern, request: Request) -> bool:
         return False
     if pattern.kind == "mcp":
         return request.mcp is not None
+    if pattern.kind == SAFE:
+        return request.kind == "execute"
     return pattern.kind in ("*", request.kind)
 
 
@@ -110,8 +130,6 @@ def _covers(rule: Rule, request: Request) -> bool:
     pattern = read_pattern(rule.text)
     if not _is_meant(pattern, request):
         return False
-    if request.kind == "execute" and pattern.kind in ("*", "execute"):
-        return _covers_command(pattern, request)
     if pattern.pattern is None:
         return True
     if pattern.kind in PATH_KINDS:
@@ -119,40 +137,107 @@ def _covers(rule: Rule, request: Request) -> bool:
     return _names(pattern, request)
 
 
-def _covers_command(pattern: Pattern, request: Request) -> bool:
-    # `*` and `execute:*` are typed for one run, by a user who means every command line.
-    if pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything):
-        return True
-    if pattern.command is not None and _is_elsewhere(request):
-        return False
-    words, line = commands.effective(request.command, request.shell)
-    if words is None:
-        # `execute` covers a command that could not be read, but not a line that is more than one command.
-        return line is None and pattern.command is None
-    if pattern.command is not None:
-        return commands.covers(pattern.command, words)
-    return runs_anything(words) is None
+def _allows(rules: Sequence[Rule], request: Request) -> bool:
+    if request.kind == "execute":
+        return _allows_line(rules, request) is not None
+    return any(_covers(rule, request) for rule in rules)
 
 
-def _is_elsewhere(request: Request) -> bool:
-    """Whether a command runs outside the project: `npm test` in another folder is another program."""
-    if not request.cwd:
-        return False
-    place = paths.normalise(request.cwd, request.root, request.home)
-    return not paths.is_below(place, paths.normalise(request.root, "/", request.home))
+def _allows_line(rules: Sequence[Rule], request: Request) -> Rule | None:
+    """The rule to name if the rules together cover every part of a command and every file it redirects to."""
+    patterns = [(rule, read_pattern(rule.text)) for rule in rules]
+    everything = _first(rule for rule, pattern in patterns if _is_everything(pattern, request))
+    if everything is not None:
+        return everything
+    reading = lines.reading_of(request)
+    if reading.unreadable:
+        # `execute` covers a command that was not sent, but not a line that cannot be read.
+        is_unknown = request.command is None and request.shell is None
+        kinds = (rule for rule, pattern in patterns if pattern.kind == "execute" and pattern.pattern is None)
+        return _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
+    used: list[Rule] = []
+    for index, part in enumerate(reading.parts):
+        found = _first(rule for rule, pattern in patterns if _covers_part(pattern, request, index))
+        if found is not None:
+            used.append(found)
+        elif not (is_quiet(part) or lines.stays_inside(part, request)):
+            return None
+        if not all(_is_edit_allowed(rules, request, path) for path in part.written):
+            return None
+        if not all(lines.is_inside(path, request) for path in part.read):
+            return None
+    return _first(used)
 
 
-def _concerns(pattern: Pattern, request: Request) -> bool:
-    """Whether a deny or ask rule concerns any part of the request."""
+def _is_everything(pattern: Pattern, request: Request) -> bool:
+    """`*` and `execute:*` are typed for one run, by a user who means every command line."""
+    is_all = pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything)
+    return is_all and _is_meant(pattern, request)
+
+
+def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
+    """Whether an allow covers this part of a command, apart from the files it redirects to."""
     if not _is_meant(pattern, request):
         return False
+    part = lines.reading_of(request).parts[index]
+    if pattern.kind == SAFE:
+        return index in request.safe_parts
+    if pattern.kind != "execute" or part.argv[0] == "cd":
+        return False
+    if pattern.command is None:
+        return commands.is_plain(part)
+    return commands.covers(pattern.command, part) and not lines.is_elsewhere(part, request)
+
+
+def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool:
+    edit = replace(request, kind="edit", paths=(path,), command=None, shell=None)
+    return any(_covers(rule, edit) for rule in rules)
+
+
+def _why_not_line(rules: Sequence[Rule], request: Request) -> str | None:
+    """Why no rule allows a command, if there is more to state than that."""
+    reading = lines.reading_of(request)
+    if reading.unreadable:
+        return f"the command cannot be read: {reading.unreadable}" if reading.text else None
+    patterns = [read_pattern(rule.text) for rule in rules]
+    for index, part in enumerate(reading.parts):
+        name = f"`{' '.join(part.argv)[:80]}`"
+        if part.argv[0] == "cd" and not lines.stays_inside(part, request):
+            return f"{name} leaves the project"
+        if lines.is_elsewhere(part, request):
+            return f"it runs in {part.folders[0]}, outside the project"
+        is_covered = is_quiet(part) or any(_covers_part(pattern, request, index) for pattern in patterns)
+        opening = None if is_covered else runs_anything(part.argv)
+        if opening is not None:
+            return f"{opening}, so only a rule with these exact words would"
+        written = next((path for path in part.written if not _is_edit_allowed(rules, request, path)), None)
+        if is_covered and written is not None:
+            return f"it writes {written}, which needs a rule for edit"
+        if not is_covered and part.argv[0] != "cd" and len(reading.parts) > 1:
+            return f"{name} is not covered"
+    return None
+
+
+def _concern(pattern: Pattern, request: Request) -> commands.Concern:
+    """Whether a deny or ask rule concerns any part of the request."""
+    if pattern.agent is not None and pattern.agent != request.agent:
+        return "no"
+    if request.kind == "execute" and pattern.kind in PATH_KINDS:
+        return lines.concern_paths(pattern.kind, pattern.pattern, request)
+    if not _is_meant(pattern, request):
+        may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
+        return "maybe" if request.unreadable and may_be else "no"
     if pattern.pattern is None:
-        return True
+        return "yes"
     if pattern.command is not None:
-        return commands.touches(pattern.command, request.command, request.shell)
+        return commands.concern(pattern.command, lines.reading_of(request))
     if pattern.kind in PATH_KINDS:
-        return any(_in_glob(pattern.pattern, path, request, ignore_case=True) for path in request.paths)
-    return _names(pattern, request)
+        if not request.paths:
+            return "maybe"
+        return (
+            "yes" if any(_in_glob(pattern.pattern, path, request, ignore_case=True) for path in request.paths) else "no"
+        )
+    return "yes" if _names(pattern, request) else "no"
 
 
 def _in_glob(glob: str, path: str, request: Request, *, ignore_case: bool = False) -> bool:
@@ -211,15 +296,20 @@ def proposals(request: Request) -> tuple[str, ...]:
 
 
 def _command_proposals(request: Request) -> list[str]:
-    words, _ = commands.effective(request.command, request.shell)
-    exact = commands.quote(words) if words else None
-    if words is None or exact is None or _is_elsewhere(request):
+    """Rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
+    reading = lines.reading_of(request)
+    needing = [part for part in reading.parts if not (is_quiet(part) or lines.stays_inside(part, request))]
+    if len(needing) != 1 or needing[0].has_glob or lines.is_elsewhere(needing[0], request):
         return []
-    found = [f"execute:{exact}"]
-    # `npm test` states what is run; `git -C` or `rm` alone would cover too much.
-    if len(words) > 2 and not words[1].startswith("-") and runs_anything(words) is None:
-        found.append(f"execute:{commands.quote(words[:2])} *")
-    return found
+    words = needing[0].argv
+    exact = commands.quote(words)
+    found = [] if exact is None else [f"execute:{exact}"]
+    # "With any arguments" is offered only for subcommands whose options are known.
+    length = is_listed(words)
+    start = commands.quote(words[:length]) if length is not None and len(words) > length else None
+    if start is not None and runs_anything(words) is None:
+        found.append(f"execute:{start} *")
+    return [text for text in found if _allows([Rule("allow", text, "project")], request)]
 
 
 def _path_proposals(request: Request) -> list[str]:

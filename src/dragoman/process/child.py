@@ -51,7 +51,7 @@ from typing import Final, NamedTuple
 
 from dragoman.process.exits import ExitWatch
 from dragoman.process.guard import guard, kill_now
-from dragoman.process.launch import Launched, StrPath, launch
+from dragoman.process.launch import Launched, Starter, StrPath, launch
 from dragoman.process.proctable import group_is_alive
 from dragoman.process.ring import TAIL_BYTES, Ring
 from dragoman.process.sweep import Spare, sweeper
@@ -99,6 +99,7 @@ class Child:
         self._stdin, self._stdout, self._stderr = launched.stdin, launched.stdout, launched.stderr
         self._ring = Ring()
         self._on_stderr = on_stderr
+        self._starter = launched.starter
         self._spare = spare
         self._patience = patience
         self._loop = asyncio.get_running_loop()
@@ -123,6 +124,7 @@ class Child:
         spare: Spare = (),
         patience: Patience = PATIENCE,
         on_stderr: Callable[[bytes], None] | None = None,
+        starter: Starter | None = None,
     ) -> Child:
         """Start a program; needs a running event loop.
 
@@ -133,13 +135,14 @@ class Child:
             spare: Escaped processes that the sweep leaves alone.
             patience: How long each step of the ladder waits.
             on_stderr: Called with what the program writes to stderr, as it comes.
+            starter: Starts the program and asks it to end in its own way: a sandbox.
 
         Raises:
             ConfigError: The command or the directory cannot be used.
             DragomanError: The system could not start one more program.
         """
         asyncio.get_running_loop()  # fail before there is a process to lose
-        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env, merge_stderr=merge_stderr)
+        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env, merge_stderr=merge_stderr, starter=starter)
         try:
             return cls(launched, spare=spare, patience=patience, on_stderr=on_stderr)
         except BaseException:
@@ -237,7 +240,10 @@ class Child:
             return
         self.was_signalled = self.was_signalled or not self._exit.done()
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
+            if self._starter is not None and number == signal.SIGTERM:
+                self._starter.terminate(self.pid)
+            else:
+                os.killpg(self.pid, number)
 
     async def _sweep(self) -> None:
         swept: asyncio.Future[None] = self._loop.create_future()

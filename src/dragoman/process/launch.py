@@ -14,8 +14,8 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Protocol
 
 from dragoman.errors import ConfigError, DragomanError
 
@@ -24,13 +24,26 @@ MARKER_VARIABLE: Final = "DRAGOMAN_CHILD"
 StrPath = str | os.PathLike[str]
 
 
+class Starter(Protocol):
+    """How a program is started and asked to end, if not directly: a sandbox has its own way."""
+
+    def start(self, popen: Callable[[Collection[int]], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        """Call `popen` once, on any thread, with the descriptors that the program gets besides its standard ones."""
+
+    def terminate(self, group: int) -> None:
+        """Ask the program to end; `group` is its process group. Raises: OSError."""
+
+
 class Launched:
     """A running program: its pid and our ends of its pipes."""
 
-    __slots__ = ("marker", "pid", "stderr", "stdin", "stdout")
+    __slots__ = ("marker", "pid", "starter", "stderr", "stdin", "stdout")
 
-    def __init__(self, pid: int, marker: str, stdin: int, stdout: int, stderr: int) -> None:
+    def __init__(
+        self, pid: int, marker: str, stdin: int, stdout: int, stderr: int, starter: Starter | None = None
+    ) -> None:
         self.pid = pid
+        self.starter = starter
         self.marker = marker
         self.stdin = stdin
         self.stdout = stdout
@@ -47,10 +60,12 @@ def launch(
     env: Mapping[str, str | None] | None = None,
     inherit_env: bool = True,
     merge_stderr: bool = False,
+    starter: Starter | None = None,
 ) -> Launched:
     """Start `argv` in a session of its own, with a pipe at each of its three standard descriptors.
 
-    `merge_stderr` sends stderr where stdout goes, the only way to keep the order of the two.
+    `merge_stderr` sends stderr where stdout goes, the only way to keep the order of the two. `starter` starts the
+    program instead of this function.
 
     Raises:
         ConfigError: the command or the directory cannot be used; the message says which and what to do.
@@ -68,16 +83,21 @@ def launch(
         for _ in range(3):
             fds.extend(os.pipe())
         child_in, our_in, our_out, child_out, our_err, child_err = fds
-        process = subprocess.Popen(
-            command,
-            stdin=child_in,
-            stdout=child_out,
-            stderr=child_out if merge_stderr else child_err,
-            cwd=cwd,
-            env=environment,
-            close_fds=True,
-            start_new_session=True,
-        )
+
+        def popen(kept: Collection[int] = ()) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command,
+                stdin=child_in,
+                stdout=child_out,
+                stderr=child_out if merge_stderr else child_err,
+                cwd=cwd,
+                env=environment,
+                close_fds=True,
+                pass_fds=kept,
+                start_new_session=True,
+            )
+
+        process = starter.start(popen) if starter else popen()
     except (OSError, ValueError) as error:
         _close(fds)
         raise explain(error, command[0], cwd) from error
@@ -88,7 +108,7 @@ def launch(
     # We reap this pid ourselves. An unset returncode would make Popen warn when it is collected, and would add the pid
     # to a module-wide list that is polled at the next Popen of anyone, which could take the exit status from us.
     process.returncode = 0
-    return Launched(process.pid, marker, our_in, our_out, our_err)
+    return Launched(process.pid, marker, our_in, our_out, our_err, starter)
 
 
 def _environment(env: Mapping[str, str | None] | None, marker: str, inherit_env: bool) -> dict[str, str]:

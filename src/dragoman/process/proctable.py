@@ -58,6 +58,11 @@ def command_line(pid: int) -> str:
     return _read(f"/proc/{pid}/cmdline").replace(b"\0", b" ").decode("utf-8", "surrogateescape")
 
 
+def name(pid: int) -> str:
+    """What the kernel calls the program, at most 15 characters."""
+    return _read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
+
+
 def group_is_alive(group: int) -> bool:
     """Whether a process group has a member that runs."""
     try:

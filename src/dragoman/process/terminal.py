@@ -13,10 +13,12 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from dragoman.process.child import Child, Patience
 from dragoman.process.command import find_program
+from dragoman.process.launch import Starter
 from dragoman.process.pty import behind_pty, hold_open, open_pty
 from dragoman.process.sweep import Spare
 from dragoman.process.tail import Tail
@@ -70,6 +72,7 @@ class Terminal:
         ceiling_bytes: int = CEILING_BYTES,
         on_output: Callable[[bytes], None] | None = None,
         spare: Spare = (),
+        starter: Starter | None = None,
     ) -> Terminal:
         """Start a command; needs a running event loop.
 
@@ -79,6 +82,7 @@ class Terminal:
             limit_bytes: How much of the end of its output is kept, at most `ceiling_bytes`.
             on_output: Called with its raw output as it comes.
             spare: Processes it starts that may outlive it.
+            starter: Starts the command and asks it to end in its own way: a sandbox.
 
         Raises:
             ConfigError: The command or the directory cannot be used.
@@ -88,16 +92,20 @@ class Terminal:
         # A program that cannot be found is started without the shell in front, for the system's own error.
         program = find_program(argv[0], env, cwd) if pty and argv and os.path.isdir(cwd) else None
         opened = _try_pty(columns, rows) if program is not None else None
+        spawn = partial(
+            Child.spawn,
+            cwd=cwd,
+            inherit_env=False,
+            merge_stderr=True,
+            spare=spare,
+            patience=_PATIENCE,
+            starter=starter,
+        )
         if program is None or opened is None:
-            child = Child.spawn(
-                argv, cwd=cwd, env=env, inherit_env=False, merge_stderr=True, spare=spare, patience=_PATIENCE
-            )
-            return cls(child, Tail(limit_bytes, is_tty=False), on_output)
+            return cls(spawn(argv, env=env), Tail(limit_bytes, is_tty=False), on_output)
         try:
             command, variables = behind_pty(argv, program, opened[1], env)
-            child = Child.spawn(
-                command, cwd=cwd, env=variables, inherit_env=False, merge_stderr=True, spare=spare, patience=_PATIENCE
-            )
+            child = spawn(command, env=variables)
         except BaseException:
             os.close(opened[0])
             raise

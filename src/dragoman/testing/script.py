@@ -187,7 +187,8 @@ async def _permission(turn: Turn, rest: str) -> None:
         v1.PermissionOption("reject", "Reject", "reject_once"),
         v1.PermissionOption("never", "Never allow", "reject_always"),
     ]
-    async with turn.tool(f"Deleting {rest or 'everything'}", kind="delete", start=False) as call:
+    name = rest or "everything"
+    async with turn.tool(f"Deleting {name}", kind="delete", locations=[turn.session.path(name)], start=False) as call:
         permission = await call.ask(options)
         await turn.say(f"{'allowed' if permission.allowed else 'not allowed'} ({permission.option_id})")
 

@@ -191,7 +191,7 @@ COMMAND = CliCommand(
         "A rule is [AGENT@]KIND[:PATTERN], such as read, edit:src/**, execute:npm test (exactly these words),\n"
         "execute:npm test * (these words and any others), fetch:example.org, mcp:SERVER:TOOL or gemini@edit.\n"
         "A deny wins over every allow. You are always asked about changes of protected files (.git, shell start-up\n"
-        "files, settings of editors and agents) and about shell lines with more than one simple command.\n"
+        "files, settings of editors and agents) and about shell lines that cannot be read.\n"
         "A rule applies to one project, or with --everywhere to all projects."
     ),
     arguments=(

@@ -38,7 +38,7 @@ class RunPermissions(ClientPermissions):
         super().__init__(*args, **options)
         self._reads_reasons = reads_reasons
         self._allows_all = allows_all
-        self.unasked: list[Request] = []
+        self.unasked: list[tuple[Request, ...]] = []
         """What no user could be asked about, in the order of the decisions."""
 
     async def permission(
@@ -62,7 +62,7 @@ class RunPermissions(ClientPermissions):
             return Selection(next(iter(allowing), None), ALLOW_ALL)
         selection = await super()._select(question, options, session)
         if selection.decided_by in (NO_USER, ASKING_FAILED):
-            self.unasked.append(question.request)
+            self.unasked.append((question.request, *question.also))
         return selection
 
     def _decision_about(self, request: v1.RequestPermissionRequest, session: Session) -> Decision | None:

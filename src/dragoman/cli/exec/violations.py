@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from dragoman.cli.exec.result import RunViolation
-from dragoman.client.permission_request import describe, settle_paths
-from dragoman.policy import judge
+from dragoman.client.permission_request import describe, settle_evidence, settle_paths
+from dragoman.policy import Request, judge
 from dragoman.policy.verdict import named
 from dragoman.schema import v1
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.permission import RunPermissions
     from dragoman.client import Session
-    from dragoman.policy import Request
     from dragoman.state.tools import ToolCallState
 
 
@@ -66,11 +63,21 @@ class ViolationWatch:
     def _requests(self, call: ToolCallState, session: Session) -> Iterator[Request]:
         """Yield what the call did, as requests: all that is known about it, and each change that it shows."""
         agent, root = self._permissions.agent, self._root
-        patch = v1.ToolCallPatch(call.id, title=call.title, kind=call.kind)
+        # Texts of a completed call are its output, not what it was about.
+        diffs = [item for item in call.content if isinstance(item, v1.Diff)]
+        patch = v1.ToolCallPatch(
+            call.id,
+            title=call.title,
+            kind=call.kind,
+            raw_input=call.raw_input,
+            content=diffs,
+            locations=list(call.locations),
+        )
         asked = v1.RequestPermissionRequest(session.id, patch, [])
-        whole = settle_paths(describe(asked, session.state, agent=agent, root=root), session, agent=agent, root=root)
-        yield whole
-        changed = [item.path for item in call.content if isinstance(item, v1.Diff) and item.old_text != item.new_text]
-        if changed and whole.kind != "edit":
-            edit = replace(whole, kind="edit", paths=tuple(changed), mcp=None, command=None, shell=None)
+        evidence = describe(asked, session.state, call, agent=agent, root=root)
+        requests = settle_evidence(evidence, session, agent=agent, root=root).requests
+        yield from requests
+        changed = [diff.path for diff in diffs if diff.old_text != diff.new_text]
+        if changed and all(request.kind != "edit" for request in requests):
+            edit = Request(agent, "edit", call.title, paths=tuple(changed), root=root)
             yield settle_paths(edit, session, agent=agent, root=root)

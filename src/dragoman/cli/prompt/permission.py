@@ -37,6 +37,7 @@ KINDS: Final = {
 _BODY: Final = 8  # lines of a change that are shown on the smallest screen
 _KEY: Final = 9  # columns of our word before a peer's
 _LEAST: Final = 40
+_TITLE: Final = 3  # lines of a title above the command; more could push that off the screen
 _HEAD: Final = 40  # lines; more could push the important ones off the screen
 RAIL: Final = "  │ "
 
@@ -124,27 +125,47 @@ def draw(question: Question, state: SessionState, *, agent: str, paint: Painter,
 
 
 def _head(question: Question, agent: str, paint: Painter, width: int) -> list[str]:
-    asked = question.request
+    asked = (question.request, *question.also)
     lines = ["", paint(f"{label(agent, 40)} asks for permission", BOLD)]
-    lines.append(_row("title", label(asked.title, width - _KEY - 2, "(no title)"), paint))
-    lines.append(_row("kind", label(asked.kind, 20), paint))
-    if question.argv is not None:
-        lines += _rows("runs", " ".join(map(quoted, question.argv)), paint, width)
-    elif question.shell is not None:
-        lines += _script(question.shell, paint, width)
-    if question.cwd:
-        lines += _rows("in", quoted(question.cwd), paint, width)
+    title = _title(question, width)
+    lines += [_row("title" if not number else "", piece, paint) for number, piece in enumerate(title[:_TITLE])]
+    if len(title) > _TITLE:
+        lines.append(_row("", paint("(the whole title follows below)", YELLOW), paint))
+    kinds = dict.fromkeys(label(request.kind, 20) for request in asked)
+    lines += _rows("kind", ", ".join(kinds), paint, width)
+    lines += _commands(question, paint, width)
     for name, value in sorted(question.env.items()):
         lines += _rows("sets", f"{quoted(name)}={quoted(value)}", paint, width)
-    for path in asked.paths:
-        outside = "" if not asked.root or is_below(path, asked.root) else paint("  (outside the project)", YELLOW)
+    root = asked[0].root
+    for path in dict.fromkeys(path for request in asked for path in request.paths):
+        outside = "" if not root or is_below(path, root) else paint("  (outside the project)", YELLOW)
         lines += _rows("path", quoted(path), paint, width, outside)
-    if asked.host:
-        lines += _rows("host", quoted(asked.host), paint, width)
-    if asked.mcp:
-        lines += _rows("mcp", " ".join(map(quoted, asked.mcp)), paint, width)
+    for request in asked:
+        if request.host:
+            lines += _rows("host", quoted(request.host), paint, width)
+        if request.mcp:
+            lines += _rows("mcp", " ".join(map(quoted, request.mcp)), paint, width)
     if question.why:
-        lines.append(_row("why", label(question.why, width - _KEY), paint))
+        lines += _rows("why", spelled(question.why), paint, width)
+    return lines
+
+
+def _title(question: Question, width: int) -> list[str]:
+    """Return the whole title. Hidden characters are spelled out: without them another text would seem to be meant."""
+    return wrapped(spelled(question.request.title) or "(no title)", width - _KEY)
+
+
+def _commands(question: Question, paint: Painter, width: int) -> list[str]:
+    """Return the lines of all commands that the answer permits."""
+    lines: list[str] = []
+    first = (question.argv, question.shell, question.cwd)
+    for argv, shell, cwd in (first, *((also.command, also.shell, also.cwd) for also in question.also)):
+        if argv is not None:
+            lines += _rows("runs", " ".join(map(quoted, argv)), paint, width)
+        elif shell is not None:
+            lines += _script(shell, paint, width)
+        if cwd:
+            lines += _rows("in", quoted(cwd), paint, width)
     return lines
 
 
@@ -176,8 +197,12 @@ def _body(question: Question, state: SessionState, paint: Painter, width: int) -
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
             lines += paragraphs(item.content.text, wide)
-    if not lines and question.argv is None and question.shell is None:
+    is_command = any(request.command or request.shell for request in (question.request, *question.also))
+    if not lines and not is_command:
         lines = _input(raw, wide)
+    title = _title(question, wide)
+    if len(title) > _TITLE:
+        lines += ["the whole title:", *title]
     return [f"{paint(RAIL, DIM)}{line}" for line in lines]
 
 
@@ -227,5 +252,5 @@ def _foot(question: Question, paint: Painter, width: int) -> list[str]:
 def _remembered(question: Question, kind: str) -> str:
     action = "allow" if kind == "allow_always" else "deny"
     if not question.proposals:
-        return "no rule is saved; the agent may remember it itself"
+        return "the agent remembers this in its own way; no rule is saved here"
     return spelled(f"saves the rule: {action} {question.proposals[0]}")

@@ -1,0 +1,92 @@
+"""What a command wanted and did not get because of the sandbox: sockets exactly, files by comparison.
+
+A file counts only if its path stands next to an error of the kind the sandbox causes, the policy forbids it, and this
+program itself could do it. Text alone does not distinguish a sandbox from an ordinary mistake. Exit codes do not
+count: `command || true` hides them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from dragoman.process.sandbox.listener import SocketAttempt
+from dragoman.process.sandbox.policy import SandboxPolicy
+
+_LAST_BYTES: Final = 64_000  # of the output; an error that stopped a command stands at its end
+_MOST_PATHS: Final = 50
+_WRITING: Final = re.compile(
+    r"permission denied|read-only file system|device or resource busy|invalid cross-device link|operation not permitted"
+    r"|EACCES|EROFS|EBUSY|EXDEV|EPERM",
+    re.IGNORECASE,
+)
+_READING: Final = re.compile(r"permission denied|no such file or directory|EACCES|ENOENT", re.IGNORECASE)
+_PATH: Final = re.compile(r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|([^\s'\"`:;,()]*/[^\s'\"`:;,()]+)|([\w.~-]+)(?=:)")
+
+
+class Denial(msgspec.Struct, frozen=True):
+    """One thing that the sandbox kept from a command."""
+
+    kind: Literal["network", "socket", "write", "read"]
+    subject: str
+    """The path, or the program with the family of its socket or the address."""
+
+    def describe(self) -> str:
+        match self.kind:
+            case "network":
+                return f"the network ({self.subject})"
+            case "socket":
+                return f"a local socket ({self.subject})"
+            case "write":
+                return f"to change {self.subject}"
+            case "read":
+                return f"to read {self.subject}"
+
+
+def socket_denials(attempts: Iterable[SocketAttempt]) -> list[Denial]:
+    return [
+        Denial("network" if attempt.is_network else "socket", f"{attempt.program}, {attempt.wanted}")
+        for attempt in attempts
+    ]
+
+
+def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, cwd: str) -> list[Denial]:
+    """The paths in `output` that the sandbox closed; `protected` are those it kept read-only."""
+    closed = set(protected)
+    found: dict[Denial, None] = {}
+    for path, line in _paths(output[-_LAST_BYTES:], cwd):
+        is_closed = not policy.may_write(path) or any(path == each or path.startswith(f"{each}/") for each in closed)
+        if not policy.may_read(path) and _READING.search(line) and _could(path, os.R_OK):
+            found[Denial("read", path)] = None
+        elif is_closed and _WRITING.search(line) and _could_write(path):
+            found[Denial("write", path)] = None
+    return list(found)
+
+
+def _paths(output: str, cwd: str) -> Iterator[tuple[str, str]]:
+    left = _MOST_PATHS
+    for line in output.splitlines():
+        if not (_WRITING.search(line) or _READING.search(line)):
+            continue
+        for match in _PATH.finditer(line):
+            word = next(group for group in match.groups() if group)
+            if left == 0:
+                return
+            left -= 1
+            path = os.path.join(cwd, os.path.expanduser(word))
+            if "\0" not in path:
+                folder, name = os.path.split(os.path.normpath(path))
+                yield os.path.join(os.path.realpath(folder), name), line
+
+
+def _could(path: str, mode: int) -> bool:
+    return os.access(path, mode)
+
+
+def _could_write(path: str) -> bool:
+    """Whether this program could change the path, or make it."""
+    return os.access(path if os.path.lexists(path) else os.path.dirname(path), os.W_OK)

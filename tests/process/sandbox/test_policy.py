@@ -1,0 +1,123 @@
+"""What a policy takes from the user, and what it finds on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import ConfigError
+from dragoman.process.sandbox import Backend, make_policy
+from dragoman.process.sandbox import policy as policy_module
+from dragoman.process.sandbox.policy import linked_git_folders, protected_paths
+from tests.process.sandbox.kit import Place, both, git, shell
+
+
+def names(there: Place, *, roots: list[Path] | None = None) -> list[str]:
+    policy = make_policy(roots or [there.project], temporary=there.temporary, home=there.home)
+    base = str(there.project.parent)
+    return [path.removeprefix(f"{base}/") for path in protected_paths(policy)]
+
+
+def test_paths_are_resolved_and_secrets_come_from_the_home(there: Place) -> None:
+    link = there.outside / "link"
+    link.symlink_to(there.project)
+    policy = make_policy([link, there.project], temporary=there.temporary, home=there.home, hidden=[there.outside])
+    assert policy.roots == (str(there.project),)
+    assert {str(there.home / ".ssh"), str(there.home / ".config/gh"), str(there.outside)} <= set(policy.hidden)
+    assert policy.may_read(str(there.home / "notes"))
+    assert not policy.may_read(str(there.home / ".ssh" / "id"))
+    assert policy.may_write(str(there.temporary / "x"))
+    assert not policy.may_write(f"{there.project}-other/x")
+    assert not policy.network
+
+
+@pytest.mark.parametrize(
+    ("roots", "says"),
+    [
+        ([], "at least one root"),
+        (["/"], "cannot be writable"),
+        (["HOME"], r"contains '.*\.ssh', which stays hidden"),
+        (["HOME/.ssh"], "stays hidden"),
+        (["HOME/.config"], r"contains '.*gh', which stays hidden"),
+        (["HOME/nowhere"], "is not a folder"),
+        (["HOME/notes"], "is not a folder"),
+    ],
+)
+def test_a_root_that_would_open_secrets_or_everything_is_refused(roots: list[str], says: str, there: Place) -> None:
+    (there.home / ".config").mkdir()  # its secrets do not exist yet
+    with pytest.raises(ConfigError, match=says):
+        make_policy(
+            [root.replace("HOME", str(there.home)) for root in roots], temporary=there.temporary, home=there.home
+        )
+
+
+def test_what_git_runs_is_protected_and_what_a_commit_writes_is_not(there: Place) -> None:
+    git(there.project, "init", "-q")
+    (there.project / ".git" / "info" / "attributes").touch()
+    (there.project / ".git" / "modules" / "sub" / "hooks").mkdir(parents=True)
+    assert names(there) == [
+        "project/.git/hooks",
+        "project/.git/config",
+        "project/.git/info/attributes",
+        "project/.git/modules/sub/hooks",
+    ]
+
+
+def test_only_protected_paths_that_exist_are_named_and_links_are_not_followed(there: Place) -> None:
+    assert names(there) == []
+    (there.outside / "AGENTS.md").touch()
+    (there.project / "way").symlink_to(there.outside)
+    (there.project / "src").mkdir()
+    (there.project / "src" / "CLAUDE.md").touch()
+    (there.project / "node_modules" / "x").mkdir(parents=True)
+    (there.project / "node_modules" / "x" / "AGENTS.md").touch()
+    (there.project / ".envrc").touch()
+    assert names(there) == ["project/.envrc", "project/src/CLAUDE.md"]
+
+
+def test_protected_files_cannot_be_buried_among_others(there: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_module, "_MOST_ENTRIES", 50)
+    for number in range(60):
+        (there.project / f"!{number}").touch()
+    (there.project / "objects").mkdir()
+    (there.project / "HEAD").touch()
+    (there.project / "AGENTS.md").touch()
+    assert names(there) == ["project/AGENTS.md"]
+
+
+def linked(there: Place) -> Path:
+    """A linked worktree in the project; its repository lies outside."""
+    git(there.outside, "init", "-q", "main")
+    git(there.outside / "main", "commit", "-q", "--allow-empty", "-m", "first")
+    git(there.outside / "main", "worktree", "add", "-q", str(there.project / "tree"))
+    return there.project / "tree"
+
+
+def test_the_git_folder_of_a_linked_worktree_is_found(there: Place) -> None:
+    tree = linked(there)
+    assert linked_git_folders(str(tree)) == (str(there.outside / "main" / ".git"),)
+    assert "outside/main/.git/hooks" in names(there, roots=[tree])
+    assert "project/tree/.git" in names(there, roots=[tree])
+
+
+@both
+async def test_a_commit_in_a_linked_worktree_works(name: Backend, there: Place) -> None:
+    tree = linked(there)
+    ran = await shell(there.sandbox(name, roots=[tree]), "echo 1 >a && git add a && git commit -qm second && git log")
+    assert ran.code == 0, ran.text
+    assert "second" in ran.text
+    assert git(tree, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("target", ["HOME/.ssh", "HOME", "OUT", "."])
+def test_a_git_file_cannot_open_any_other_folder(target: str, there: Place) -> None:
+    place = target.replace("HOME", str(there.home)).replace("OUT", str(there.outside))
+    for name in ("objects", "refs"):
+        (there.outside / name).mkdir()
+    (there.outside / "HEAD").touch()
+    (there.project / ".git").write_text(f"gitdir: {place}\n")
+    # Its own git folder can say what it likes, as long as it is not one of the outer repository's worktrees.
+    (there.project / "gitdir").write_text(f"{there.project}/.git\n")
+    (there.project / "commondir").write_text(f"{there.outside}\n")
+    assert linked_git_folders(str(there.project)) == ()
