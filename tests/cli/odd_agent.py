@@ -126,6 +126,23 @@ def print_noise() -> None:
     say("clean")
 
 
+def act_unasked() -> None:
+    call = {"toolCallId": "t1", "title": "git push", "kind": "execute", "rawInput": {"command": "git push origin"}}
+    update("tool_call", status="in_progress", **call)
+    update("tool_call_update", toolCallId="t1", status="completed")
+    if HABIT == "acts-until-cancelled":
+        wait_for("session/cancel")
+        update("agent_message_chunk", content={"type": "text", "text": "stopped"})
+
+
+def ask_then_act() -> None:
+    """Ask, and report the call as completed whatever the answer is: its result is the refusal."""
+    call = {"toolCallId": "t1", "title": "git push", "kind": "execute", "rawInput": {"command": "git push origin"}}
+    options = [{"optionId": "n", "name": "No", "kind": "reject_once"}]
+    ask("session/request_permission", toolCall=call, options=options)
+    update("tool_call", status="completed", **call)
+
+
 def show_other() -> None:
     """Ask for one thing, then have the client do another: as a shell, and as a file."""
     options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
@@ -201,11 +218,14 @@ HABITS: dict[str, Callable[[], None]] = {
     "leaves-children": leave_children,
     "shows-diffs": show_diffs,
     "writes-unasked": write_unasked,
+    "acts-unasked": act_unasked,
+    "acts-until-cancelled": act_unasked,
+    "reports-refusals-as-completed": ask_then_act,
+    "shows-other": show_other,
+    "patches-quietly": patch_quietly,
     "writes-in-mode-full": write_unasked,
     "asks-then-fails": ask_then_fail,
     "prints-noise": print_noise,
-    "shows-other": show_other,
-    "patches-quietly": patch_quietly,
     "dies-with-open-tools": die_with_open_tools,
     "writes-text-everywhere": write_everywhere,
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),

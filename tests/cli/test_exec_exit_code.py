@@ -18,6 +18,7 @@ CONTRACT: tuple[tuple[dict[str, Any], int], ...] = (
     ({"is_timed_out": True}, 3),
     ({"is_bug": True}, 70),
     ({"is_wrong_usage": True}, 2),
+    ({"has_violation": True}, 10),
     ({"is_agent_gone": True}, 4),
     ({"is_login_needed": True}, 7),
     ({"is_agent_error": True}, 1),

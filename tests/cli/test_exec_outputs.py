@@ -113,6 +113,7 @@ def test_json_has_the_members_scripts_rely_on(place: Place) -> None:
         "permissions",
         "duration_ms",
         "dangerously_allow_all",
+        "violations",
     ]
     assert result["schema"] == "dragoman.exec.result/1"
     assert result["agent"]["name"] == "scripted"

@@ -42,14 +42,15 @@ def test_the_demo_asks_the_user_if_ask_is_set(place: Place) -> None:
             terminal.until_more()
         terminal.type("n\n")
         assert terminal.wait() == 0
-    assert "The new greeting: not permitted" in terminal.text
+    assert "The new greeting: The user refused this call." in terminal.text
 
 
 def test_the_demo_without_a_user_to_ask_shows_the_cancelled_request(place: Place) -> None:
     done = place.run("--ask", verb="demo")
     assert done.code == 5
     assert "cancelled edit: Edit greeting.txt (nobody)" in done.err
-    assert "The new greeting: not permitted" in done.out
+    assert "The new greeting: Not permitted: no rule allows it" in done.out
+    assert "no user can be asked" in done.out
 
 
 def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:

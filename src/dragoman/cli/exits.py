@@ -13,6 +13,7 @@ STOPPED_EARLY = 6
 AUTH_REQUIRED = 7
 CHECK_FAILED = 8
 DENIED = 9
+VIOLATION = 10
 BUG = 70
 CANCELLED = 130
 PIPE_CLOSED = 141
@@ -29,6 +30,7 @@ MEANINGS = {
     AUTH_REQUIRED: "authentication is required",
     CHECK_FAILED: "a check failed: a difference from a recording, or a broken rule",
     DENIED: "a rule denied something, and `--fail-on-deny` was given",
+    VIOLATION: "the agent did something although a rule denies it",
     BUG: "a bug in dragoman itself",
     CANCELLED: "cancelled by Ctrl-C",
     PIPE_CLOSED: "the reader of the output closed the pipe",

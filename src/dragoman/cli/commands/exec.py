@@ -39,9 +39,9 @@ COMMAND = CliCommand(
         "the form you choose; stderr is everything else. Rules decide what the agent may do; what no rule decides is\n"
         "asked at the terminal, and cancelled if there is none. docs/exec.md has the details.\n\n"
         "exit code, the first that applies: 130 cancelled (143 by SIGTERM), 3 timed out, 2 wrong usage or set-up,\n"
-        "4 the agent could not start or died, 7 it requires a login, 1 it answered with an error, 5 a permission\n"
-        "request was cancelled because no user could be asked, 9 a rule denied something (with --fail-on-deny),\n"
-        "6 it stopped before it was done, 0 success"
+        "10 the agent did something that a rule denies, 4 it could not start or died, 7 it requires a login, 1 it\n"
+        "answered with an error, 5 a permission request was cancelled because no user could be asked, 9 a rule denied\n"
+        "something (with --fail-on-deny), 6 the agent stopped before it was done, 0 success"
     ),
     arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
@@ -63,6 +63,7 @@ COMMAND = CliCommand(
             "allow everything no rule denies, protected files included; only for a container you can throw away",
         ),
         CliOption("--fail-on-deny", "exit with 9 if a rule denied something"),
+        CliOption("--stop-on-violation", "cancel the turn when the agent does something that a rule denies"),
         CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
         CliOption(
             "--output",

@@ -17,6 +17,7 @@ from dragoman.cli import console
 from dragoman.cli.exec import result as results
 from dragoman.cli.exec.permission import RunPermissions, mode_rules
 from dragoman.cli.exec.rules import remember_rule
+from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import is_built_in
 from dragoman.client.connect import connect
@@ -56,6 +57,7 @@ class RunConnection:
         self.is_resumed = request.options.resume is not None
         self.is_scripted = request.entry.is_scripted
         self.permissions: RunPermissions
+        self.violations: ViolationWatch
         self.workspaces: list[Workspace] = []
         self.terminals: LocalTerminals | None = None
         self.models: LegacyModels | None = None
@@ -197,9 +199,10 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
         remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=output.decided,
         root=request.project,
-        is_built_in=built_in,
+        reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
         allows_all=allows_all,
     )
+    conn.violations = ViolationWatch(permissions, request.project)
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
     )
@@ -262,8 +265,13 @@ def _observers(conn: RunConnection, output: Output) -> list[Observer]:
 
 
 def _is_marked_scripted(meta: object) -> bool:
-    mark = meta.get("dragoman") if isinstance(meta, dict) else None
-    return isinstance(mark, dict) and mark.get("scripted") is True
+    own = _own_meta(meta)
+    return own is not None and own.get("scripted") is True
+
+
+def _own_meta(meta: object) -> dict[str, Any] | None:
+    own = meta.get("dragoman") if isinstance(meta, dict) else None
+    return own if isinstance(own, dict) else None
 
 
 def _write_through(secrets: Secrets, data: bytes) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.permission import RunPermissions
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.policy.decide import Decision
+    from dragoman.cli.exec.result import RunViolation
 
 
 def explain(
@@ -33,7 +33,8 @@ def explain(
     stderr_tail: str,
 ) -> Error:
     """Build the `error` of a result whose exit code is `code`."""
-    message, hint = _sentence(code, facts, error, request, None if conn is None else conn.permissions)
+    permissions, violations = (None, ()) if conn is None else (conn.permissions, conn.violations.found)
+    message, hint = _sentence(code, facts, error, request, permissions, violations)
     found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data = error.code, error.data
@@ -52,15 +53,16 @@ def _sentence(
     error: Exception | None,
     request: RunRequest | None,
     permissions: RunPermissions | None,
+    violations: Sequence[RunViolation],
 ) -> tuple[str, str]:
     match code:
-        case exits.CANCELLED:
-            return "cancelled by Ctrl-C", ""
-        case exits.TERMINATED:
-            return "ended by SIGTERM", ""
+        case exits.CANCELLED | exits.TERMINATED:
+            return "cancelled by Ctrl-C" if code == exits.CANCELLED else "ended by SIGTERM", ""
         case exits.TIMED_OUT:
             seconds = None if request is None else request.options.timeout_seconds
             return f"timed out after {seconds:g} seconds" if seconds else "timed out", "allow more time with --timeout"
+        case exits.VIOLATION if violations:
+            return _violated(violations)
         case exits.CANNOT_ASK | exits.DENIED if permissions is not None:
             return _unasked(permissions) if code == exits.CANNOT_ASK else _denied(permissions)
         case exits.STOPPED_EARLY:
@@ -88,8 +90,16 @@ def _denied(permissions: RunPermissions) -> tuple[str, str]:
     return f"this was denied: {first}{_more(denied)}", "leave out --fail-on-deny if that is not a failure"
 
 
-def _more(decisions: Sequence[Decision]) -> str:
-    return f" and {len(decisions) - 1} more" if len(decisions) > 1 else ""
+def _violated(violations: Sequence[RunViolation]) -> tuple[str, str]:
+    first = violations[0]
+    return (
+        f"the agent did what {first.decided_by} denies: {first.kind}: {first.title}{_more(violations)}",
+        "this agent acts without asking: set its own permissions, or run it in a sandbox",
+    )
+
+
+def _more(found: Sequence[object]) -> str:
+    return f" and {len(found) - 1} more" if len(found) > 1 else ""
 
 
 def _after_stop(stop_reason: str | None) -> str:

@@ -67,6 +67,12 @@ class PermissionEvent(Struct, tag="permission", tag_field="event"):
     permission: results.RunPermission
 
 
+class ViolationEvent(Struct, tag="violation", tag_field="event"):
+    """The agent did something although a rule denies it."""
+
+    violation: results.RunViolation
+
+
 class TerminalEvent(Struct, tag="terminal", tag_field="event"):
     """Output of a command dragoman runs for the agent."""
 
@@ -105,6 +111,7 @@ Event: TypeAlias = (
     | ToolCallEvent
     | PlanEvent
     | PermissionEvent
+    | ViolationEvent
     | TerminalEvent
     | UsageEvent
     | ModeEvent

@@ -24,6 +24,8 @@ class RunFacts(Struct):
     """The signal that cancelled the run, 0 for none."""
     is_timed_out: bool = False
     is_wrong_usage: bool = False
+    has_violation: bool = False
+    """The agent did something although a rule denies it."""
     is_agent_gone: bool = False
     is_login_needed: bool = False
     is_agent_error: bool = False
@@ -42,6 +44,7 @@ _ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     # After a bug the rest of the contract may not hold, so none of the codes below may be returned.
     (lambda facts: facts.is_bug, exits.BUG),
     (lambda facts: facts.is_wrong_usage, exits.USAGE),
+    (lambda facts: facts.has_violation, exits.VIOLATION),
     (lambda facts: facts.is_agent_gone, exits.AGENT_DIED),
     (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
@@ -67,6 +70,7 @@ KINDS: Final = {
     exits.AGENT_ERROR: "agent_error",
     exits.CANNOT_ASK: "nobody_to_ask",
     exits.DENIED: "denied",
+    exits.VIOLATION: "violation",
     exits.STOPPED_EARLY: "stopped_early",
 }
 """`error.kind` of the result, by exit code."""

@@ -18,22 +18,23 @@ if TYPE_CHECKING:
     from dragoman.policy import Request, Rule
 
 
-def rule_that_allows(rules: Sequence[Rule], request: Request) -> str | None:
-    """Return the narrowest rule that would allow the request next to the rules in force; None if there is none."""
+def rule_that_allows(rules: Sequence[Rule], requests: Sequence[Request]) -> str | None:
+    """Return the narrowest rule that would allow all requests next to the rules in force; None if there is none."""
+    request = requests[0]
     kinds = ("mcp",) if request.mcp is not None else (request.kind,)
     for text in (*proposals(request), *kinds, "execute:*", "*"):
         try:
             rule = parse_rule(text, "allow", "flag", "--allow")
         except ConfigError:
             continue
-        if judge((*rules, rule), request).action == "allow":
+        if all(judge((*rules, rule), each).action == "allow" for each in requests):
             return text
     return None
 
 
-def hint_for(rules: Sequence[Rule], request: Request) -> str:
-    """Return what the user can do about a request that was cancelled because no user could be asked."""
-    text = rule_that_allows(rules, request)
+def hint_for(rules: Sequence[Rule], requests: Sequence[Request]) -> str:
+    """Return what the user can do about a tool call that was cancelled because no user could be asked."""
+    text = rule_that_allows(rules, requests)
     if text is None:
         return (
             "no rule can allow it: run this at a terminal to be asked, or with --dangerously-allow-all "

@@ -40,6 +40,7 @@ class Options(Struct, frozen=True, kw_only=True):
     allows_all: bool = False
     """`--dangerously-allow-all`."""
     fails_on_deny: bool = False
+    stops_on_violation: bool = False
     form: Form = "text"
     recording: str | None = None
     has_progress: bool = False
@@ -79,6 +80,7 @@ def read_options(call: CliCall) -> Options:
         policy_file=given.policy,
         allows_all=given.dangerously_allow_all,
         fails_on_deny=given.fail_on_deny,
+        stops_on_violation=given.stop_on_violation,
         form=given.output or "text",
         recording=given.record,
         has_progress=given.verbose or (not given.quiet and sys.stderr.isatty()),

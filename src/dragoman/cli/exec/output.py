@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form
-    from dragoman.cli.exec.result import Error, RunResult
+    from dragoman.cli.exec.result import Error, RunResult, RunViolation
     from dragoman.cli.prompt.progress import Progress
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
@@ -93,6 +93,14 @@ class Output:
         elif decision.decided_by != "person":
             done = {"allow": "allowed", "deny": "denied"}.get(decision.action, "cancelled")
             self.note(f"{done} {decision.kind}: {decision.title} ({decision.decided_by})")
+
+    def violated(self, violation: RunViolation) -> None:
+        """Report what the agent did although a rule denies it, in every form."""
+        if self.form == "events":
+            from dragoman.cli.exec.events import ViolationEvent
+
+            self._event(ViolationEvent(violation))
+        self.note(f"violation: {violation.kind}: {violation.title} was done, but is denied by {violation.decided_by}")
 
     def terminal_output(self, terminal_id: str, data: bytes) -> None:
         if self.form == "events":

@@ -15,7 +15,7 @@ from dragoman.policy.decide import ASKING_FAILED, NO_USER, USER, Selection, is_a
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dragoman.client.permission import Question
     from dragoman.client.session import Session
@@ -29,16 +29,16 @@ class RunPermissions(ClientPermissions):
     """Decides as `ClientPermissions` does, and states why a request was refused.
 
     Args:
-        is_built_in: the agent is the built-in one. It gets a refusal where other agents get `cancelled`, because
-            `cancelled` has no place for a reason.
+        reads_reasons: whether the agent states that it is a built-in agent. It gets a refusal where other agents get
+            `cancelled`, because `cancelled` has no place for a reason.
         allows_all: everything that would be asked is allowed. Deny rules hold.
     """
 
-    def __init__(self, *args: Any, is_built_in: bool = False, allows_all: bool = False, **options: Any) -> None:
+    def __init__(self, *args: Any, reads_reasons: Callable[[], bool], allows_all: bool = False, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._is_built_in = is_built_in
+        self._reads_reasons = reads_reasons
         self._allows_all = allows_all
-        self.unasked: list[Request] = []
+        self.unasked: list[tuple[Request, ...]] = []
         """What no user could be asked about, in the order of the decisions."""
 
     async def permission(
@@ -62,7 +62,7 @@ class RunPermissions(ClientPermissions):
             return Selection(next(iter(allowing), None), ALLOW_ALL)
         selection = await super()._select(question, options, session)
         if selection.decided_by in (NO_USER, ASKING_FAILED):
-            self.unasked.append(question.request)
+            self.unasked.append((question.request, *question.also))
         return selection
 
     def _decision_about(self, request: v1.RequestPermissionRequest, session: Session) -> Decision | None:
@@ -72,7 +72,7 @@ class RunPermissions(ClientPermissions):
 
     def _refusing_option(self, request: v1.RequestPermissionRequest) -> str | None:
         refusing = (option.option_id for option in request.options if option.kind == "reject_once")
-        return next(refusing, None) if self._is_built_in else None
+        return next(refusing, None) if self._reads_reasons() else None
 
 
 def mode_rules(session: Session | None, roots: Sequence[str]) -> Sequence[Rule]:

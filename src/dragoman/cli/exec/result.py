@@ -28,6 +28,7 @@ _PUBLISHED: Final = {
     "RunPermission": "Permission",
     "RunResult": "Result",
     "RunUsage": "Usage",
+    "RunViolation": "Violation",
     "MessageEvent": "Message",
     "ModeEvent": "Mode",
     "OtherEvent": "Other",
@@ -47,6 +48,7 @@ ErrorKind = Literal[
     "nobody_to_ask",
     "stopped_early",
     "denied",
+    "violation",
 ]
 
 
@@ -139,6 +141,18 @@ class RunPermission(Struct, kw_only=True):
     option_kind: str | None = None
 
 
+class RunViolation(Struct, kw_only=True):
+    """Something that the agent did although a rule denies it."""
+
+    title: str
+    kind: str
+    rule: str
+    decided_by: str
+    """The rule and where it is written."""
+    tool_call_id: str
+    paths: list[str] = []
+
+
 class RunResult(Struct, kw_only=True):
     """The result of one run of `dragoman exec`."""
 
@@ -162,6 +176,8 @@ class RunResult(Struct, kw_only=True):
     duration_ms: int
     dangerously_allow_all: bool = False
     """True if everything that no rule denied was allowed, protected files included."""
+    violations: list[RunViolation] = []
+    """What the agent did although a rule denies it, as far as its tool calls show it."""
 
 
 def final_text(state: SessionState, turn: TurnState) -> str:

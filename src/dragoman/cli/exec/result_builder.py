@@ -45,5 +45,6 @@ def build_result(
         files_changed=[] if conn is None else conn.files_changed(turn),
         permissions=[results.permission(decision) for decision in decisions],
         duration_ms=duration_ms,
+        violations=[] if conn is None else list(conn.violations.found),
         dangerously_allow_all=request is not None and request.options.allows_all,
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import CliCall
     from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.result import RunResult
+    from dragoman.cli.exec.result import RunResult, RunViolation
     from dragoman.client import Session
     from dragoman.process.launch import Launched
 
@@ -117,6 +117,9 @@ class Run:
             async for update in turn:
                 conn.note(update)
                 self._output.update(update, session.state)
+                violation = conn.violations.look(update, session)
+                if violation is not None:
+                    self._violated(violation, session)
             conn.note_end(turn.result)
             answered = turn.result.stop_reason
             # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
@@ -168,12 +171,25 @@ class Run:
             return
         session = self._session
         if is_first and self._is_prompted and session is not None:
-            self._output.note("cancelling the turn; Ctrl-C again ends at once" if number else "time is up; cancelling")
-            loop = self._task.get_loop()
-            self._cancelling = loop.create_task(self._cancel_turn(session))
-            loop.call_later(CANCEL_SECONDS, self._task.cancel)
+            note = "cancelling the turn; Ctrl-C again ends at once" if number else "time is up; cancelling"
+            self._begin_cancelling(session, note)
         else:
             self._task.cancel()
+
+    def _violated(self, violation: RunViolation, session: Session) -> None:
+        """Report a violation, and cancel the turn at the first one if the user wants that."""
+        assert self._request is not None
+        self.facts.has_violation = True
+        self._output.violated(violation)
+        if self._request.options.stops_on_violation and not self._is_stopping:
+            self._is_stopping = True
+            self._begin_cancelling(session, "cancelling the turn because of the violation")
+
+    def _begin_cancelling(self, session: Session, note: str) -> None:
+        self._output.note(note)
+        loop = self._task.get_loop()
+        self._cancelling = loop.create_task(self._cancel_turn(session))
+        loop.call_later(CANCEL_SECONDS, self._task.cancel)
 
     async def _cancel_turn(self, session: Session) -> None:
         from dragoman.errors import ConnectionClosed

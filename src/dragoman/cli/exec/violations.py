@@ -1,0 +1,83 @@
+"""Violations: what an agent did although a rule denies it.
+
+Rules decide about requests, and some agents act without one. What they did is visible afterwards: a tool call that is
+reported as completed is judged as if permission had been requested for it, and so is every file that it shows as
+changed. Only a deny counts. Does not stop anything: `run.py` does, if the user wants that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.cli.exec.result import RunViolation
+from dragoman.client.permission_request import describe, settle_evidence, settle_paths
+from dragoman.policy import Request, judge
+from dragoman.policy.verdict import named
+from dragoman.schema import v1
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dragoman.cli.exec.permission import RunPermissions
+    from dragoman.client import Session
+    from dragoman.state.tools import ToolCallState
+
+
+class ViolationWatch:
+    """Judges the tool calls of one run after the fact."""
+
+    def __init__(self, permissions: RunPermissions, root: str) -> None:
+        self.found: list[RunViolation] = []
+        self._permissions = permissions
+        self._root = root
+        self._known: set[str] = set()
+
+    def look(self, update: v1.SessionUpdate, session: Session) -> RunViolation | None:
+        """Return the violation that this update shows, if it is a new one."""
+        if not isinstance(update, v1.ToolCall | v1.ToolCallUpdate) or update.tool_call_id in self._known:
+            return None
+        call = session.state.tool_calls.get(update.tool_call_id)
+        if call is None or call.status != "completed" or self._was_refused(call.id):
+            return None
+        for request in self._requests(call, session):
+            verdict = judge(self._permissions.rules, request)
+            if verdict.action == "deny" and verdict.rule is not None:
+                self._known.add(call.id)
+                found = RunViolation(
+                    title=call.title,
+                    kind=request.kind,
+                    rule=verdict.rule.text,
+                    decided_by=named(verdict.rule),
+                    tool_call_id=call.id,
+                    paths=list(request.paths),
+                )
+                self.found.append(found)
+                return found
+        return None
+
+    def _was_refused(self, tool_call_id: str) -> bool:
+        # Some agents report a call that was refused as completed: its result is the refusal.
+        decisions = (each for each in self._permissions.decisions if each.tool_call_id == tool_call_id)
+        return any(not decision.is_allowed for decision in decisions)
+
+    def _requests(self, call: ToolCallState, session: Session) -> Iterator[Request]:
+        """Yield what the call did, as requests: all that is known about it, and each change that it shows."""
+        agent, root = self._permissions.agent, self._root
+        # Texts of a completed call are its output, not what it was about.
+        diffs = [item for item in call.content if isinstance(item, v1.Diff)]
+        patch = v1.ToolCallPatch(
+            call.id,
+            title=call.title,
+            kind=call.kind,
+            raw_input=call.raw_input,
+            content=diffs,
+            locations=list(call.locations),
+        )
+        asked = v1.RequestPermissionRequest(session.id, patch, [])
+        evidence = describe(asked, session.state, call, agent=agent, root=root)
+        requests = settle_evidence(evidence, session, agent=agent, root=root).requests
+        yield from requests
+        changed = [diff.path for diff in diffs if diff.old_text != diff.new_text]
+        if changed and all(request.kind != "edit" for request in requests):
+            edit = Request(agent, "edit", call.title, paths=tuple(changed), root=root)
+            yield settle_paths(edit, session, agent=agent, root=root)
