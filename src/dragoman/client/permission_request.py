@@ -160,7 +160,8 @@ def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Eviden
             is_known = kind in _COMPLETE or (kind == "other" and is_complete)
             if not is_known and not (kind in PATH_KINDS and (paths or commands)):
                 problem = problem or f"it names no {_OBJECTS.get(kind, 'file and no command')}"
-    return Evidence(tuple(requests), tuple(found.changes), commands, problem)
+    read = tuple(replace(request, unreadable=problem) for request in requests)
+    return Evidence(read, tuple(found.changes), commands, problem)
 
 
 _OBJECTS: Final = {"execute": "command", "fetch": "address", **dict.fromkeys(PATH_KINDS, "file")}
