@@ -189,3 +189,10 @@ def test_a_hint_names_a_rule_that_works_or_states_that_none_does(place: Place, s
     if "--allow" in hint:
         flag, rule, *_ = shlex.split(hint[hint.index("--allow") :].partition(" (")[0])
         assert place.run("--model", "scripted", "--output", "json", flag, rule, script).code == 0
+
+
+def test_the_rule_safe_allows_commands_that_only_read(place: Place) -> None:
+    done = place.run("--model", "scripted", "--allow", "safe", "--output", "json", "run ls | head -n 3")
+    assert done.code == 0, done.err
+    assert {decision["action"] for decision in done.result["permissions"]} == {"allow"}
+    assert place.run("--model", "scripted", "--allow", "safe", "run touch made").code == 5

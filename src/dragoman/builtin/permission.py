@@ -28,6 +28,7 @@ from dragoman.policy.decide import (
 )
 from dragoman.settings.project import find_project
 from dragoman.settings.rule_file import RuleFile
+from dragoman.workspace.safety import with_safe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -159,4 +160,5 @@ class ToolPermissions:
         refusal = mode.refusal(request)
         if refusal is not None:
             return Verdict("deny", None, refusal)
-        return judge((*self._rules.of(self._roots[0]), *mode.rules(self._roots)), request)
+        rules = (*self._rules.of(self._roots[0]), *mode.rules(self._roots))
+        return judge(rules, with_safe_parts(rules, request, self._roots))

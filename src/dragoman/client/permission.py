@@ -41,6 +41,7 @@ from dragoman.policy.decide import (
 from dragoman.policy.paths import is_below
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
+from dragoman.workspace.safety import with_safe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -303,6 +304,7 @@ def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Ver
     added = [os.path.realpath(folder) for folder in session.additional_directories]
     # The session's additional folders belong to the project: a command in one of them is not outside.
     is_added = any(is_below(request.cwd, folder) for folder in added)
+    request = with_safe_parts(rules, request, (session.cwd, *session.additional_directories))
     verdict = judge(rules, replace(request, cwd="") if is_added else request)
     if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
         return verdict
