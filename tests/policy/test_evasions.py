@@ -234,3 +234,17 @@ def test_the_time_to_judge_does_not_grow_faster_than_the_line(piece: str) -> Non
 
     # Ten times the length: a hundred times the time would be quadratic. Small times are too coarse to compare.
     assert seconds(200_000) <= 30 * max(seconds(20_000), 0.005)
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ('find . -type f -not -path "./.git/*"', "allow"),
+        ("sed -n 1,3p AGENTS.md", "allow"),
+        ('find . -path "./.git/*" -delete', "ask"),
+        ("sed -i s/a/b/ AGENTS.md", "ask"),
+    ],
+)
+def test_a_command_that_only_reads_may_name_a_protected_file(line: str, action: str) -> None:
+    request = Request("x", "execute", shell=line, root="/w", home="/h")
+    assert judge([parse_rule("*", "allow", "flag")], request).action == action

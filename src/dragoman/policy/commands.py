@@ -16,7 +16,7 @@ from msgspec import Struct
 from dragoman.policy import paths
 from dragoman.policy.parts import unwrap
 from dragoman.policy.programs import hides_what_runs, is_code_runner, is_risky_variable, name_of, runs_anything, wrapped
-from dragoman.policy.safe import is_reader
+from dragoman.policy.safe import is_reader, only_reads
 from dragoman.policy.subcommands import has_subcommands, subcommand_index
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def _loose(part: str) -> Iterator[tuple[str, ...]]:
 
 def is_reading(part: Part) -> bool:
     """Whether this part only reads the files that its words name."""
-    return part.argv[0] == "cd" or is_reader(name_of(part.argv[0]))
+    return part.argv[0] == "cd" or only_reads(part)
 
 
 def words_of(reading: Reading) -> Iterator[str]:

@@ -143,6 +143,12 @@ def is_reader(program: str) -> bool:
     return program in _TABLE and program not in ("cd", "uniq", "xxd", "sort", "tree", "file", "fd")
 
 
+def only_reads(part: Part) -> bool:
+    """Whether this part only reads the files that its words name: `find` without actions, `sed -n` that prints."""
+    program = part.argv[0].rpartition("/")[2]
+    return is_reader(program) or (program in _SPECIAL and _files_of(program, part) is not None)
+
+
 def safe_parts(reading: Reading, facts: SafetyFacts) -> tuple[int, ...]:
     """The indexes of the parts that are safe commands; the caller puts them into `Request.safe_parts`."""
     return tuple(index for index, part in enumerate(reading.parts) if is_safe_part(part, facts))
