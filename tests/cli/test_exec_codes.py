@@ -139,7 +139,8 @@ def test_a_permission_request_without_a_user_to_ask_is_5(place: Place) -> None:
     assert done.code == 5
     [decision] = done.result["permissions"]
     assert (decision["action"], decision["decided_by"]) == ("cancelled", "nobody")
-    assert done.result["text"] == "not allowed (None)"
+    # Our own agents get a rejection with the reason, for which the outcome `cancelled` has no place.
+    assert done.result["text"] == "not allowed (reject)"
     assert done.result["stop_reason"] == "end_turn"
 
 
