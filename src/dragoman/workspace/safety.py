@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -50,6 +49,8 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str
         return judge(rules, read).action != "deny"
 
     def is_system(name: str) -> bool:
+        import shutil  # it loads every compression module, and few commands get here
+
         found = shutil.which(name)
         folder = os.path.dirname(found) if found else ""
         return folder in _SYSTEM_FOLDERS and not any(is_below(os.path.realpath(folder), root) for root in real_roots)
