@@ -81,8 +81,12 @@ def named(rule: Rule) -> str:
 
 
 def _first(found: Iterable[Rule]) -> Rule | None:
-    """The rule to name among several that match: the nearest scope first, then in alphabetical order."""
-    return min(found, key=lambda rule: (_SCOPES.index(rule.scope), rule.text, rule.source), default=None)
+    """The rule to name among several that match: the nearest scope first, then a deny, then in alphabetical order."""
+    return min(
+        found,
+        key=lambda rule: (_SCOPES.index(rule.scope), rule.action != "deny", rule.text, rule.source),
+        default=None,
+    )
 
 
 def _always_asked(request: Request) -> str | None:
