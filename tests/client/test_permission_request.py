@@ -285,3 +285,12 @@ def test_every_recorded_request_is_read(recording: Path) -> None:
 def test_the_recordings_hold_as_many_requests_as_were_counted() -> None:
     counted = [len(requests_of(recording)) for recording in RECORDINGS]
     assert sum(counted) == 91
+
+
+@pytest.mark.parametrize(("agent", "is_problem"), [("gemini", False), ("gemini-noread", False), ("other", True)])
+def test_the_id_of_a_to_do_list_counts_only_for_the_agent_that_has_one(agent: str, is_problem: bool) -> None:
+    """The agent chooses the id, so another agent must not become readable by it."""
+    call = v1.ToolCallPatch("write_todos-1", title="Plan", kind="other")
+    request = v1.RequestPermissionRequest("s", call, [])
+    found = describe(request, SessionState(), None, agent=agent, root=ROOT)
+    assert bool(found.problem) == is_problem

@@ -40,7 +40,7 @@ _KIMI_COMMAND: Final = re.compile(r"Requesting approval to perform: Run command 
 _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<path>/.*[^…])")
 # Gemini CLI and Qwen Code send no input; for their shell tool the title is the command line.
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
-# Gemini's list of what is to be done is not a file.
+# Gemini asks about its to-do list too, which is neither a file nor a command.
 _GEMINI_TODOS: Final = re.compile(r"write_todos[_-].*")
 
 
@@ -92,7 +92,9 @@ def describe(
     found.kinds.update(kinds)
     for source in sources:
         _read_source(source, found, is_command="execute" in kinds)
-    is_todo_list = _GEMINI_TODOS.fullmatch(request.tool_call.tool_call_id) is not None
+    # The agent chooses the id; the user chose the agent. So the form counts only for the agent that has it.
+    is_gemini = agent.partition("-")[0] == "gemini"
+    is_todo_list = is_gemini and _GEMINI_TODOS.fullmatch(request.tool_call.tool_call_id) is not None
     return _conclude(found, shared, is_complete=is_todo_list)
 
 
