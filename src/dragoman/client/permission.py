@@ -243,7 +243,7 @@ class ClientPermissions:
     ) -> Decision:
         """Ask the user, record the decision and keep an "always"."""
         try:
-            selection = await self._select(question, options, session)
+            selection = await self.select(question, options, session)
         except asyncio.CancelledError:
             # The request itself was withdrawn. Its response is made elsewhere; the record is made here.
             self._record(decide_by_answer(question.request, verdict, Selection(None, CANCELLED)), session, tool_call_id)
@@ -260,7 +260,7 @@ class ClientPermissions:
                 _log.warning("the answer holds for this session only: %s", error)
         return decision
 
-    async def _select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
+    async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
         """Let the user select an option. Any failure while asking selects none.
 
         Raises: CancelledError if the calling task is cancelled, and not merely the question.

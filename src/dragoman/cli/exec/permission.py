@@ -54,13 +54,13 @@ class RunPermissions(ClientPermissions):
         reported = {"decidedBy": decision.decided_by, "reason": decision.reason}
         return v1.SelectedPermissionOutcome(chosen, meta={"dragoman": reported})
 
-    async def _select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
+    async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
         if self._allows_all:
             allowing = [option for option in options if is_allowing(option.kind) and is_clear(option, options)]
             # "Once" first: an "always" would be remembered for later requests of this run.
             allowing.sort(key=lambda option: option.kind != "allow_once")
             return Selection(next(iter(allowing), None), ALLOW_ALL)
-        selection = await super()._select(question, options, session)
+        selection = await super().select(question, options, session)
         if selection.decided_by in (NO_USER, ASKING_FAILED):
             self.unasked.append((question.request, *question.also))
         return selection
