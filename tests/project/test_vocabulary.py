@@ -101,7 +101,7 @@ def written_texts() -> Iterator[tuple[str, int, str]]:
         name = str(path.relative_to(ROOT))
         if any(name.startswith(f"{folder}/") for folder in QUOTES):
             continue
-        if name.startswith(("src/", "docs/")) or name in ("README.md", "CONTRIBUTING.md"):
+        if name.startswith(("src/", "docs/", "examples/")) or name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
             if path.suffix in (".py", ".md", ".toml", ".json"):
                 yield name, 0, name
                 yield from ((name, number, line) for number, line in enumerate(path.read_text().splitlines(), 1))
