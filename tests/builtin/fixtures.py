@@ -145,7 +145,7 @@ class SessionFixture:
         self.seen: list[c.Chunk] = []
         self.slept: list[float] = []
         self.saw = asyncio.Event()
-        self.viewer: Viewer = FakeViewer(self)  # type: ignore[assignment]
+        self.viewer: Viewer = FakeViewer(self)  # type: ignore[assignment]  # as much of one as turns need
         session.viewers.append(self.viewer)
 
     @property

@@ -127,7 +127,7 @@ async def test_a_busy_provider_is_asked_again_after_longer_and_longer_waits(tmp_
             states.append(fixture.session.state)
             await sleep(seconds)
 
-        fixture.sleep = note  # type: ignore[method-assign]
+        fixture.sleep = note  # type: ignore[method-assign]  # to record the state
         end = await fixture.prompt("busy 3", "say at last")
         assert end.error is None
         assert fixture.slept == [1, 2, 4]
@@ -260,7 +260,7 @@ def writing(*pieces: str) -> ScriptedModel:
     """A model that streams the arguments of one call of `poke` in these pieces."""
 
     def player(request: object) -> list[c.Chunk | StepEnd]:
-        if any(isinstance(part, ToolPart) for part in request.messages[-1].parts):  # type: ignore[attr-defined]
+        if any(isinstance(part, ToolPart) for part in request.messages[-1].parts):  # type: ignore[attr-defined]  # a ModelRequest
             return [StepEnd("stop")]
         deltas = [c.ToolInputDelta("x", piece) for piece in pieces]
         arguments = json.loads("".join(pieces))

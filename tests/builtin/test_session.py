@@ -69,7 +69,7 @@ async def test_a_cancel_in_a_tool_fails_the_call_and_ends_the_turn(tmp_path: Pat
         turn.cancel()
         await turn
         assert fixture.outcomes() == {"wait": "output-error"}
-        assert c.ToolOutputError(fixture.seen[-2].tool_call_id, "cancelled") == fixture.seen[-2]  # type: ignore[union-attr]
+        assert c.ToolOutputError(fixture.seen[-2].tool_call_id, "cancelled") == fixture.seen[-2]  # type: ignore[union-attr]  # a chunk of a call
 
 
 async def test_a_cancel_with_a_question_open_ends_the_turn(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_who_comes_late_gets_the_turn_from_its_first_chunk_on(tmp_path: Pa
             async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
                 late.extend(chunks)
 
-        fixture.session.viewers.append(LateViewer(fixture))  # type: ignore[arg-type]
+        fixture.session.viewers.append(LateViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
         gate.set()
         await turn
         assert late == fixture.seen
@@ -235,7 +235,7 @@ async def test_a_watcher_that_fails_disturbs_neither_the_turn_nor_the_others(tmp
             async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
                 raise ConnectionError
 
-        fixture.session.viewers.append(LostViewer(fixture))  # type: ignore[arg-type]
+        fixture.session.viewers.append(LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
         assert (await fixture.prompt("say hello")).error is None
         assert fixture.texts() == ["hello"]
 
@@ -272,7 +272,7 @@ async def test_a_cancel_while_the_turn_is_being_stored_ends_it_properly(tmp_path
             reached.set()
             await begin(*arguments, **options)
 
-        fixture.store.begin_turn = slow_begin  # type: ignore[method-assign]
+        fixture.store.begin_turn = slow_begin  # type: ignore[method-assign]  # to cancel in the middle
         turn = fixture.start("say never")
         await reached.wait()
         turn.cancel()

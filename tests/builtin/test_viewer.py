@@ -43,7 +43,7 @@ async def test_updates_that_arrive_while_the_history_is_replayed_follow_it_once(
         turn = fixture.start("say before", "call wait", "say after")
         await fixture.until(c.ToolInputAvailable)
         client = SlowClient()
-        viewer = Viewer(fixture.session, client)  # type: ignore[arg-type]
+        viewer = Viewer(fixture.session, client)  # type: ignore[arg-type]  # a fake client
         fixture.session.viewers.append(viewer)
         joining = asyncio.ensure_future(viewer.join(repeats_history=repeats_history))
         await client.reached.wait()
