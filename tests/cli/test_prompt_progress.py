@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dragoman.policy.decide import Decision
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.testing import linked, scripted_agent
+from dragoman.text.secrets import known_keys
 from tests.cli.prompt_kit import ATTACKS, acts, screen
 from tests.state.test_transcripts import FILES, messages, read
 
@@ -69,6 +71,68 @@ async def play(*words: str, verbose: bool = False) -> str:
             shown.state.end_turn(session.state.stop_reason)
             shown.progress.end(session.state.stop_reason, shown.state, seconds=1.5)
     return shown.text
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    value = "sk-test-0123456789abcdefghijklmnop"
+    monkeypatch.setattr(known_keys, "_found", [])
+    monkeypatch.setattr(known_keys, "_found_bytes", [])
+    known_keys.learn({"OPENAI_API_KEY": value})
+    return value
+
+
+@pytest.mark.parametrize("cut", range(1, 34))
+@pytest.mark.parametrize("chunk", [message, thought])
+def test_a_line_of_the_log_inside_a_key_of_the_answer_does_not_show_the_key(
+    key: str, chunk: Callable[[str], v1.SessionUpdate], cut: int
+) -> None:
+    shown = Shown(verbose=True)
+    for letter in f"is {key[:cut]}":
+        shown.see(chunk(letter))
+    shown.progress.log("retrying\n")
+    for letter in f"{key[cut:]} it?":
+        shown.see(chunk(letter))
+    shown.progress.end("end_turn")
+    assert "retrying\n" in shown.text
+    assert "[OPENAI_API_KEY] it?\n" in shown.text
+    assert key[:8] not in shown.text
+    assert key[8:] not in shown.text
+
+
+def test_an_answer_that_ends_with_the_beginning_of_a_key_stays_in_its_line(key: str) -> None:
+    shown = Shown(verbose=True).see(message("see "), message(key[:20]))
+    shown.see(v1.ToolCall("t", "Run", kind="execute", status="in_progress"))
+    assert shown.lines == [f"see {key[:20]}", "→ execute  Run"]
+
+
+@pytest.mark.parametrize("after", ["a tool call", "the end"])
+def test_an_answer_that_stops_with_the_beginning_of_a_key_is_shown_whole(key: str, after: str) -> None:
+    shown = Shown(verbose=True).see(message("see "), message(key[:20]))
+    shown.progress.log("retrying\n")
+    if after == "a tool call":
+        shown.see(v1.ToolCall("t", "Run", kind="execute", status="in_progress"))
+        assert shown.lines == ["see ", "retrying", key[:20], "→ execute  Run"]
+    else:
+        shown.progress.end("end_turn")
+        assert shown.lines == ["see ", "retrying", key[:20], "end_turn"]
+
+
+def test_a_word_that_begins_like_a_key_stays_in_its_line(key: str) -> None:
+    shown = Shown(verbose=True).see(message("the test"), message("s"))
+    shown.progress.log("retrying\n")
+    shown.see(message(" pass"))
+    shown.progress.end("end_turn")
+    assert shown.lines == ["the tests", "retrying", " pass", "end_turn"]
+
+
+def test_a_note_inside_a_key_of_a_thought_does_not_show_the_key(key: str) -> None:
+    shown = Shown().see(thought("is "), thought(key[:30]))
+    shown.progress.note("still waiting")
+    shown.see(thought(f"{key[30:]} it?\n"), message("yes"))
+    shown.progress.end("end_turn")
+    assert shown.lines[:2] == ["~ is …", "still waiting"]
+    assert key[:8] not in shown.text
 
 
 async def test_a_turn_reads_as_a_tidy_log() -> None:

@@ -1,8 +1,8 @@
 """The progress of a turn, for people: on stderr, line by line, readable in a log as well as on a terminal.
 
 Owns which updates get a line and how it looks. Receives updates and the state they were folded into; the state may be
-ahead of the update, so each item is shown once, in its latest form. Never raises for what a peer sends, and never moves
-the cursor.
+ahead of the update, so each item is shown once, in its latest form. Never raises for what a peer sends. Only the status
+line moves the cursor.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli.prompt import content, tools
+from dragoman.cli.prompt.reported_exit import own_terminal_end, own_terminal_output
+from dragoman.cli.prompt.status_line import StatusLine
 from dragoman.cli.prompt.stream import LineStream
+from dragoman.cli.prompt.subject import subject
 from dragoman.cli.prompt.tools import ToolLines
 from dragoman.schema import Unknown, v1
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Painter
 from dragoman.text.output_lines import OutputLines
+from dragoman.text.secrets import SplitMask, known_keys
 from dragoman.text.terminal import clip, duration, one_line, plain, size
 from dragoman.text.visible import label
 
@@ -47,6 +51,7 @@ class Progress:
         root: str = "",
         shows_text: bool = True,
         look: Callable[[str], Look | None] | None = None,
+        has_status: bool = False,
     ) -> None:
         """Create the progress of one turn.
 
@@ -54,13 +59,15 @@ class Progress:
             root: Paths below this folder are shown relative to it.
             shows_text: Whether the agent's answer is shown here as well.
             look: Returns how a terminal of ours ended, if `terminal_exit` is not called.
+            has_status: Whether there is a status line below everything else; the stream is a terminal then.
         """
         self.is_verbose = verbose
         self.root = root
         self.width = _width(stream)
         self.paint = Painter(colour)
         self.look = look
-        self._lines = LineStream(stream)
+        self.is_held = False
+        self._lines = LineStream(stream, StatusLine(self.paint, lambda: _width(stream)) if has_status else None)
         self._shows_text = shows_text
         self._tools = ToolLines(self)
         self._thought = ""
@@ -80,6 +87,8 @@ class Progress:
             self._end_thought()
         step = _STEPS.get(type(update))
         if step is not None:
+            if type(update) not in _TEXTS:
+                self._lines.settle()
             step(self, update, state)
 
     def terminal_output(self, terminal_id: str, data: bytes) -> None:
@@ -88,7 +97,7 @@ class Progress:
         running = self._running.get(terminal_id)
         if running is None:
             running = self._running[terminal_id] = _Running(self.paint.has_colour)
-        self._show_output(terminal_id, running, running.lines.feed(data))
+        self._show_output(terminal_id, running, running.lines.feed(running.mask.feed(data)))
 
     def terminal_exit(self, terminal_id: str, exit_code: int | None, signal: str | None = None) -> None:
         """Show how a command ended, if it failed; also for tool calls that show this terminal."""
@@ -103,7 +112,8 @@ class Progress:
         running = self._running.get(terminal_id)
         if running is None:
             return
-        self._show_output(terminal_id, running, running.lines.finish())
+        rest = running.lines.feed(running.mask.finish())
+        self._show_output(terminal_id, running, [*rest, *running.lines.finish()])
         if running.hidden > len(running.last):
             self._rail(terminal_id, self.paint(f"… {running.hidden - len(running.last)} lines not shown", DIM))
         for line in running.last:
@@ -116,7 +126,7 @@ class Progress:
             return
         self._end_thought()
         word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
-        what = f"{label(decision.kind, 20)}: {label(decision.title, self.width)}"
+        what = f"{label(decision.kind, 20)}: {label(subject(decision, self.root), self.width)}"
         self.line(f"{self.paint(word, style)} {what} {self.paint(f'({label(decision.decided_by, self.width)})', DIM)}")
 
     def note(self, text: str, style: str = DIM) -> None:
@@ -135,16 +145,42 @@ class Progress:
             parts += _figures(state)
         if seconds is not None:
             parts.append(duration(seconds))
+        self._lines.settle()
         self.line(" · ".join(parts))
 
     def hold(self) -> None:
         """Write nothing until `release`, while the user is asked."""
         self._end_thought()
+        self.is_held = True
         self._lines.hold()
 
     def release(self) -> None:
         """Write what arrived in the meantime."""
+        self.is_held = False
         self._lines.release()
+
+    @property
+    def count(self) -> int:
+        """How often something was written, the status line excepted."""
+        return self._lines.count
+
+    def show_status(self, text: str) -> None:
+        """Show the status line with this text, which is safe to show; an empty text removes the line."""
+        self._lines.show_status(text)
+
+    def log(self, text: str) -> None:
+        """Show what the agent writes to its own log; it may do so in the middle of a thought."""
+        self._lines.write("log", plain(text))
+
+    def note_shown(self, diffs: Sequence[v1.Diff]) -> None:
+        """Note that the user has seen these changes in a question; they are not shown a second time."""
+        self._tools.note_shown(diffs)
+
+    def begin_details(self, title: str) -> None:
+        """Called before the lines that belong to a finished tool call."""
+
+    def end_details(self) -> None:
+        """Called after them."""
 
     def line(self, text: str, writer: str = "") -> None:
         """Write a line that is safe to show."""
@@ -175,8 +211,13 @@ class Progress:
                 self._show_first_line()
 
     def _show_first_line(self) -> None:
-        thought, self._thought = self._thought.partition("\n")[0], ""
+        thought, newline, _ = self._thought.partition("\n")
+        self._thought = ""
         self._thought_is_shown = True
+        if not newline:  # it may stop in the middle of a key
+            mask = SplitMask(known_keys)
+            thought = mask.feed_text(thought)
+            thought += mask.show_some().decode(errors="replace") or ("…" if mask.has_rest else "")
         self.line(self.paint("~ " + label(thought, self.width - 2), DIM))
 
     def _end_thought(self) -> None:
@@ -186,23 +227,18 @@ class Progress:
         self._thought_is_shown = False
 
     def _show_tool(self, update: v1.ToolCall | v1.ToolCallUpdate, state: SessionState) -> None:
-        if isinstance(update.meta, dict):
-            self._show_own_terminal(update.meta)
+        self._show_own_terminal(update.meta)
         call = state.tool_calls.get(update.tool_call_id)
         if call is not None:
             self._tools.show(call)
 
-    def _show_own_terminal(self, meta: dict[str, Any]) -> None:
+    def _show_own_terminal(self, meta: Any) -> None:
         """Show the output of a command that the agent runs itself, in the form several real agents send."""
-        match meta.get("terminal_output_delta") or meta.get("terminal_output"):
-            case {"terminal_id": str(terminal_id), "data": str(text)}:
-                self.terminal_output(terminal_id, text.encode(errors="replace"))
-        match meta.get("terminal_exit"):
-            case {"terminal_id": str(terminal_id), **ending}:
-                code, signal = ending.get("exit_code"), ending.get("signal")
-                self.terminal_exit(
-                    terminal_id, code if isinstance(code, int) else None, signal if isinstance(signal, str) else None
-                )
+        output, ending = own_terminal_output(meta), own_terminal_end(meta)
+        if output is not None:
+            self.terminal_output(output[0], output[1].encode(errors="replace"))
+        if ending is not None:
+            self.terminal_exit(*ending)
 
     def _show_plan(self, update: v1.Plan, state: SessionState) -> None:
         self._show_entries(update.entries)
@@ -291,10 +327,11 @@ class Progress:
 class _Running:
     """A running command and its output so far."""
 
-    __slots__ = ("hidden", "last", "lines", "shown")
+    __slots__ = ("hidden", "last", "lines", "mask", "shown")
 
     def __init__(self, has_colour: bool) -> None:
         self.lines = OutputLines(has_colour)
+        self.mask = SplitMask(known_keys)
         self.shown = 0
         self.hidden = 0
         self.last: list[str] = []
@@ -302,7 +339,7 @@ class _Running:
 
 def _width(stream: TextIO) -> int:
     try:
-        return max(40, os.get_terminal_size(stream.fileno()).columns - 1)
+        return max(40, (os.get_terminal_size(stream.fileno()).columns or 80) - 1)  # 0: it does not state its size
     except (OSError, ValueError, AttributeError):
         return _LOG_WIDTH
 
@@ -326,10 +363,12 @@ def _figures(state: SessionState) -> list[str]:
         parts.append(f"{size(turn.usage.input_tokens)} in, {size(turn.usage.output_tokens)} out")
     if state.usage is not None and state.usage.size:
         parts.append(f"context {size(state.usage.used)} of {size(state.usage.size)}")
-    if state.cost is not None:
+    if state.cost is not None and f"{state.cost.amount:.4g}" != "0":
         parts.append(f"{state.cost.amount:.4g} {label(state.cost.currency, 8)}")
     return parts
 
+
+_TEXTS: Final = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.UserMessageChunk)
 
 _STEPS: Final[dict[type, Callable[[Progress, Any, SessionState], None]]] = {
     v1.AgentMessageChunk: Progress._show_message,
