@@ -214,6 +214,25 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("$(a; RM -rf /)", True),
+        ("$(a\nrm x)", True),
+        ("$x && 'r'm x", True),
+        ("rm x;$(", True),
+        ("$(ls arm;farm|charm)", False),
+        ("$(echo) " + "arm;" * 1000 + "rm x", False),  # only the first pieces are searched; it is asked about anyway
+        ("İ$(a;rm x)", True),
+    ],
+)
+def test_a_denied_command_is_found_in_a_text_that_cannot_be_read(text: str, runs: bool) -> None:
+    request = Request("a", "execute", shell=text, root="/p", home="/home/u")
+    rules = [*EVERYTHING, parse_rule("execute:rm *", "deny", "flag")]
+    assert judge(rules, request).action == ("deny" if runs else "ask")
+
+
+@pytest.mark.alone
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_time_to_judge_does_not_grow_faster_than_the_line(piece: str) -> None:
     rules = [

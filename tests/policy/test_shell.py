@@ -182,6 +182,8 @@ def test_at_least_95_percent_of_real_lines_are_readable() -> None:
 def test_real_lines_are_read_as_the_study_read_them() -> None:
     for row in _corpus():
         if "parts" not in row:
+            if row["line"].startswith("[ "):
+                continue  # the study took the name of this program for a glob
             assert isinstance(read_line(row["line"]), Unreadable), row["line"]
             continue
         line = read(row["line"])

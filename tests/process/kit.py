@@ -50,6 +50,14 @@ async def until(is_true: Callable[[], object], seconds: float = SECONDS) -> None
             await asyncio.sleep(0.005)
 
 
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that ended and was not collected yet does not."""
+    try:
+        return proctable.status(pid).is_alive
+    except OSError:
+        return False
+
+
 def open_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 

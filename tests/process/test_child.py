@@ -53,6 +53,7 @@ async def test_the_return_code_is_that_of_the_child(script: str, returncode: int
     await child.close()
 
 
+@pytest.mark.alone
 async def test_an_exit_is_noticed_at_once_while_grandchildren_hold_every_pipe(way_of_noticing: str) -> None:
     child = Child.spawn(["sh", "-c", "sleep 1000 & echo $!; exit 3"], patience=LONG)
     grandchild = Deaths(int(await first_line(child)))
@@ -151,6 +152,7 @@ def test_a_child_left_behind_by_its_loop_is_killed_when_it_is_forgotten() -> Non
         nonlocal marker
         marker = Child.spawn(["sh", "-c", "sleep 1000 & wait"]).marker
 
+    gc.collect()  # what earlier tests left to the collector would be closed here
     before = open_fds()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -15,6 +15,7 @@ import pytest
 
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.process import MARKER_VARIABLE
+from dragoman.process.guard import guard
 from dragoman.process.launch import Launched, launch
 from tests.process.kit import open_fds, python
 
@@ -27,6 +28,7 @@ def output_of(launched: Launched) -> bytes:
     os.waitpid(launched.pid, 0)
     os.close(launched.stdout)
     os.close(launched.stderr)
+    guard.forget(launched.marker)
     return output
 
 
@@ -173,4 +175,4 @@ def test_the_pid_is_never_handed_to_the_list_every_popen_polls() -> None:
     for _ in range(3):
         subprocess.run(["true"], check=True)
     assert os.waitstatus_to_exitcode(os.waitpid(launched.pid, 0)[1]) == 7
-    launched.close()
+    launched.end()

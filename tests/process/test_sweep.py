@@ -107,6 +107,7 @@ async def test_without_proc_a_close_still_ends_the_group(monkeypatch: pytest.Mon
     assert marked(child.marker) == []
 
 
+@pytest.mark.alone
 async def test_without_proc_a_stubborn_child_is_still_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proctable, "is_readable", lambda: False)
     child = Child.spawn(STUBBORN, patience=Patience(stdin_seconds=0.1, term_seconds=0.1))

@@ -7,10 +7,13 @@ Read `rule.py` first, then `verdict.py`; `decide.py` (options, answers, decision
 A command line passes through `shell.py`, `parts.py` and `lines.py`; `commands.py` and `paths.py` compare it with rules.
 """
 
-from dragoman.policy.commands import simple_command
-from dragoman.policy.paths import is_protected
-from dragoman.policy.rule import ACTIONS, KINDS, Action, Request, Rule, Scope, Verdict, ignored_rules, parse_rule
-from dragoman.policy.verdict import judge, proposals
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.policy.commands import simple_command
+    from dragoman.policy.paths import is_protected
+    from dragoman.policy.rule import ACTIONS, KINDS, Action, Request, Rule, Scope, Verdict, ignored_rules, parse_rule
+    from dragoman.policy.verdict import judge, proposals
 
 __all__ = [
     "ACTIONS",
@@ -27,3 +30,27 @@ __all__ = [
     "proposals",
     "simple_command",
 ]
+
+if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
+
+    # Many modules need only `paths`; the others take longer to load than all tools of the built-in agent.
+    __getattr__ = lazy_exports(
+        globals(),
+        {
+            ".commands": ("simple_command",),
+            ".paths": ("is_protected",),
+            ".rule": (
+                "ACTIONS",
+                "KINDS",
+                "Action",
+                "Request",
+                "Rule",
+                "Scope",
+                "Verdict",
+                "ignored_rules",
+                "parse_rule",
+            ),
+            ".verdict": ("judge", "proposals"),
+        },
+    )

@@ -8,6 +8,7 @@ whether it applies, it may. The parts of a line come from `parts.py`, what progr
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -32,7 +33,8 @@ Concern: TypeAlias = Literal["yes", "maybe", "no"]
 _ACTIVE: Final = frozenset(";&|<>(){}$`*?[]~#!^\\")
 _ACTIVE_IN_DOUBLE_QUOTES: Final = frozenset("$`\\!")
 _BETWEEN_WORDS: Final = re.compile(r"[\s;&|(){}`<>\"']+")
-_SEPARATORS: Final = re.compile(r"[;&|\n\r(){}`<>]|\$(?=\()")
+# Turns a text that cannot be read into pieces, one per line: cut at operators.
+_PIECES: Final = str.maketrans(dict.fromkeys(";&|\r(){}`<>", "\n"))
 # Variables that do not change which program runs or where it writes.
 _HARMLESS_VARIABLES: Final = re.compile(
     r"CI|NODE_ENV|FORCE_COLOR|NO_COLOR|CLICOLOR|TERM|LANG|LANGUAGE|LC_[A-Z]+|TZ|COLUMNS|LINES|RUST_LOG|RUST_BACKTRACE|"
@@ -99,20 +101,6 @@ def _split(line: str) -> list[str] | None:
     if quote:
         return None
     return words if word is None else [*words, word]
-
-
-def effective(command: tuple[str, ...] | None, shell: str | None) -> tuple[tuple[str, ...] | None, str | None]:
-    """(words, line): the words that a command runs after unwrapping shells, or the line that is not readable."""
-    words, line = (None, shell) if shell is not None else (command, None)
-    for _ in range(4):  # a shell in a shell in a shell is not a simple command
-        if line is not None:
-            words = simple_command(line)
-            if words is None:
-                return None, line
-        line = unwrap(words) if words else None
-        if line is None:
-            return words or None, None
-    return None, line
 
 
 def read_command_pattern(text: str) -> CommandPattern:
@@ -264,12 +252,28 @@ def _names_program(pattern: CommandPattern, program: str, words: tuple[str, ...]
 
 def _runs_in(pattern: CommandPattern, text: str) -> bool:
     """Whether a shell might run the command of the rule somewhere in this text."""
-    wanted = name_of(pattern.words[0])
-    plain = text.replace("'", "").replace('"', "").replace("\\", "")
-    if wanted not in plain.lower():
-        return False
-    found = (part for part in _SEPARATORS.split(plain) if wanted in part.lower())
+    found = _pieces_with(name_of(pattern.words[0]), text)
     return any(_runs(pattern, words) for part in islice(found, _MAX_LOOSE) for words in _loose(part))
+
+
+def _pieces_with(wanted: str, text: str) -> Iterator[str]:
+    """The pieces of a text between operators that contain a word, in any case. Fast for any text."""
+    plain, folded = _cut(text)
+    end = -1
+    while (place := folded.find(wanted, end + 1)) >= 0:
+        start = folded.rfind("\n", end + 1, place) + 1 or end + 1
+        end = folded.find("\n", place)
+        end = len(folded) if end < 0 else end
+        yield plain[start:end]
+
+
+@lru_cache(maxsize=8)
+def _cut(text: str) -> tuple[str, str]:
+    """A text with a line for each piece, as it is and in lower case, equally long. Every rule needs it again."""
+    plain = text.replace("$(", "(").replace("'", "").replace('"', "").replace("\\", "").translate(_PIECES)
+    folded = plain.lower()
+    # A few letters become two in lower case.
+    return (plain, folded) if len(folded) == len(plain) else (folded, folded)
 
 
 def _loose(part: str) -> Iterator[tuple[str, ...]]:

@@ -15,6 +15,7 @@ Pure: asking the user, keeping rules and the protocol's types belong to the call
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -70,7 +71,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     """What was decided about a request, and by which rule or answer.
 
     `decided_by` names the rule or, where no rule decided, is one of the constants of this module. `reason` is a
-    sentence for the agent or the model. The client fills in the session and the tool call.
+    sentence for the agent or the model. `command` and `paths` are what the request was about. The client fills in the
+    session and the tool call.
     """
 
     action: Literal["allow", "deny", "cancelled"]
@@ -83,6 +85,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     kind: str = ""
     session_id: str = ""
     tool_call_id: str | None = None
+    command: str | None = None
+    paths: tuple[str, ...] = ()
 
     @property
     def is_allowed(self) -> bool:
@@ -211,6 +215,8 @@ def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | 
         option_kind=None if option is None else option.kind,
         title="" if request is None else request.title,
         kind="" if request is None else request.kind,
+        command=None if request is None else command_line(request),
+        paths=() if request is None else request.paths,
     )
 
 
@@ -231,7 +237,16 @@ def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -
         option_kind=None if option is None else option.kind,
         title=request.title,
         kind=request.kind,
+        command=command_line(request),
+        paths=request.paths,
     )
+
+
+def command_line(request: Request) -> str | None:
+    """The command that a request is about, as a user would type it; None if it is not about one."""
+    if request.shell is not None:
+        return request.shell
+    return None if request.command is None else shlex.join(request.command)
 
 
 def _reason_without_answer(decided_by: str, why: str) -> str:

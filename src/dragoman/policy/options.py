@@ -49,6 +49,28 @@ def operands_of(options: OptionTable, words: Sequence[str], *, stops_early: bool
     return found if unknown is None else None
 
 
+def is_given(options: OptionTable, words: Sequence[str], names: frozenset[str]) -> bool:
+    """Whether one of these options is among the words, alone, with its value or in a cluster."""
+    index = 0
+    while index < len(words) and words[index] != "--":
+        word = words[index]
+        used = _words_used(options, word) if len(word) > 1 and word[0] == "-" else None
+        if used is not None and (word.partition("=")[0] in names or names & _cluster(options, word)):
+            return True
+        index += used or 1
+    return False
+
+
+def _cluster(options: OptionTable, word: str) -> frozenset[str]:
+    """The short options of a cluster such as `-ne`; what follows one with a value is its value."""
+    found: list[str] = []
+    for letter in "" if word.startswith("--") else word[1:]:
+        found.append(f"-{letter}")
+        if found[-1] in options.valued or found[-1] in options.optional:
+            break
+    return frozenset(found)
+
+
 def unknown_option(options: OptionTable, words: Sequence[str]) -> str | None:
     """The first option that is not in the table."""
     _, unknown = _walk(options, words, False)

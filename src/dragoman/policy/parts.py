@@ -108,6 +108,30 @@ def _read_text(text: str, folder: str, home: str, depth: int) -> list[Part]:
     return _expand(line, folder, home, depth)
 
 
+def what_runs(command: tuple[str, ...] | None, shell: str | None) -> Line | str | None:
+    """What a command runs behind shells, to compare two commands: its line, or its text if that cannot be read.
+
+    None if there is no command. Two equal results run the same: the same words, joined and redirected in the same way.
+    """
+    if shell is not None:
+        return _line_or_text(shell)
+    return unwrapped(Line((SimpleCommand(tuple(map(Word, command))),))) if command else None
+
+
+def unwrapped(line: Line) -> Line | str:
+    """The line inside a shell, if the whole line is a shell that runs one; otherwise the line itself."""
+    command = line.commands[0]
+    is_alone = len(line.commands) == 1 and not (command.assignments or command.redirections)
+    has_glob = any(word.fixed is not None for word in command.words)
+    inner = unwrap(command.argv) if is_alone and not has_glob else None
+    return line if inner is None else _line_or_text(inner)
+
+
+def _line_or_text(text: str) -> Line | str:
+    line = read_line(text)
+    return text.strip() if isinstance(line, Unreadable) else unwrapped(line)
+
+
 def unwrap(argv: tuple[str, ...]) -> str | None:
     """The line in `bash -lc LINE`, as agents pass a shell line in the form of words; None for anything else."""
     place, _, program = argv[0].rpartition("/") if argv else ("", "", "")

@@ -55,6 +55,14 @@ _PAIRS: Final = frozenset(
 )
 _SYSTEM_SETTINGS: Final = ("/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/var/spool/at", "/library", "/system")
 _SYSTEM_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/snap", "/nix")
+# Below the home: keys, passwords, cookies, and what this program itself trusts.
+SECRET_PLACES: Final = (
+    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".pypirc"),
+    *(".config/gh", ".config/gcloud", ".config/op", ".password-store", ".local/share/keyrings"),
+    *(".config/dragoman", ".local/state/dragoman", ".local/share/dragoman"),
+    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
+    *(".config/microsoft-edge", "snap/firefox"),
+)
 # Longer than any path that a system can open.
 MAX_PATH: Final = 8_192
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
@@ -164,11 +172,35 @@ def matches_glob(glob: str, path: str, root: str, home: str, *, ignore_case: boo
     if len(path) > MAX_PATH:
         # No such file can exist: an allow does not cover it, a deny does.
         return ignore_case
-    anchored = normalise(glob, root, home) + ("/**" if glob.endswith("/") else "")
     place = normalise(path, root, home)
-    if ignore_case:
-        anchored, place = anchored.casefold(), place.casefold()
-    return _matches_names(_names_of(anchored), tuple(place.strip("/").split("/")))
+    return _matches_names(_names_of(glob, root, home, ignore_case), _split(place.casefold() if ignore_case else place))
+
+
+@lru_cache(maxsize=4096)
+def may_cover_word(glob: str, value: str, folder: str, root: str, home: str, *, is_start: bool) -> bool:
+    """Whether a word of a command may name something that the glob covers: such a file, or a folder with such files.
+
+    Args:
+        folder: where the command runs.
+        is_start: the value is the beginning of what a word with a wildcard stands for.
+    """
+    if len(value) > MAX_PATH:
+        return False
+    place = _folded_place(value, folder, home)
+    anchor = _folded_anchor(glob, root, home)
+    if anchor.startswith(place) if is_start else is_below(anchor, place):
+        return True
+    return _matches_names(_names_of(glob, root, home, True), _split(place))
+
+
+@lru_cache(maxsize=4096)
+def _folded_place(value: str, folder: str, home: str) -> str:
+    return normalise(value, folder, home).casefold()
+
+
+@lru_cache(maxsize=256)
+def _folded_anchor(glob: str, root: str, home: str) -> str:
+    return fixed_folder(glob, root, home).casefold()
 
 
 def fixed_folder(glob: str, root: str, home: str) -> str:
@@ -179,8 +211,13 @@ def fixed_folder(glob: str, root: str, home: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _names_of(glob: str) -> tuple[str, ...]:
-    return tuple(glob.strip("/").split("/"))
+def _names_of(glob: str, root: str, home: str, ignore_case: bool) -> tuple[str, ...]:
+    anchored = normalise(glob, root, home) + ("/**" if glob.endswith("/") else "")
+    return _split(anchored.casefold() if ignore_case else anchored)
+
+
+def _split(path: str) -> tuple[str, ...]:
+    return tuple(path.strip("/").split("/"))
 
 
 def _matches_names(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:

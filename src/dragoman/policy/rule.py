@@ -81,6 +81,7 @@ class Verdict(Struct, frozen=True):
     action: Action
     rule: Rule | None
     why: str
+    is_uncovered: bool = False  # asked only because no rule covers it; nothing wants it to be asked about
 
 
 class Pattern(Struct, frozen=True):

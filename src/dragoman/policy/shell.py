@@ -231,7 +231,8 @@ class _Reader:
         self.needs_command = False
 
     def _take_word(self, piece: _Piece) -> None:
-        word = Word(piece.text, piece.fixed, piece.is_home)
+        # A bracket alone is not a glob: it is the name of a program.
+        word = Word(piece.text, None if piece.text == "[" else piece.fixed, piece.is_home)
         if not self.words:
             unquoted = piece.unquoted
             assigned = _ASSIGNMENT.match(unquoted)

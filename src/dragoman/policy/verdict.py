@@ -65,7 +65,7 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
         return Verdict("allow", allowing, f"allowed by {named(allowing)}")
     if request.kind == "read" and request.is_inside and request.paths:
         return Verdict("allow", None, "reading a file of the project needs no rule")
-    return Verdict("ask", None, _why_not(rules, request))
+    return Verdict("ask", None, _why_not(rules, request), is_uncovered=True)
 
 
 def _why_maybe(request: Request) -> str:

@@ -24,7 +24,7 @@ never cancelled by a caller: callers wait through `shield`. If the event loop is
 
 *Who calls whom.* `ExitWatch` (a pidfd on the loop) calls `_on_exit` exactly once: the rest of stderr is read, the
 ladder starts, then `when_exited` callbacks run. The order matters: a callback sees the complete stderr. `guard.py`
-holds every group from the start of the program until its sweep is done, and kills it if this program dies first.
+holds every child from before its start until its sweep is done, and kills it if this program dies first.
 
 *What can race.*
   - The child exits while the ladder waits: each step first looks whether the group is still alive. A group keeps its
@@ -87,7 +87,6 @@ class Child:
         self,
         launched: Launched,
         *,
-        spare: Spare = (),
         patience: Patience = PATIENCE,
         on_stderr: Callable[[bytes], None] | None = None,
     ) -> None:
@@ -100,14 +99,13 @@ class Child:
         self._ring = Ring()
         self._on_stderr = on_stderr
         self._starter = launched.starter
-        self._spare = spare
+        self._spare = launched.spare
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[None] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._ladder: asyncio.Task[None] | None = None
         self._exit_callbacks: list[Callable[[], None]] = []
-        guard.watch(self.pid, self.marker, spare)
         self._watch = ExitWatch(self.pid, self._loop, self._on_exit)
         os.set_blocking(self._stderr, False)
         self._loop.add_reader(self._stderr, self._read_stderr)
@@ -142,12 +140,19 @@ class Child:
             DragomanError: The system could not start one more program.
         """
         asyncio.get_running_loop()  # fail before there is a process to lose
-        launched = launch(argv, cwd=cwd, env=env, inherit_env=inherit_env, merge_stderr=merge_stderr, starter=starter)
+        launched = launch(
+            argv,
+            cwd=cwd,
+            env=env,
+            inherit_env=inherit_env,
+            merge_stderr=merge_stderr,
+            spare=spare,
+            starter=starter,
+        )
         try:
-            return cls(launched, spare=spare, patience=patience, on_stderr=on_stderr)
+            return cls(launched, patience=patience, on_stderr=on_stderr)
         except BaseException:
-            kill_now(launched.pid, launched.marker, spare)
-            launched.close()
+            launched.end()
             raise
 
     @property
@@ -161,7 +166,8 @@ class Child:
         return pipes
 
     def stderr_tail(self, size_bytes: int = TAIL_BYTES) -> str:
-        """The end of what it wrote to stderr, as text."""
+        """The end of what it wrote to stderr so far, as text."""
+        self._read_rest_of_stderr()  # what it wrote before a message is there when the message is
         return self._ring.tail(size_bytes)
 
     def stderr_kept(self) -> bytes:
@@ -249,7 +255,7 @@ class Child:
         swept: asyncio.Future[None] = self._loop.create_future()
 
         def done() -> None:
-            guard.forget(self.pid)
+            guard.forget(self.marker)
             with suppress(RuntimeError):  # the loop is closed, so no task waits any more
                 self._loop.call_soon_threadsafe(_resolve, swept)
 
@@ -274,7 +280,7 @@ class Child:
     def _kill_now(self) -> None:
         """Steps 3 and 4 of the ladder, synchronously: for when there is no time or no event loop."""
         self._watch.stop()
-        returncode = kill_now(self.pid, self.marker, self._spare)
+        returncode = kill_now(self.marker, self.pid, self._spare)
         if not self._exit.done():
             self.returncode = returncode
             self.was_signalled = True

@@ -29,6 +29,11 @@ _NO_KEYBOARD: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT"
 _TERM: Final = "xterm-256color"
 
 
+def is_kept(name: str) -> bool:
+    """Whether every program needs this variable."""
+    return name in KEPT_VARIABLES or name.startswith(_KEPT_PREFIX)
+
+
 def child_environment(
     added: Mapping[str, str], *, kept: Collection[str] = (), source: Mapping[str, str] | None = None
 ) -> dict[str, str]:
@@ -39,7 +44,7 @@ def child_environment(
     environment = {
         name: value
         for name, value in (os.environ if source is None else source).items()
-        if name in KEPT_VARIABLES or name.startswith(_KEPT_PREFIX) or name in kept
+        if is_kept(name) or name in kept
     }
     if environment.get("TERM", "dumb") == "dumb":  # ours may have no terminal; theirs is one
         environment["TERM"] = _TERM

@@ -1,7 +1,7 @@
 """Starts one program: pipes, environment, its own session, and errors that say what to do.
 
-Owns the step from an argument list to a pid and three pipe ends. Does not use the event loop, and does not end
-anything.
+Owns the step from an argument list to a pid and three pipe ends. The guard knows the program before it exists, so it
+never outlives this one; the code that ends it calls `guard.forget`. Does not use the event loop.
 
 `subprocess.Popen` without `preexec_fn` starts programs by `vfork`: 0.15 ms, whatever the size of this process. Setting
 PDEATHSIG would need Python code in a forked copy of a program with threads (1.6 ms, 11 ms at 300 MiB, may deadlock) or
@@ -14,10 +14,15 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.process.guard import guard, kill_now
+
+if TYPE_CHECKING:
+    from dragoman.process.sweep import Spare
 
 MARKER_VARIABLE: Final = "DRAGOMAN_CHILD"
 
@@ -35,22 +40,36 @@ class Starter(Protocol):
 
 
 class Launched:
-    """A running program: its pid and our ends of its pipes."""
+    """A running program that the guard knows: its pid and our ends of its pipes."""
 
-    __slots__ = ("marker", "pid", "starter", "stderr", "stdin", "stdout")
+    __slots__ = ("marker", "pid", "spare", "starter", "stderr", "stdin", "stdout")
 
     def __init__(
-        self, pid: int, marker: str, stdin: int, stdout: int, stderr: int, starter: Starter | None = None
+        self,
+        pid: int,
+        marker: str,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        starter: Starter | None = None,
+        spare: Spare = (),
     ) -> None:
         self.pid = pid
         self.starter = starter
+        self.spare = spare
         self.marker = marker
         self.stdin = stdin
         self.stdout = stdout
         self.stderr = stderr
 
     def close(self) -> None:
+        """Close our ends of the pipes."""
         _close([self.stdin, self.stdout, self.stderr])
+
+    def end(self) -> None:
+        """Kill the program with everything it started, at once, and close the pipes: for one that is not used."""
+        kill_now(self.marker, self.pid, self.spare)
+        self.close()
 
 
 def launch(
@@ -60,12 +79,13 @@ def launch(
     env: Mapping[str, str | None] | None = None,
     inherit_env: bool = True,
     merge_stderr: bool = False,
+    spare: Spare = (),
     starter: Starter | None = None,
 ) -> Launched:
     """Start `argv` in a session of its own, with a pipe at each of its three standard descriptors.
 
-    `merge_stderr` sends stderr where stdout goes, the only way to keep the order of the two. `starter` starts the
-    program instead of this function.
+    `merge_stderr` sends stderr where stdout goes, the only way to keep the order of the two. `spare` are the daemons of
+    the program that may outlive it. `starter` starts the program instead of this function.
 
     Raises:
         ConfigError: the command or the directory cannot be used; the message says which and what to do.
@@ -78,37 +98,67 @@ def launch(
     command = [os.fspath(part) for part in argv]
     marker = os.urandom(16).hex()
     environment = _environment(env, marker, inherit_env)
+    gate = _Gate()
     fds: list[int] = []
     try:
+        guard.expect(marker, spare)
         for _ in range(3):
             fds.extend(os.pipe())
         child_in, our_in, our_out, child_out, our_err, child_err = fds
 
         def popen(kept: Collection[int] = ()) -> subprocess.Popen[bytes]:
-            return subprocess.Popen(
-                command,
-                stdin=child_in,
-                stdout=child_out,
-                stderr=child_out if merge_stderr else child_err,
-                cwd=cwd,
-                env=environment,
-                close_fds=True,
-                pass_fds=kept,
-                start_new_session=True,
-            )
+            with gate:
+                return subprocess.Popen(
+                    command,
+                    stdin=child_in,
+                    stdout=child_out,
+                    stderr=child_out if merge_stderr else child_err,
+                    cwd=cwd,
+                    env=environment,
+                    close_fds=True,
+                    pass_fds=kept,
+                    start_new_session=True,
+                )
 
         process = starter.start(popen) if starter else popen()
+        guard.watch(marker, process.pid)
+        # We reap this pid ourselves. An unset returncode would make Popen warn when it is collected, and would add
+        # the pid to a module-wide list that is polled at the next Popen of any code, which could take the exit status
+        # from us.
+        process.returncode = 0
     except (OSError, ValueError) as error:
+        guard.forget(marker)
         _close(fds)
         raise explain(error, command[0], cwd) from error
-    except BaseException:
+    except BaseException:  # a signal may raise at any step, also when the program runs already
+        gate.close()
+        kill_now(marker)
         _close(fds)
         raise
     _close([child_in, child_out, child_err])
-    # We reap this pid ourselves. An unset returncode would make Popen warn when it is collected, and would add the pid
-    # to a module-wide list that is polled at the next Popen of anyone, which could take the exit status from us.
-    process.returncode = 0
-    return Launched(process.pid, marker, our_in, our_out, our_err, starter)
+    return Launched(process.pid, marker, our_in, our_out, our_err, starter, spare)
+
+
+class _Gate:
+    """Entered to start a program, on any thread; closed when the start was given up."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        if self._is_closed:
+            self._lock.release()
+            raise DragomanError("the start of this program was given up")
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    def close(self) -> None:
+        """Wait for a start under way, and let none begin."""
+        with self._lock:
+            self._is_closed = True
 
 
 def _environment(env: Mapping[str, str | None] | None, marker: str, inherit_env: bool) -> dict[str, str]:

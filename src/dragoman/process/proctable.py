@@ -63,6 +63,17 @@ def name(pid: int) -> str:
     return _read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
 
 
+def system_call(pid: int) -> list[int]:
+    """The system call in which a thread is stopped: number, six arguments, stack pointer, address of the next code."""
+    return [int(word, 0) for word in _read(f"/proc/{pid}/syscall").split()]
+
+
+def mappings(pid: int) -> list[str]:
+    """The files in its memory, one line each: extent, permissions, offset, device, inode, path."""
+    lines = _read(f"/proc/{pid}/maps").decode("utf-8", "surrogateescape").splitlines()
+    return [line for line in lines if "/" in line]
+
+
 def group_is_alive(group: int) -> bool:
     """Whether a process group has a member that runs."""
     try:

@@ -73,6 +73,7 @@ class Terminal:
         on_output: Callable[[bytes], None] | None = None,
         spare: Spare = (),
         starter: Starter | None = None,
+        patience: Patience | None = None,
     ) -> Terminal:
         """Start a command; needs a running event loop.
 
@@ -83,6 +84,7 @@ class Terminal:
             on_output: Called with its raw output as it comes.
             spare: Processes it starts that may outlive it.
             starter: Starts the command and asks it to end in its own way: a sandbox.
+            patience: How long it has to end by itself.
 
         Raises:
             ConfigError: The command or the directory cannot be used.
@@ -98,7 +100,7 @@ class Terminal:
             inherit_env=False,
             merge_stderr=True,
             spare=spare,
-            patience=_PATIENCE,
+            patience=patience or _PATIENCE,
             starter=starter,
         )
         if program is None or opened is None:

@@ -35,6 +35,23 @@ class Hunk(Struct, frozen=True):
     after_line: int
     after: tuple[str, ...]
 
+    @property
+    def before_end(self) -> int:
+        """The index of the first old line behind the hunk."""
+        return self.before_line - 1 + len(self.before)
+
+
+def group_hunks(hunks: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
+    """Join hunks whose contexts of this many lines touch."""
+    group: list[Hunk] = []
+    for hunk in hunks:
+        if group and hunk.before_line - 1 - group[-1].before_end > 2 * context:
+            yield group
+            group = []
+        group.append(hunk)
+    if group:
+        yield group
+
 
 def find_hunks(before: bytes | None, after: bytes | None) -> tuple[Hunk, ...]:
     """The hunks that make `after` of `before`, first line first. A missing file has no lines."""

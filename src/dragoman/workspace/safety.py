@@ -6,29 +6,38 @@
 from __future__ import annotations
 
 import os
+from glob import iglob
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from dragoman.policy.lines import reading_of
-from dragoman.policy.paths import is_below
-from dragoman.policy.rule import SAFE, Request
+from dragoman.policy.paths import SECRET_PLACES, is_below
+from dragoman.policy.rule import SAFE, Request, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
 from dragoman.policy.verdict import judge
+from dragoman.workspace.git_config import git_runs_no_program
+from dragoman.workspace.hard_links import with_other_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.policy.parts import Part
     from dragoman.policy.rule import Rule
 
 # A program elsewhere on the PATH, such as in `node_modules/.bin`, may have been written by the project.
 _SYSTEM_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
-# Words of keys in a repository's configuration that let git run a program. More files than needed are refused this way.
-_GIT_KEYS: Final = (
-    *("fsmonitor", "external", "textconv", "filter", "pager", "sshcommand", "hookspath", "attributesfile", "gpg"),
-    *("include", "command"),
-)
-_LARGEST_CONFIG_BYTES: Final = 1024 * 1024
+_MOST_MATCHES: Final = 1_000  # files that a glob may stand for; each is looked at
+
+
+def with_facts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:
+    """Return the request with what only the disk knows: other names of its files, and its safe parts.
+
+    Args:
+        roots: the session's folders.
+    """
+    return with_safe_parts(rules, with_other_names(rules, request), roots)
 
 
 def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:
@@ -40,13 +49,20 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str
     if request.kind != "execute" or all(rule.text.rpartition("@")[2] != SAFE for rule in rules):
         return request
     real_roots = [os.path.realpath(root) for root in roots]
+    home = request.home or os.path.expanduser("~")
+    secrets = [place for name in SECRET_PLACES if os.path.lexists(place := os.path.realpath(os.path.join(home, name)))]
 
     def is_inside(path: str, folder: str) -> bool:
         real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
         if not any(is_below(real, root) for root in real_roots):
             return False
+        # A folder that contains keys is not safe either: `grep -r` reads everything in it.
+        if any(is_below(real, place) or is_below(place, real) for place in secrets):
+            return False
         read = Request(request.agent, "read", paths=(real,), root=request.root, home=request.home)
-        return judge(rules, read).action != "deny"
+        read = with_other_names(rules, read)
+        verdict = judge(rules, read)
+        return not read.caution and (verdict.action == "allow" or verdict.is_uncovered)
 
     def is_system(name: str) -> bool:
         import shutil  # it loads every compression module, and few commands get here
@@ -55,24 +71,33 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str
         folder = os.path.dirname(found) if found else ""
         return folder in _SYSTEM_FOLDERS and not any(is_below(os.path.realpath(folder), root) for root in real_roots)
 
-    facts = SafetyFacts(is_inside, is_system, git_is_harmless=_is_git_harmless(request.cwd or request.root))
-    return replace(request, safe_parts=safe_parts(reading_of(request), facts))
-
-
-def _is_git_harmless(folder: str) -> bool:
-    """Whether the repository of a folder has a plain configuration that names no program."""
-    folder = os.path.realpath(folder)
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        if folder == os.path.dirname(folder):
+    def is_glob_inside(glob: str, folder: str) -> bool:
+        # Shells and this module read these letters differently.
+        if "[^" in glob or "[:" in glob or "[." in glob or "[=" in glob or "\\" in glob:
             return False
-        folder = os.path.dirname(folder)
-    git = os.path.join(folder, ".git")
-    if os.path.lexists(os.path.join(git, "config.worktree")):
-        return False
-    try:
-        # A linked worktree has a file here, whose repository lies elsewhere: not read, so not harmless.
-        with open(os.path.join(git, "config"), "rb") as file:
-            text = file.read(_LARGEST_CONFIG_BYTES + 1).lower()
-    except OSError:
-        return False
-    return len(text) <= _LARGEST_CONFIG_BYTES and not any(key.encode() in text for key in _GIT_KEYS)
+        # Some users' shells look at hidden names as well.
+        found = list(islice(iglob(glob, root_dir=folder, include_hidden=True), _MOST_MATCHES + 1))
+        if len(found) > _MOST_MATCHES:
+            return False
+        return all(not path.startswith("-") and is_inside(path, folder) for path in found)
+
+    reading = reading_of(request)
+    # git uses the repository of the folder that `cd` left, which may be another one than that of the session.
+    git_folders = {folder for part in reading.parts if "git" in part.argv[0] for folder in part.folders}
+    facts = SafetyFacts(
+        is_inside,
+        is_system,
+        git_is_harmless=all(map(git_runs_no_program, git_folders)),
+        is_glob_inside=is_glob_inside,
+    )
+    found = safe_parts(reading, facts)
+    if any(rule.action != "allow" and read_pattern(rule.text).kind == "read" for rule in rules):
+        found = tuple(index for index in found if not _reads_unnamed(reading.parts[index]))
+    return replace(request, safe_parts=found)
+
+
+def _reads_unnamed(part: Part) -> bool:
+    """Whether a safe command prints content of files that its words do not name, so that no rule can see them."""
+    program = os.path.basename(part.argv[0])
+    is_recursive = any(word[:1] == "-" and word[:2] != "--" and "r" in word for word in part.argv[1:])
+    return program in ("git", "rg") or (program.endswith("grep") and is_recursive)

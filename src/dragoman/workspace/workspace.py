@@ -80,6 +80,18 @@ class OpenText:
                 self.close()
         return text if line is None and limit is None else window(text, line, limit)
 
+    def read_bytes(self) -> bytes:
+        """All of it as bytes, which need not be text; closes it. Raises: WorkspaceError: It is too large."""
+        if self._text is not None:
+            return self._text.encode()
+        assert self._status is not None
+        try:
+            return read_all(self._fd, self._status, self.path, self._limits)
+        except OSError as error:
+            raise from_os(error, self.path) from error
+        finally:
+            self.close()
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from dragoman.errors import ConfigError
 from dragoman.process.sandbox import Backend, Sandbox, available, bubblewrap, landlock, make_policy, thread
 from dragoman.process.sandbox.denials import Denial, file_denials
 from dragoman.process.sandbox.environment import scrub
-from tests.process.sandbox.kit import AVAILABLE, Place, both, git, only_bubblewrap, only_thread, shell
+from tests.process.sandbox.kit import AVAILABLE, Place, both, git, only_bubblewrap, only_thread, run, shell
 
 
 def test_every_backend_works_or_has_a_reason() -> None:
@@ -102,6 +103,20 @@ async def test_a_unix_socket_is_not_reported_as_the_network(name: Backend, there
     assert {each.kind for each in ran.denials} == {"socket"}
 
 
+# Both look up a user's name at their start, which the C library tries with a socket of its own.
+@pytest.mark.parametrize("line", ["env -i PATH=$PATH bash -c 'exit 1'", "ls -l /; exit 1"])
+@only_thread
+async def test_looking_up_the_name_of_a_user_lacks_nothing(name: Backend, there: Place, line: str) -> None:
+    assert (await shell(there.sandbox(name), line)).denials == []
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@only_thread
+async def test_a_program_that_opens_a_socket_of_the_same_type_is_reported(name: Backend, there: Place) -> None:
+    ran = await run(there.sandbox(name), str(shutil.which("node")), "-e", "require('net').connect('/run/x.sock')")
+    assert "socket" in {each.kind for each in ran.denials}
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -121,6 +136,7 @@ def test_paths_are_found_in_the_words_of_common_programs(line: str, there: Place
     assert file_denials(policy, (), line.format(inside), str(there.project)) == []
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("piece", ["a", "a.", "'", "'\"", "a/", "~"])
 def test_reading_a_long_line_takes_time_in_proportion(piece: str, there: Place) -> None:
     """The output is the command's: it could otherwise keep this program busy."""

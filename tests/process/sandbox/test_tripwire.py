@@ -10,6 +10,8 @@ import pytest
 
 from dragoman.process.sandbox import Backend, ProtectedChange, Tripwire, make_policy
 from dragoman.process.sandbox import policy as policy_module
+from dragoman.process.sandbox import tripwire as tripwire_module
+from dragoman.process.sandbox.policy import unconfined_policy
 from tests.process.sandbox.kit import Place, both, git, only_thread, outside, shell
 
 
@@ -151,3 +153,70 @@ async def test_a_protected_file_that_did_not_exist_is_removed_in_both(
     await shell(there.sandbox(name), "echo evil >.envrc")
     assert brief(wire.check(restore=True), there) == {(".envrc", "created")}
     assert not (there.project / ".envrc").exists()
+
+
+def test_the_new_content_of_a_file_that_is_put_back_is_kept_too(wire: Tripwire, there: Place) -> None:
+    after("echo 'the user wrote this meanwhile' >AGENTS.md", there)
+    (change,) = wire.check(restore=True)
+    assert (there.project / "AGENTS.md").read_text() == "old"
+    assert change.replaced is not None
+    assert Path(change.replaced).read_text() == "the user wrote this meanwhile\n"
+
+
+def test_a_change_that_the_caller_made_with_permission_is_accepted(wire: Tripwire, there: Place) -> None:
+    after("echo new >AGENTS.md; echo evil >src/CLAUDE.md; echo x >.envrc", there)
+    wire.accept(there.project / "AGENTS.md")
+    wire.accept(there.project / ".envrc")
+    assert brief(wire.check(restore=False), there) == {("src/CLAUDE.md", "changed")}
+    after("echo again >AGENTS.md", there)
+    assert brief(wire.check(restore=False), there) == {("AGENTS.md", "changed")}
+
+
+def test_a_change_that_is_expected_is_neither_listed_nor_put_back(wire: Tripwire, there: Place) -> None:
+    after("echo new >AGENTS.md; echo new >src/CLAUDE.md", there)
+    expected = str(there.project / "AGENTS.md")
+    assert brief(wire.check(restore=True, is_expected=lambda path: path == expected), there) == {
+        ("src/CLAUDE.md", "changed")
+    }
+    assert (there.project / "AGENTS.md").read_text() == "new\n"
+    assert wire.check(restore=True) == []
+
+
+def test_the_folder_for_old_content_is_made_when_it_is_needed(there: Place) -> None:
+    (there.project / "AGENTS.md").write_text("old")
+    aside = there.aside / "not" / "yet"
+    tripwire = Tripwire(unconfined_policy([there.project]), aside, is_confined=False)
+    tripwire.arm()
+    assert tripwire.check(restore=False) == []
+    assert not aside.exists()
+    after("rm AGENTS.md", there)
+    [change] = tripwire.check(restore=False)
+    assert change.kept is not None
+    assert Path(change.kept).read_text() == "old"
+
+
+def test_without_a_sandbox_the_old_content_may_be_kept_below_a_root(there: Place) -> None:
+    Tripwire(unconfined_policy([there.project]), there.project / "aside", is_confined=False)
+    with pytest.raises(ValueError, match="outside the folders"):
+        Tripwire(unconfined_policy([there.project]), there.project / "aside")
+
+
+def test_more_files_than_are_searched_are_not_taken_for_new_ones(there: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tripwire_module, "_MOST_FILES", 10)
+    folder = there.project / ".vscode"
+    folder.mkdir()
+    long_ago = [folder / f"{number}.json" for number in range(40)]
+    for path in long_ago:
+        path.write_text("old")
+    tripwire = Tripwire(unconfined_policy([there.project]), there.aside, is_confined=False)
+    tripwire.arm()
+    tripwire._armed_ns = 1 + max(path.stat().st_ctime_ns for path in long_ago)
+    searched = sorted(tripwire._before)
+    assert len(searched) == 10
+    os.unlink(searched[0])  # another one takes its place in the search
+    assert brief(tripwire.check(restore=False), there) == {(os.path.relpath(searched[0], there.project), "deleted")}
+    new = there.project / ".envrc"  # at the top, so it is among those that are searched
+    new.write_text("new")
+    while new.stat().st_ctime_ns < tripwire._armed_ns:  # until the clock of the file system has moved on
+        new.write_text("new")
+    assert brief(tripwire.check(restore=False), there) == {(".envrc", "created")}

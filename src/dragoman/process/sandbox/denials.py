@@ -24,14 +24,14 @@ _WRITE_ERRORS: Final = (
     "|EACCES|EROFS|EBUSY|EXDEV|EPERM"
 )
 _READ_ERRORS: Final = "permission denied|no such file or directory|EACCES|ENOENT"
-_WRITING: Final = re.compile(_WRITE_ERRORS, re.IGNORECASE)
-_READING: Final = re.compile(_READ_ERRORS, re.IGNORECASE)
+# Patterns are texts here, which `re` compiles with the first denial and keeps: every agent imports this at its start.
+_WRITING: Final = f"(?i){_WRITE_ERRORS}"
+_READING: Final = f"(?i){_READ_ERRORS}"
 # Something in quotes, something with a slash, or a bare name directly in front of the error. Another bare word is
 # usually the program's own name. Each starts where a word starts, so that a long word is read once.
-_PATH: Final = re.compile(
-    r"'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|(?<![^\s'\"`:;,()])([^\s'\"`:;,()]*/[^\s'\"`:;,()]+)"
-    rf"|(?<![\w.~-])([\w.~-]+)(?=: (?:{_WRITE_ERRORS}|{_READ_ERRORS}))",
-    re.IGNORECASE,
+_PATH: Final = (
+    r"(?i)'([^'\n]+)'|\"([^\"\n]+)\"|`([^`\n]+)`|(?<![^\s'\"`:;,()])([^\s'\"`:;,()]*/[^\s'\"`:;,()]+)"
+    rf"|(?<![\w.~-])([\w.~-]+)(?=: (?:{_WRITE_ERRORS}|{_READ_ERRORS}))"
 )
 
 
@@ -67,9 +67,9 @@ def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, c
     found: dict[Denial, None] = {}
     for path, line in _paths(output[-_LAST_BYTES:], cwd):
         is_closed = not policy.may_write(path) or any(path == each or path.startswith(f"{each}/") for each in closed)
-        if not policy.may_read(path) and _READING.search(line) and _could(path, os.R_OK):
+        if not policy.may_read(path) and re.search(_READING, line) and _could(path, os.R_OK):
             found[Denial("read", path)] = None
-        elif is_closed and _WRITING.search(line) and _could_write(path):
+        elif is_closed and re.search(_WRITING, line) and _could_write(path):
             found[Denial("write", path)] = None
     return list(found)
 
@@ -77,9 +77,9 @@ def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, c
 def _paths(output: str, cwd: str) -> Iterator[tuple[str, str]]:
     left = _MOST_PATHS
     for line in output.splitlines():
-        if not (_WRITING.search(line) or _READING.search(line)):
+        if not (re.search(_WRITING, line) or re.search(_READING, line)):
             continue
-        for match in _PATH.finditer(line):
+        for match in re.finditer(_PATH, line):
             word = next(group for group in match.groups() if group)
             if left == 0:
                 return

@@ -52,7 +52,7 @@ class SocketAttempt(msgspec.Struct, frozen=True):
 
     @property
     def is_network(self) -> bool:
-        """False for Unix sockets, which the C library also tries for its own caches."""
+        """False for Unix sockets, which stay on this machine."""
         return self.wanted != "unix"
 
 

@@ -16,16 +16,8 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.policy.paths import is_below, is_protected
+from dragoman.policy.paths import SECRET_PLACES, is_below, is_protected
 
-# Below the home: keys, passwords, cookies, and what this program itself trusts.
-SECRET_PLACES: Final = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".pypirc"),
-    *(".config/gh", ".config/gcloud", ".config/op", ".password-store", ".local/share/keyrings"),
-    *(".config/dragoman", ".local/state/dragoman", ".local/share/dragoman"),
-    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
-    *(".config/microsoft-edge", "snap/firefox"),
-)
 # Folders with thousands of files that no program takes its settings from.
 _SKIPPED: Final = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"))
 _DEPTH: Final = 3  # folders below a root in which protected names are looked for
@@ -97,6 +89,13 @@ def make_policy(
             why = f"it contains {held!r}, which stays hidden" if held else "it is the whole system"
             raise ConfigError(f"{folder!r} cannot be writable in a sandbox: {why}; name a folder below it")
     return SandboxPolicy(roots=places, temporary=private, writable=extra, hidden=closed, network=network)
+
+
+def unconfined_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:
+    """The folders for a tripwire that works without a sandbox; no command is confined by this policy."""
+    places = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
+    shared = tuple(folder for root in places for folder in linked_git_folders(root))
+    return SandboxPolicy(roots=places, temporary=places[0], writable=shared)
 
 
 def _folders(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:

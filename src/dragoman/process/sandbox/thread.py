@@ -20,6 +20,7 @@ from typing import Final
 from dragoman.process.sandbox import landlock
 from dragoman.process.sandbox.filter import Machine, machine, thread_filter
 from dragoman.process.sandbox.listener import Answer, Listener, ReportedCall, SocketAttempt, install, set_no_new_privs
+from dragoman.process.sandbox.name_lookup import is_name_lookup
 from dragoman.process.sandbox.policy import SandboxPolicy
 
 _GET_ACTION_AVAILABLE: Final = 2
@@ -87,5 +88,8 @@ class ThreadStarter:
 
 def _refuse(asked: ReportedCall) -> Answer:
     family = asked.arguments[0] & 0xFFFFFFFF
+    kind, protocol = (value & 0xFFFFFFFF for value in asked.arguments[1:3])
+    if is_name_lookup(asked.pid, family, kind, protocol):
+        return Answer(None, errno.EPERM)
     names = {int(socket.AF_INET): "inet", int(socket.AF_INET6): "inet6", int(socket.AF_UNIX): "unix"}
     return Answer(names.get(family, str(family)), errno.EPERM)

@@ -13,20 +13,23 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import shutil
 import stat
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Final, Literal
 
 import msgspec
 
 from dragoman.policy.paths import is_below
+from dragoman.process.sandbox.git_config import is_harmless_change
 from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
 
 _KEPT_BYTES: Final = 1 << 20  # of one file; larger ones are compared by their hash, and cannot be put back
 _KEPT_TOTAL_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 2000
+_CLOCK_NS: Final = 1_000_000_000  # file systems take their times from a coarser clock
 _CHUNK_BYTES: Final = 1 << 16
 
 Happened = Literal["created", "changed", "deleted"]
@@ -39,6 +42,8 @@ class ProtectedChange(msgspec.Struct, frozen=True, kw_only=True):
     happened: Happened
     kept: str | None = None
     """The file with the old content, or for a created one with the new content."""
+    replaced: str | None = None
+    """The file with the new content of a changed one that was put back: the user may have written it meanwhile."""
     is_restored: bool = False
     problem: str | None = None
     """Why it could not be kept or put back."""
@@ -52,42 +57,73 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     digest: bytes
     content: bytes | None
 
+    @property
+    def changed_ns(self) -> int:
+        """When its content or its place changed; a program cannot set this time."""
+        return self.identity[4]
+
 
 class Tripwire:
     """Compares protected files: `arm` before a command, `check` after it."""
 
-    def __init__(self, policy: SandboxPolicy, aside: str | os.PathLike[str]) -> None:
-        """`aside` is an existing folder for old content; commands must not be able to write in it."""
+    def __init__(self, policy: SandboxPolicy, aside: str | os.PathLike[str], *, is_confined: bool = True) -> None:
+        """Watch the writable folders of a policy.
+
+        Args:
+            aside: the folder for old content, made when it is needed; a confined command must not be able to write it.
+            is_confined: False if no sandbox keeps commands from writing elsewhere, so that any folder will do.
+        """
         self._folders = (*policy.roots, *policy.writable)
         self._policy = policy
         self._aside = os.path.realpath(aside)
-        if policy.may_write(self._aside):
+        if is_confined and policy.may_write(self._aside):
             raise ValueError("aside must lie outside the folders that commands can write")
         self._before: dict[str, _Seen] = {}
+        self._armed_ns = 0
 
     def arm(self) -> None:
         """Remember the protected files as they are now."""
+        self._armed_ns = time.time_ns() - _CLOCK_NS
         self._before = self._look()
 
-    def check(self, *, restore: bool) -> list[ProtectedChange]:
-        """What changed since `arm`; the tripwire is armed with what is there afterwards."""
+    def accept(self, path: str | os.PathLike[str]) -> None:
+        """Take a file as it is now: the caller changed it, with permission."""
+        real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+        self._before = {place: seen for place, seen in self._before.items() if place != real}
+        found = self._look().get(real)
+        if found is not None:
+            self._before[real] = found
+
+    def check(self, *, restore: bool, is_expected: Callable[[str], bool] | None = None) -> list[ProtectedChange]:
+        """What changed since `arm`; the tripwire is armed with what is there afterwards.
+
+        Args:
+            restore: put back what changed.
+            is_expected: whether the user permitted the change of a path, which then is neither listed nor put back.
+        """
         before, after = self._before, self._look()
         changes = [
-            *((path, "created") for path in after if path not in before),
+            *((path, "created") for path in after if path not in before and self._is_new(after[path])),
             *((path, "deleted") for path in before if path not in after),
-            *((path, "changed") for path, seen in before.items() if path in after and _differ(seen, after[path])),
+            *((path, "changed") for path, seen in before.items() if path in after and _differ(path, seen, after[path])),
         ]
+        changes = [(path, happened) for path, happened in changes if is_expected is None or not is_expected(path)]
         # Created things go first: a link or file may stand where a folder was that has to be made again.
         found = [self._handle(path, happened, before, after, restore) for path, happened in changes]
         self._before = self._look() if found else after
         return found
 
+    def _is_new(self, seen: _Seen) -> bool:
+        """Whether a file that was not seen before has been made since: it may have been one too many to be searched."""
+        return len(self._before) < _MOST_FILES or seen.changed_ns >= self._armed_ns
+
     def _look(self) -> dict[str, _Seen]:
         # What was there is looked at by name too: a command could bury it among more files than are searched.
-        paths = dict.fromkeys([*self._before, *_files(protected_paths(self._policy))])
+        # A home has folders (`.cargo`, `.vscode`) with more files than can be looked at after every command.
+        searched = list(islice(_files(protected_paths(self._policy)), _MOST_FILES))
         found: dict[str, _Seen] = {}
         left = _KEPT_TOTAL_BYTES
-        for path in list(paths)[: _MOST_FILES + len(self._before)]:
+        for path in dict.fromkeys([*self._before, *searched]):
             with suppress(OSError), self._parent(path) as (folder, name):
                 seen = _see(folder, name, self._before.get(path), min(left, _KEPT_BYTES))
                 if seen is not None:
@@ -100,13 +136,16 @@ class Tripwire:
     ) -> ProtectedChange:
         word: Happened = "created" if happened == "created" else "deleted" if happened == "deleted" else "changed"
         old = (after if word == "created" else before)[path]
-        kept, problem = None, None
+        kept, replaced, problem = None, None, None
         try:
+            os.makedirs(self._aside, mode=0o700, exist_ok=True)
             kept = self._keep_new(path, old) if word == "created" else self._keep(path, old.content)
+            if restore and word == "changed":
+                replaced = self._keep_new(path, after[path])
         except OSError as error:
             problem = f"not kept: {error.strerror}"
         if not restore or problem:
-            return ProtectedChange(path=path, happened=word, kept=kept, problem=problem)
+            return ProtectedChange(path=path, happened=word, kept=kept, replaced=replaced, problem=problem)
         try:
             if word == "created":
                 with self._parent(path) as (folder, name):
@@ -115,12 +154,16 @@ class Tripwire:
                 self._put_back(path, old)
         except OSError as error:
             problem = f"not put back: {error.strerror}"
-        return ProtectedChange(path=path, happened=word, kept=kept, problem=problem, is_restored=problem is None)
+        return ProtectedChange(
+            path=path, happened=word, kept=kept, replaced=replaced, problem=problem, is_restored=problem is None
+        )
 
     def _keep_new(self, path: str, seen: _Seen) -> str | None:
         """Keep what a command made; a pipe or socket has nothing to keep."""
         if seen.content is not None or not stat.S_ISREG(seen.mode):
             return self._keep(path, seen.content or b"")
+        import shutil  # takes time to load, and is seldom needed
+
         place = os.path.join(self._aside, f"{os.urandom(8).hex()}-{os.path.basename(path)}")
         with self._parent(path) as (folder, name):
             source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
@@ -215,6 +258,11 @@ def _see(folder: int, name: str, before: _Seen | None, room_bytes: int) -> _Seen
     return _Seen(identity=identity, mode=found.st_mode, digest=digest.digest(), content=content)
 
 
-def _differ(before: _Seen, after: _Seen) -> bool:
+def _differ(path: str, before: _Seen, after: _Seen) -> bool:
     """Whether content, kind or rights differ; the same content written again does not count."""
-    return (before.digest, before.mode) != (after.digest, after.mode)
+    if (before.digest, before.mode) == (after.digest, after.mode):
+        return False
+    if before.mode != after.mode or before.content is None or after.content is None:
+        return True
+    is_git_config = os.path.basename(path) == "config" and stat.S_ISREG(after.mode)
+    return not (is_git_config and is_harmless_change(before.content, after.content))
