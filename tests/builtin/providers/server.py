@@ -9,12 +9,17 @@ from __future__ import annotations
 import json
 import re
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import ModuleType
 from typing import Any, Final, NamedTuple, Self
 
+from dragoman.builtin.models.find import find_model
+from dragoman.builtin.models.model import Model
+from dragoman.builtin.models.package.provider import ProviderModel
 from tests.interop.model_server.dialects import chat, gemini, messages, responses
 from tests.interop.model_server.question import Event, Part, Question, Reply, Speech, Thought, Tool, ToolUse
 
@@ -33,9 +38,15 @@ class Wire(NamedTuple):
     key: str
     base: str
     path: str = ""
+    is_packaged: bool = False
+    """Whether pydantic-ai makes the calls, instead of a wire form of ours."""
 
     def variables(self, url: str) -> dict[str, str]:
-        return {self.key: "a-key", self.base: url + self.path}
+        version = {"OPENAI_API_VERSION": "2026-01-01"} if self.model.startswith("azure:") else {}
+        return {self.key: "a-key", self.base: url + self.path, **version}
+
+    def make(self) -> Model:
+        return ProviderModel(self.model) if self.is_packaged else find_model(self.model)
 
 
 WIRES: Final = {
@@ -44,6 +55,11 @@ WIRES: Final = {
     "openai-chat": Wire("openai-compatible:local-model", "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1"),
     "google": Wire("google:gemini-2.5-flash", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
 }
+PACKAGED: Final = {f"package-{name}": wire._replace(is_packaged=True) for name, wire in WIRES.items()}
+"""The same forms through pydantic-ai, which makes the calls of providers that log in in their own way."""
+AZURE: Final = Wire("azure:gpt-5", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", is_packaged=True)
+"""A provider whose calls the package makes, also when the model is found by its name."""
+ALL_WIRES: Final = {**WIRES, **PACKAGED}
 VARIABLES: Final = (
     *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY"),
     *("GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "OLLAMA_BASE_URL", "DRAGOMAN_MODEL"),
@@ -92,6 +108,8 @@ class Asked(NamedTuple):
     headers: Mapping[str, str]
     data: bytes
     question: Question
+    port: int = 0
+    """The client's port, which differs between connections."""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -102,7 +120,12 @@ class Asked(NamedTuple):
 class ProviderServer:
     """Answers each request with the result of `play`, or with the next of a list."""
 
-    def __init__(self, *answers: Answer, play: Callable[[Asked], Answer] | None = None) -> None:
+    def __init__(
+        self,
+        *answers: Answer,
+        play: Callable[[Asked], Answer] | None = None,
+        certificate: ssl.SSLContext | None = None,
+    ) -> None:
         self._answers = list(answers)
         self._play = play
         self.asked: list[Asked] = []
@@ -112,6 +135,9 @@ class ProviderServer:
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.owner = self
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        if certificate is not None:
+            self._http.socket = certificate.wrap_socket(self._http.socket, server_side=True)
+            self.url = self.url.replace("http:", "https:")
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02})
@@ -134,12 +160,14 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     owner: ProviderServer
+    plain: tuple[str, bytes] | None = None
+    """A media type and a body that answer every request, instead of the answers of a wire form."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         import sys
 
         error = sys.exception()
-        if not isinstance(error, ConnectionError):
+        if not isinstance(error, (ConnectionError, ssl.SSLError)):
             self.owner.failures.append(repr(error))
 
 
@@ -152,13 +180,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        if self.server.plain is not None:
+            self._send_bytes(200, {"content-type": self.server.plain[0]}, self.server.plain[1])
+            return
         path = self.path.partition("?")[0]
         for pattern, dialect in _DIALECTS.items():
             if found := re.search(pattern, path):
                 question: Question = dialect.read(json.loads(data))
                 if address := found.groupdict():
                     question = question._replace(model=address["model"], is_streamed=True)
-                asked = Asked(path, dict(self.headers.items()), data, question)
+                asked = Asked(path, dict(self.headers.items()), data, question, self.client_address[1])
                 self._reply(self.server.owner.answer(asked), dialect, question)
                 return
         self._send(404, {}, {"error": {"message": f"nothing is at {path}"}})
@@ -183,7 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(b"0\r\n\r\n")
             return
         self.close_connection = True
-        self.connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the client may be gone already
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def _write(self, event: Event) -> None:
         data = event.data if isinstance(event.data, str) else json.dumps(event.data)
@@ -192,9 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
 
     def _send(self, status: int, headers: Mapping[str, str], value: Any) -> None:
-        data = json.dumps(value).encode()
+        self._send_bytes(status, {"content-type": "application/json", **headers}, json.dumps(value).encode())
+
+    def _send_bytes(self, status: int, headers: Mapping[str, str], data: bytes) -> None:
         self.send_response(status)
-        for name, text in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+        for name, text in {"content-length": str(len(data)), **headers}.items():
             self.send_header(name, text)
         self.end_headers()
         self.wfile.write(data)

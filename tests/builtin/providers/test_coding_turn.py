@@ -20,7 +20,17 @@ from dragoman.client import Session, spawn
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
 from tests.builtin.http_service import Answers
-from tests.builtin.providers.server import VARIABLES, WIRES, Answer, Asked, ProviderServer, Wire, text_answer, use
+from tests.builtin.providers.server import (
+    AZURE,
+    VARIABLES,
+    WIRES,
+    Answer,
+    Asked,
+    ProviderServer,
+    Wire,
+    text_answer,
+    use,
+)
 from tests.interop.model_server.question import Speech, Thought
 
 PROJECT: Final = {
@@ -139,7 +149,7 @@ async def turn_of(
     return session, result.stop_reason, server
 
 
-@pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+@pytest.mark.parametrize("wire", [*WIRES.values(), AZURE], ids=[*WIRES, "package"])
 async def test_the_agent_works_on_a_project_until_its_tests_pass(wire: Wire, tmp_path: Path) -> None:
     project, programmer, answers = made(tmp_path), Programmer(), Answers("allow_once")
     assert not await asyncio.to_thread(passes, project)

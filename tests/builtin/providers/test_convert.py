@@ -6,7 +6,8 @@ from typing import Any
 from msgspec import UNSET
 from pydantic_ai import messages as pm
 
-from dragoman.builtin.models.convert import INTERRUPTED, METADATA, messages_of
+from dragoman.builtin.models.package.convert import METADATA, messages_of
+from dragoman.builtin.models.wire_forms.conversation import INTERRUPTED
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,

@@ -18,7 +18,7 @@ from dragoman.builtin.models.providers import CHOSEN, COMPATIBLE, PROVIDERS, def
 from dragoman.errors import AuthRequired, ConfigError, RequestError
 from dragoman.schema import v1
 from tests.builtin.http_service import Service, ask
-from tests.builtin.providers.server import VARIABLES, WIRES, ProviderServer, refused, text_answer
+from tests.builtin.providers.server import AZURE, VARIABLES, WIRES, ProviderServer, Wire, refused, text_answer
 
 # Started from a shell, so that no login shell is asked for more.
 FROM_A_SHELL = {"SHLVL": "1"}
@@ -35,8 +35,8 @@ def test_the_models_offered_are_models_there_are() -> None:
     assert set(offered_models(keys)) <= known
 
 
-@pytest.mark.parametrize("id", [id for id in PROVIDERS if id != COMPATIBLE])
-def test_every_provider_in_the_table_is_known_to_the_package(id: str) -> None:
+@pytest.mark.parametrize("id", [id for id, provider in PROVIDERS.items() if provider.form == "package"])
+def test_every_provider_that_the_package_calls_is_known_to_it(id: str) -> None:
     with suppress(ImportError):  # known, but with a package of its own; ValueError would be for an unknown name
         infer_provider_class(id)
 
@@ -56,10 +56,46 @@ def test_a_name_that_is_none_is_refused_with_the_forms_there_are(name: str) -> N
         find_model(name)
 
 
-def test_without_the_package_the_error_names_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
-    with pytest.raises(ConfigError, match=r"pip install 'dragoman\[agent\]'"):
-        find_model("anthropic:claude-sonnet-5-5")
+@pytest.mark.parametrize(
+    ("model", "package", "extra"),
+    [
+        ("anthropic:claude-sonnet-5-5", "httpx2", "agent"),
+        ("ollama:qwen3", "httpx2", "agent"),
+        ("bedrock:some-model", "pydantic_ai", "providers"),
+    ],
+)
+def test_without_its_package_the_error_names_how_to_install_it(
+    model: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find_model(model)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"pip install 'dragoman\[{extra}\]'"):
+        find_model(model)
+
+
+@pytest.mark.parametrize(
+    ("id", "env", "expected"),
+    [
+        ("ollama", {}, "http://127.0.0.1:11434/v1"),
+        ("ollama", {"OLLAMA_BASE_URL": "http://box:11434"}, "http://box:11434/v1"),
+        ("ollama", {"OLLAMA_BASE_URL": "http://box/models/v2/"}, "http://box/models/v2"),
+        ("deepseek", {"DEEPSEEK_BASE_URL": "http://box"}, "http://box"),
+        ("groq", {"GROQ_BASE_URL": "https://api.groq.com"}, "https://api.groq.com/openai/v1"),
+        ("heroku", {"HEROKU_INFERENCE_URL": "https://eu.inference.heroku.com"}, "https://eu.inference.heroku.com/v1"),
+        ("google", {"GOOGLE_GEMINI_BASE_URL": "http://box"}, "http://box"),
+        (COMPATIBLE, {"OPENAI_BASE_URL": "http://box:8000/v1"}, "http://box:8000/v1"),
+        (COMPATIBLE, {}, ""),
+    ],
+)
+def test_a_variable_sets_another_address(id: str, env: dict[str, str], expected: str) -> None:
+    assert PROVIDERS[id].base_url(env) == expected
+
+
+def test_every_provider_with_a_wire_form_has_an_address_and_a_way_to_get_a_key() -> None:
+    for provider in PROVIDERS.values():
+        if provider.form != "package" and provider.id != COMPATIBLE:
+            assert provider.url.startswith(("https://", "http://127.0.0.1:")), provider.id
+            assert provider.keys, provider.id
 
 
 async def test_without_any_key_a_session_is_refused_with_what_to_set(tmp_path: Path) -> None:
@@ -79,7 +115,8 @@ async def test_a_named_model_without_its_key_is_refused_with_that_one(tmp_path: 
         assert [method.id for method in agent.auth_methods if isinstance(method, v1.AuthMethodAgent)] == ["openai"]
         with pytest.raises(AuthRequired, match="OPENAI_API_KEY") as raised:
             await agent.new_session(tmp_path)
-        assert raised.value.data == {"methods": ["openai"], "variables": ["OPENAI_API_KEY", "OPENAI_BASE_URL"]}
+        stated = {"methods": ["openai"], "variables": ["OPENAI_API_KEY", "OPENAI_BASE_URL"]}
+        assert raised.value.data == {**stated, "details": raised.value.message}
         with pytest.raises(RequestError, match="OPENAI_API_KEY") as refusal:
             await agent.authenticate("openai")
         assert refusal.value.code == -32000
@@ -138,7 +175,8 @@ async def test_a_key_the_provider_refuses_ends_the_prompt_with_the_way_to_log_in
         async with Service(tmp_path, model=wire.model).session() as session:
             with pytest.raises(AuthRequired, match="invalid x-api-key") as raised:
                 await session.prompt("hello")
-    assert raised.value.data == {"methods": ["anthropic"], "variables": ["ANTHROPIC_API_KEY"]}
+    stated = {"methods": ["anthropic"], "variables": ["ANTHROPIC_API_KEY"]}
+    assert raised.value.data == {**stated, "details": raised.value.message}
 
 
 def command(*arguments: str, home: Path, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -190,7 +228,7 @@ from dragoman.transports.memory import memory_pair
 async def main():
     home = Path(sys.argv[1])
     ours, theirs = memory_pair()
-    agent = build_agent(AgentSettings("anthropic:claude-sonnet-5-5", store=home / "s.db", rules_file=home / "r.json"))
+    agent = build_agent(AgentSettings(sys.argv[2], store=home / "s.db", rules_file=home / "r.json"))
     serving = asyncio.create_task(agent.serve(theirs))
     async with connect(ours) as remote:
         heavy = ("pydantic", "pydantic_ai", "anthropic", "sqlite3", "httpx2")
@@ -203,8 +241,10 @@ asyncio.run(main())
 """
 
 
-def test_initialize_is_answered_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
-    ended = command("-c", STARTS, str(tmp_path), home=tmp_path, ANTHROPIC_API_KEY="x")
+@pytest.mark.parametrize("wire", [WIRES["anthropic"], AZURE], ids=["wire form", "package"])
+def test_initialize_is_answered_before_anything_heavy_is_loaded(wire: Wire, tmp_path: Path) -> None:
+    variables = wire.variables("http://127.0.0.1:9")
+    ended = command("-c", STARTS, str(tmp_path), wire.model, home=tmp_path, **variables)
     assert ended.returncode == 0, ended.stderr
     at_start, answered = ended.stdout.splitlines()
     assert at_start == ""

@@ -10,13 +10,21 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.models.model import ModelAuthError, ModelError, ModelRequest, StepEnd, ToolSpec
-from dragoman.builtin.models.provider import ProviderModel
+from dragoman.builtin.models.model import (
+    ContextOverflowError,
+    Model,
+    ModelAuthError,
+    ModelError,
+    ModelRequest,
+    StepEnd,
+    ToolSpec,
+)
+from dragoman.builtin.models.package.provider import ProviderModel
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import StepStartPart, TextPart, UIMessage, Usage
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
 from tests.builtin.providers.server import (
-    WIRES,
+    ALL_WIRES,
     Answer,
     ProviderServer,
     Wire,
@@ -27,22 +35,22 @@ from tests.builtin.providers.server import (
 )
 from tests.interop.model_server.question import Speech
 
-EACH_WIRE = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+EACH_WIRE = pytest.mark.parametrize("wire", ALL_WIRES.values(), ids=ALL_WIRES)
 LOOK = ToolSpec("look", "looks", {"type": "object", "properties": {"value": {"type": "string"}}})
 
 
 @asynccontextmanager
-async def model_at(server: ProviderServer, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProviderModel]:
+async def model_at(server: ProviderServer, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Model]:
     for name, value in wire.variables(server.url).items():
         monkeypatch.setenv(name, value)
-    model = ProviderModel(wire.model)
+    model = wire.make()
     try:
         yield model
     finally:
         await model.close()
 
 
-async def items_of(model: ProviderModel, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
+async def items_of(model: Model, prompt: str = "hello") -> list[c.Chunk | StepEnd]:
     asked = UIMessage("m1", "user", [TextPart(prompt)])
     reply = UIMessage("m2", "assistant", [StepStartPart()])
     request = ModelRequest((asked, reply), "You are a test.", (LOOK,), "low")
@@ -141,15 +149,15 @@ def with_usage(usage: dict[str, Any]) -> Any:
     return rewrite
 
 
-@pytest.mark.parametrize("form", WIRES)
+@pytest.mark.parametrize("form", ALL_WIRES)
 async def test_tokens_come_in_five_parts_that_do_not_overlap(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent, expected = USAGES[form]
+    sent, expected = USAGES[form.removeprefix("package-")]
     with ProviderServer(text_answer("hi")._replace(rewrite=with_usage(sent))) as server:
-        async with model_at(server, WIRES[form], monkeypatch) as model:
+        async with model_at(server, ALL_WIRES[form], monkeypatch) as model:
             end = (await items_of(model))[-1]
     assert isinstance(end, StepEnd)
     assert end.usage == expected
-    if form == "openai-chat":
+    if form.endswith("openai-chat"):
         assert end.cost_usd is None  # the price of a model on one's own server is not known
         assert model.context_tokens is None
     else:
@@ -180,7 +188,7 @@ async def test_a_refused_key_names_the_variable_to_check(
     assert isinstance(error, ModelAuthError)
     assert "bad key" in str(error)
     assert not error.is_retryable
-    if wire.model.startswith("openai-compatible"):
+    if wire.model.startswith("openai-compatible") and wire.is_packaged:
         assert error.variables == ()
     else:
         assert wire.key in error.variables
@@ -217,20 +225,29 @@ async def test_a_request_that_the_provider_refuses_is_reported_with_its_message(
 
 
 @EACH_WIRE
+async def test_a_conversation_that_is_too_long_is_reported_with_its_counts(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = await failure(refused(400, "prompt is too long: 300000 tokens > 200000 maximum"), wire, monkeypatch)
+    assert isinstance(error, ContextOverflowError)
+    assert (error.used, error.window, error.status) == (300_000, 200_000, 400)
+
+
+@EACH_WIRE
 @pytest.mark.parametrize("events", [0, 3])
 async def test_a_line_that_breaks_is_tried_again(wire: Wire, events: int, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = text_answer("one ", "two ", "three ", "four")._replace(cut_after=events)
     assert (await failure(answer, wire, monkeypatch)).is_retryable
 
 
-@pytest.mark.parametrize("form", sorted(WIRES.keys() - {"openai-chat"}))
+@pytest.mark.parametrize("form", sorted(ALL_WIRES.keys() - {"package-openai-chat"}))
 async def test_an_answer_without_an_end_is_an_error(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends without an error, but the provider has not sent the end of the answer.
 
-    OpenAI's chat format is not tested: some of the servers that imitate it never send the end.
+    The package takes an answer without an end in OpenAI's chat format for a whole one.
     """
     answer = text_answer("one ", "two ", "three ", "four")._replace(is_short=True)
-    assert (await failure(answer, WIRES[form], monkeypatch)).is_retryable
+    assert (await failure(answer, ALL_WIRES[form], monkeypatch)).is_retryable
 
 
 @EACH_WIRE
@@ -240,7 +257,7 @@ async def test_an_address_that_refuses_connections_is_tried_again(wire: Wire, mo
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
         for name, value in wire.variables(url).items():
             monkeypatch.setenv(name, value)
-        model = ProviderModel(wire.model)
+        model = wire.make()
         with pytest.raises(ModelError) as raised:
             await items_of(model)
         await model.close()
@@ -336,7 +353,7 @@ def taken_apart(data: bytes, member: str) -> tuple[str, str, str]:
     return text[:start], text[start : end - 1], text[end:]
 
 
-@pytest.mark.parametrize("form", WIRES)
+@pytest.mark.parametrize("form", ALL_WIRES)
 async def test_each_request_begins_with_the_bytes_of_the_one_before(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,32 +366,37 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(
         text_answer("second turn done"),
     )
     with ProviderServer(*answers) as server:
-        async with turn_at(server, WIRES[form], tmp_path, monkeypatch) as fixture:
+        async with turn_at(server, ALL_WIRES[form], tmp_path, monkeypatch) as fixture:
             await fixture.prompt("go")
             await fixture.reopen()
             await fixture.prompt("and on")
     assert len(server.asked) == 5
     for before, after in zip(server.asked, server.asked[1:], strict=False):
-        was, now = taken_apart(before.data, LISTS[form]), taken_apart(after.data, LISTS[form])
+        was, now = (
+            taken_apart(before.data, LISTS[form.removeprefix("package-")]),
+            taken_apart(after.data, LISTS[form.removeprefix("package-")]),
+        )
         assert now[1].startswith(was[1])
         assert len(now[1]) > len(was[1])
         assert (was[0], was[2]) == (now[0], now[2])
 
 
-async def test_anthropic_requests_mark_where_the_cache_may_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", ["anthropic", "package-anthropic"])
+async def test_anthropic_requests_mark_where_the_cache_may_end(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ProviderServer(text_answer("hi")) as server:
-        async with model_at(server, WIRES["anthropic"], monkeypatch) as model:
+        async with model_at(server, ALL_WIRES[form], monkeypatch) as model:
             await items_of(model)
     body = server.asked[0].body
     assert body["system"][-1]["cache_control"]["type"] == "ephemeral"
     assert body["cache_control"]["type"] == "ephemeral", "at the top: behind the last message, however many there are"
 
 
+@pytest.mark.parametrize("form", ["anthropic", "package-anthropic"])
 async def test_a_thought_goes_back_to_anthropic_with_its_signature(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ProviderServer(thought("where?", use("look", value="a")), text_answer("done")) as server:
-        async with turn_at(server, WIRES["anthropic"], tmp_path, monkeypatch) as fixture:
+        async with turn_at(server, ALL_WIRES[form], tmp_path, monkeypatch) as fixture:
             await fixture.prompt("go")
     thinking = server.asked[1].body["messages"][1]["content"][0]
     assert thinking == {"type": "thinking", "thinking": "where?", "signature": "c2NyaXB0ZWQ="}

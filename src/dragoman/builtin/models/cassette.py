@@ -17,12 +17,14 @@ from dragoman.builtin.models.model import Model, ModelError, StepEnd
 from dragoman.errors import ConfigError
 from dragoman.store.messages import part_to_json
 from dragoman.uistream.chunks import ChunkError, decode_chunk, encode_chunk
+from dragoman.uistream.messages import DataPart
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from dragoman.builtin.models.model import ModelRequest
     from dragoman.uistream.chunks import Chunk
+    from dragoman.uistream.messages import Part
 
 _HEADER: Final = {"cassette": "dragoman", "version": 1}
 # Members that differ from run to run and mean nothing to a model.
@@ -108,9 +110,17 @@ class Cassette(Model):
 
 def fingerprint(request: ModelRequest) -> str:
     """Return a hash of the conversation that does not depend on its ids."""
-    messages = [[message.role, [_stable(part_to_json(part)) for part in message.parts]] for message in request.messages]
+    messages = [
+        [message.role, [_stable(part_to_json(part)) for part in message.parts if not _is_environment(part)]]
+        for message in request.messages
+    ]
     tools = sorted(tool.name for tool in request.tools)
     return hashlib.sha256(msgspec.json.encode([messages, tools, request.effort], order="sorted")).hexdigest()
+
+
+def _is_environment(part: Part) -> bool:
+    """The day and the branch differ from run to run."""
+    return isinstance(part, DataPart) and part.name == "environment"
 
 
 def _stable(value: Any) -> Any:

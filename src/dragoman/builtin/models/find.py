@@ -14,9 +14,10 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
+    from dragoman.builtin.models.providers import Provider
 
 NO_MODEL: Final = (
-    "no model is named and no key of a provider is set; "
+    "no model is named and no key of a provider is set or stored; log in with: dragoman agent login, "
     f"set {', '.join(provider.variables[0] for provider in CHOSEN[:-1])} or {CHOSEN[-1].variables[0]}, "
     "or start the agent with --model PROVIDER:MODEL"
 )
@@ -33,18 +34,30 @@ def find_model(name: str) -> Model:
         from dragoman.builtin.models.cassette import Cassette
 
         return Cassette(rest)
-    if provider_of(name) is not None:
-        from importlib.util import find_spec
-
-        from dragoman.builtin.models.provider import MISSING, ProviderModel
-
-        if find_spec("pydantic_ai") is None:
-            raise ConfigError(MISSING)
-        return ProviderModel(name)
+    provider = provider_of(name)
+    if provider is not None:
+        return _provided(provider, name)
     raise ConfigError(
         f"no model is called {name!r}; there are PROVIDER:MODEL, such as anthropic:{CHOSEN[0].models[0]} or "
         "ollama:qwen3, and for tests scripted, scripted:FILE and cassette:FILE"
     )
+
+
+def _provided(provider: Provider, name: str) -> Model:
+    from importlib.util import find_spec
+
+    if provider.form == "package":
+        from dragoman.builtin.models.package.provider import MISSING, ProviderModel
+
+        if find_spec("pydantic_ai") is None:
+            raise ConfigError(MISSING)
+        return ProviderModel(name)
+    from dragoman.builtin.models.http import MISSING as NO_HTTP
+    from dragoman.builtin.models.http import http_model
+
+    if find_spec("httpx2") is None:
+        raise ConfigError(NO_HTTP)
+    return http_model(provider, name)
 
 
 def _read(path: str) -> str:

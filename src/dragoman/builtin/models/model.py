@@ -5,6 +5,7 @@ Owns the request, the end of a step and the errors of a model call. Does not dep
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -13,11 +14,12 @@ from dragoman.errors import DragomanError
 from dragoman.uistream.messages import UIMessage, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
     from dragoman.uistream.chunks import Chunk
 
-FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-calls", "error", "other"]
+FinishReason: TypeAlias = Literal["stop", "length", "content-filter", "tool-calls", "context-window", "error", "other"]
+"""`context-window`: the answer was cut because the context window was full."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -37,6 +39,10 @@ class ModelRequest(Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     effort: str | None = None
     max_output_tokens: int | None = None
+    session_id: str = ""
+    """Groups the requests of one conversation, for providers that route or cache by a key."""
+    stable_until: int = 0
+    """How many messages at the beginning rarely change, such as a summary: a good place for a cache breakpoint."""
 
 
 class StepEnd(Struct, frozen=True):
@@ -69,8 +75,20 @@ class ModelAuthError(ModelError):
         self.variables = variables
 
 
+class ContextOverflowError(ModelError):
+    """The conversation does not fit in the model's context window. The counts are those that the provider stated."""
+
+    def __init__(self, message: str, *, window: int | None = None, used: int | None = None, status: int = 0) -> None:
+        super().__init__(message, status=status)
+        self.window = window
+        self.used = used
+
+
 class Model(Protocol):
     """A model. Implementations inherit from this class, so that they have its defaults."""
+
+    environment: Mapping[str, str] = os.environ
+    """Where it finds its key and address; a session sets one that has the stored keys as well."""
 
     @property
     def name(self) -> str:

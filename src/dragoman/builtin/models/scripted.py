@@ -61,6 +61,8 @@ def parse_script(text: str) -> list[list[ScriptAction]] | None:
         else:  # a longer text, such as that of a file, continues on the next lines
             last = parsed[-1]
             parsed[-1] = ScriptAction(last.verb, f"{last.rest}\n{line}", last.is_parallel)
+    if not parsed:
+        return None
     steps: list[list[ScriptAction]] = [[]]
     for action, following in zip(parsed, [*parsed[1:], None], strict=True):
         steps[-1].append(action)
@@ -208,8 +210,8 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\s*\S+\s*$|\s*\S+", text) or [""]
 
 
-def _count(verb: str, rest: str) -> list[str]:
-    return [f"{number} " for number in range(1, int(rest or (600 if verb == "slow" else 200)) + 1)]
+def _count(verb: str, rest: str) -> Iterator[str]:
+    return (f"{number} " for number in range(1, int(rest or (600 if verb == "slow" else 200)) + 1))
 
 
 def _prompt_of(messages: tuple[UIMessage, ...]) -> str:

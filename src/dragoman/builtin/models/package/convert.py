@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
 
+from dragoman.builtin.models.wire_forms.conversation import DATA_URL, INTERRUPTED, link_text
 from dragoman.builtin.refusals import refusal_in
 from dragoman.uistream.messages import (
     DataPart,
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 METADATA: Final = "pydantic-ai"
 """The key in a part's `provider_metadata` of what the provider needs back: signatures, ids."""
-INTERRUPTED: Final = "This call was interrupted; whether it did anything is not known."
-_DATA_URL: Final = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,(.*)", re.DOTALL)
 # Media types that models accept; a provider refuses a request with others.
 _SHOWN: Final = ("image/", "audio/", "video/", "application/pdf")
 
@@ -200,11 +198,13 @@ def _content(part: Part) -> Sequence[pm.UserContent]:
             name = part.filename if part.filename is not UNSET else ""
             return (_file(part.url, part.media_type, name),)
         case SourceUrlPart():
-            return (_link(part.url, part.title or part.url),)
+            return (link_text(part.url, part.title or part.url),)
         case DataPart(name="resource", data={"uri": str(uri)}):
             return (_resource(uri, part.data),)
         case DataPart(name="resource-link", data={"uri": str(uri)}):
-            return (_link(uri, part.data.get("title") or part.data.get("name"), part.data.get("description")),)
+            return (link_text(uri, part.data.get("title") or part.data.get("name"), part.data.get("description")),)
+        case DataPart(name="environment", data={"text": str(text)}):
+            return (text,)
         case _:
             return ()
 
@@ -215,7 +215,7 @@ def _file(url: str, media_type: str, name: str) -> pm.UserContent:
         return content
     if url.startswith("data:"):
         return f"[a file {name} of type {media_type}, which cannot be shown here]"
-    return _link(url, name or None)
+    return link_text(url, name or None)
 
 
 def _resource(uri: str, contents: dict[str, Any]) -> pm.UserContent:
@@ -226,13 +226,8 @@ def _resource(uri: str, contents: dict[str, Any]) -> pm.UserContent:
     return content if content is not None else f'<resource uri="{uri}" type="{media_type}"/>'
 
 
-def _link(uri: str, title: str | None, description: str | None = None) -> str:
-    about = f": {description}" if description else ""
-    return f"[{title or uri}]({uri}){about}"
-
-
 def _bytes_of(url: str, media_type: str) -> pm.BinaryContent | None:
-    found = _DATA_URL.fullmatch(url)
+    found = DATA_URL.fullmatch(url)
     return None if found is None else _bytes(found[2], media_type or found[1])
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET
 
-from dragoman.builtin.models.convert import METADATA, messages_of, parameters_of
 from dragoman.builtin.models.model import ModelError, StepEnd
+from dragoman.builtin.models.package.convert import METADATA, messages_of, parameters_of
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import StepStartPart, ToolPart, Usage
 

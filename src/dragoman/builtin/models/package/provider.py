@@ -12,13 +12,14 @@ import os
 import threading
 from concurrent.futures import Future
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.models.model import Model, ModelAuthError, ModelError
 from dragoman.builtin.models.providers import COMPATIBLE, provider_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
     import pydantic_ai.models
     import pydantic_ai.providers
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.model import ModelRequest, StepEnd
     from dragoman.uistream.chunks import Chunk
 
-MISSING = "models of providers need the package pydantic-ai-slim: pip install 'dragoman[agent]'"
+# The package does not know where these listen.
+_LOCAL: Final = frozenset({"ollama", "vllm"})
+MISSING = "models of this provider need the package pydantic-ai-slim: pip install 'dragoman[providers]'"
 
 
 class ProviderModel(Model):
@@ -39,6 +42,8 @@ class ProviderModel(Model):
         self.name = name
         self._loading: Future[pydantic_ai.models.Model] | None = None
         self._is_entered = False
+        self._key = ""
+        """The stored key that it was loaded with; "" if the package finds its credentials itself."""
 
     @property
     def context_tokens(self) -> int | None:
@@ -52,12 +57,14 @@ class ProviderModel(Model):
         if self._loading is None:
             self._loading = Future()
             # Not a thread of an executor: the end of the program would wait for the import to end.
-            threading.Thread(target=_load_into, args=(self._loading, self.name), daemon=True).start()
+            self._key = _stored_key(self.name.partition(":")[0], self.environment)
+            arguments = (self._loading, self.name, self.environment)
+            threading.Thread(target=_load_into, args=arguments, daemon=True).start()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
         model = await self._loaded()
-        from dragoman.builtin.models.events import stream_step
-        from dragoman.builtin.models.failures import explained
+        from dragoman.builtin.models.package.events import stream_step
+        from dragoman.builtin.models.package.failures import explained
 
         try:
             async with aclosing(stream_step(model, self.name, request)) as items:
@@ -74,10 +81,14 @@ class ProviderModel(Model):
             await self._loading.result().__aexit__(None, None, None)
 
     async def _loaded(self) -> pydantic_ai.models.Model:
+        if self._loading is not None and self._key != _stored_key(self.name.partition(":")[0], self.environment):
+            await self.close()
+            self._loading = None  # the user has logged in again
         self.warm_up()
         assert self._loading is not None
         try:
-            model = await asyncio.wrap_future(self._loading)
+            # Shielded: other calls wait for the same load, and the thread will set its result.
+            model = await asyncio.shield(asyncio.wrap_future(self._loading))
         except ModelError:
             # The next call tries again: a key may have been set, a package installed.
             self._loading = None
@@ -88,27 +99,27 @@ class ProviderModel(Model):
         return model
 
 
-def _load_into(loading: Future[Any], name: str) -> None:
+def _load_into(loading: Future[Any], name: str, env: Mapping[str, str]) -> None:
     try:
-        loading.set_result(_load(name))
+        loading.set_result(_load(name, env))
     except BaseException as error:
         loading.set_exception(error)
 
 
-def _load(name: str) -> pydantic_ai.models.Model:
+def _load(name: str, env: Mapping[str, str]) -> pydantic_ai.models.Model:
     """Import and build everything that a call needs. Raises: ModelError that states what to do."""
     try:
         from pydantic_ai.exceptions import UserError
     except ImportError as error:
         raise ModelError(MISSING) from error
     try:
-        model = _build(name)
-        import dragoman.builtin.models.events
-        import dragoman.builtin.models.failures  # noqa: F401  # loaded here, so that the first call finds it
+        model = _build(name, env)
+        import dragoman.builtin.models.package.events
+        import dragoman.builtin.models.package.failures  # noqa: F401  # loaded here, so that the first call finds it
     except ImportError as error:
         raise ModelError(f"{name} cannot be used: {error}") from error
     except UserError as error:
-        from dragoman.builtin.models.failures import named_variables
+        from dragoman.builtin.models.package.failures import named_variables
 
         variables = named_variables(str(error), name)
         if variables:
@@ -117,28 +128,41 @@ def _load(name: str) -> pydantic_ai.models.Model:
     return model
 
 
-def _build(name: str) -> pydantic_ai.models.Model:
+def _build(name: str, env: Mapping[str, str]) -> pydantic_ai.models.Model:
     from pydantic_ai.models import infer_model
 
     provider, _, model = name.partition(":")
     if provider == COMPATIBLE:
         from pydantic_ai.models.openai import OpenAIChatModel
 
-        return OpenAIChatModel(model, provider=_provider(provider))
-    return infer_model(name, _provider)
+        return OpenAIChatModel(model, provider=_provider(provider, env))
+    return infer_model(name, partial(_provider, env=env))
 
 
-def _provider(id: str) -> pydantic_ai.providers.Provider[Any]:
+def _provider(id: str, env: Mapping[str, str]) -> pydantic_ai.providers.Provider[Any]:
+    """The package reads `os.environ`; a key that is not there is passed to it."""
     from pydantic_ai.providers import infer_provider, infer_provider_class
 
     if id == COMPATIBLE:
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-        url = os.environ.get("OPENAI_BASE_URL", "")
-        return OpenAICompatibleProvider(COMPATIBLE, base_url=url, api_key=os.environ.get("OPENAI_API_KEY"))
+        url = env.get("OPENAI_BASE_URL", "")
+        return OpenAICompatibleProvider(COMPATIBLE, base_url=url, api_key=env.get("OPENAI_API_KEY"))
     known = provider_of(f"{id}:any")
-    if known is not None and known.local_url and not os.environ.get(f"{id.upper()}_BASE_URL"):
+    if known is not None and id in _LOCAL and not env.get(f"{id.upper()}_BASE_URL"):
         kind: Any = infer_provider_class(id)
-        made: pydantic_ai.providers.Provider[Any] = kind(base_url=known.local_url)
+        made: pydantic_ai.providers.Provider[Any] = kind(base_url=known.url)
         return made
+    if key := _stored_key(id, env):
+        with_key: Any = infer_provider_class(id)
+        given: pydantic_ai.providers.Provider[Any] = with_key(api_key=key)
+        return given
     return infer_provider(id)
+
+
+def _stored_key(id: str, env: Mapping[str, str]) -> str:
+    """The key of a provider that the package cannot find itself, "" if there is none."""
+    known = provider_of(f"{id}:any")
+    variable = "" if known is None else known.key_variable
+    key = env.get(variable, "") if variable else ""
+    return "" if key == os.environ.get(variable) else key

@@ -10,7 +10,10 @@ import re
 from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
+
 from dragoman.builtin.models.model import ModelAuthError, ModelError
+from dragoman.builtin.models.overflow import overflow_in
 from dragoman.builtin.models.providers import provider_of
 from dragoman.text.secrets import Secrets
 
@@ -38,6 +41,8 @@ def _explained(error: Exception, name: str) -> ModelError:
         return ModelAuthError(f"{_provider(name)} refused the key: {_message_of(error)}{advice}", variables=variables)
     if isinstance(error, exceptions.ModelAPIError):
         status = error.status_code if isinstance(error, exceptions.ModelHTTPError) else 0
+        if (overflow := overflow_in(status, _body_text(error.body))) is not None:
+            return overflow
         code = f" ({status})" if status else ""
         return ModelError(
             f"{_provider(name)}{code}: {_message_of(error)}",
@@ -82,6 +87,10 @@ def _provider(name: str) -> str:
 def _message_of(error: exceptions.ModelAPIError) -> str:
     """Return the provider's own message, or else the package's."""
     return (_message(error.body) or _plain(error))[:_LONGEST_MESSAGE]
+
+
+def _body_text(body: Any) -> str:
+    return body if isinstance(body, str) else "" if body is None else msgspec.json.encode(body).decode()
 
 
 def _message(body: Any) -> str:
