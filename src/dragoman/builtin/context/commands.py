@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -98,8 +97,12 @@ class Invocation(Struct, frozen=True):
         return {COMMAND: {"name": self.name} if prompt is None else {"name": self.name, "prompt": prompt}}
 
 
+TURN_COMMANDS: Final = frozenset({"compact", "context"})
+"""Commands that `window/commands.py` runs, with the turn and its model."""
 OWN: Final = (
     Command(CLEAR, "Let the model forget the conversation; it stays stored and visible"),
+    Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
+    Command("context", "Show what fills the context window"),
     Command("help", "Show the commands there are"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
     Command("model", "Show or change the model", "PROVIDER:NAME"),
@@ -166,31 +169,33 @@ async def run_command(call: Invocation, session: OpenSession) -> str:
 
 
 async def _set_mode(wanted: str, session: OpenSession) -> str:
-    if wanted == "full":
+    if wanted in ("full", "auto"):
         # A prompt may hold text of others, piped in or pasted; that must not be able to switch permission off.
-        return f"The mode stays {session.mode.id}: full is chosen in the editor, or with --mode full, not by a message."
-    if wanted in MODES:
+        how = f"{wanted} is chosen in the editor, or with --mode {wanted}, not by a message"
+        return f"The mode stays {session.mode.id}: {how}."
+    if wanted in [mode.id for mode in session.modes]:
         await session.choose(mode=wanted)
         return f"The mode is {wanted} now: {MODES[wanted].description}."
-    listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in MODES.values())
+    listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in session.modes)
     missing = f"There is no mode {wanted!r}. " if wanted else ""
     return f"{missing}The mode is {session.mode.id}. There are:\n{listed}"
 
 
 async def _set_model(wanted: str, session: OpenSession) -> str:
-    from dragoman.builtin.models.find import find_model
+    from dragoman.builtin.models.choice import check_model
     from dragoman.builtin.models.providers import missing_key
 
     if not wanted:
         names = ", ".join(session.model_names)
         return f"The model is {session.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."
     try:
-        find_model(wanted)
+        check_model(wanted, session.env)
     except ConfigError as error:
-        return f"The model stays {session.model_name}: {error}."
-    provider = missing_key(wanted, os.environ)
+        return f"The model stays {session.model_name}: {error}"
+    provider = missing_key(wanted, session.env)
     if provider is not None:
-        return f"The model stays {session.model_name}: {wanted} needs {' or '.join(provider.variables)} to be set."
+        advice = f"set {' or '.join(provider.variables)}, or log in with: dragoman agent login {provider.id}"
+        return f"The model stays {session.model_name}: {wanted} needs a key: {advice}."
     await session.choose(model=wanted)
     return f"The model is {wanted} now."
 
@@ -253,6 +258,8 @@ def _front_matter(text: str) -> tuple[dict[str, str], str]:
 
 
 def _words(arguments: str) -> list[str]:
+    import shlex  # only for templates with places for arguments
+
     try:
         return shlex.split(arguments)
     except ValueError:  # an apostrophe is not a quotation mark

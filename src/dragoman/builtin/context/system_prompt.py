@@ -1,37 +1,86 @@
 """The system prompt.
 
-Owns its order: how the agent works, the instructions of the user and the project, the folders. A session always gives
-the same bytes, so that the provider's prompt cache applies.
+Owns its order: how the agent works, the instructions of the user and the project, what the user adds, the folders,
+whether a user can be asked, the mode. A session with one model always gives the same bytes, so that the provider's
+prompt cache applies; what changes during a session comes last. The day and the state of the repository are not here:
+they are a part of the user's message, see `environment_block.py`. Pure.
 """
 
 from __future__ import annotations
 
 import platform
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from dragoman.builtin.modes import PLAN_FILE
+from msgspec import Struct
+
+from dragoman.builtin.context.prompt_texts import ASKING, FAMILIES, HEADLESS, PLANNING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.modes import Mode
 
-_WHO = """\
-You are Dragoman, a coding agent in the user's editor. You work on the user's project with the tools you have.
-Be brief. Say what you are about to do in one sentence, do it, and report the result.
-Read before you change. Make the smallest change that does the job, in the style of what is there.
-Run the project's own tests where there are any, and say so when you could not.
-Keep a to-do list for work of more than three steps. Ask only what you cannot find out by yourself.
-When a tool refuses, do not look for a way around it: say what you wanted and why."""
+Family: TypeAlias = Literal["claude", "gpt", "gemini", "other"]
 
-_PLANNING = f"""\
-You are in plan mode: look, think and write the plan to {PLAN_FILE}; change nothing else and run nothing."""
+# Small open models such as gpt-oss share a name with large ones, and need the short text.
+_OPEN: Final = re.compile(r"gpt-oss|gemma|gpt4all|gpt-j|gpt-neo")
+_NAMES: Final[tuple[tuple[Family, re.Pattern[str]], ...]] = (
+    ("claude", re.compile(r"claude")),
+    ("gemini", re.compile(r"gemini")),
+    ("gpt", re.compile(r"gpt|codex|(?<![a-z0-9])o[1-9](?![a-z0-9.])")),
+)
 
 
-def system_prompt(cwd: str, roots: Sequence[str], mode: Mode, instructions: str = "") -> str:
-    """Return the whole text. The mode, which the user may change, comes last, so that the rest stays the same."""
+class OwnPrompt(Struct, frozen=True):
+    """What the user or the client puts into the system prompt."""
+
+    override: str = ""
+    """Takes the place of the text about how the agent works."""
+    append: str = ""
+    """Follows the instructions of the user and the project."""
+
+    def with_session(self, other: OwnPrompt) -> OwnPrompt:
+        """Return this prompt of the agent with that of a session: its override counts, its addition comes last."""
+        added = "\n\n".join(filter(None, (self.append, other.append)))
+        return OwnPrompt(other.override or self.override, added)
+
+
+def family_of(model: str) -> Family:
+    """Return the family of a model by its name, whichever provider serves it."""
+    name = model.partition(":")[2].lower() or model.lower()
+    if not _OPEN.search(name):
+        for family, pattern in _NAMES:
+            if pattern.search(name):
+                return family
+    return "other"
+
+
+def system_prompt(
+    cwd: str,
+    roots: Sequence[str],
+    mode: Mode,
+    instructions: str = "",
+    *,
+    model: str = "",
+    is_headless: bool = False,
+    own: OwnPrompt | None = None,
+) -> str:
+    """Return the whole text.
+
+    Args:
+        instructions: those of the user and the project.
+        model: its name chooses the variant.
+        is_headless: no user can be asked.
+        own: what the user or the client puts into the prompt.
+    """
+    own = own or OwnPrompt()
+    base = own.override or "\n\n".join(FAMILIES[family_of(model)])
     others = "".join(f"\n- {root}" for root in roots if root != cwd)
     where = f"You work in {cwd} on {platform.system()}." + (
         f"\nThe project also has these folders:{others}" if others else ""
     )
-    return "\n\n".join(filter(None, (_WHO, instructions, where, _PLANNING if mode.id == "plan" else "")))
+    # From here on the text depends on the client and the mode, which change during a session.
+    asking = HEADLESS if is_headless else ASKING
+    planning = PLANNING if mode.id == "plan" else ""
+    return "\n\n".join(filter(None, (base, instructions, own.append, where, asking, planning)))

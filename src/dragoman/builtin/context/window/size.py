@@ -1,0 +1,84 @@
+"""The size of a model's context window: learned from an error, stated by the model, or assumed.
+
+Owns that order, and which servers are local.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import urlsplit
+
+from dragoman.builtin.context.window.limits import SMALLEST_WINDOW, UNKNOWN_LOCAL_WINDOW, UNKNOWN_WINDOW
+from dragoman.builtin.models.catalogue import facts_of
+from dragoman.builtin.models.providers import COMPATIBLE
+
+if TYPE_CHECKING:
+    from dragoman.builtin.models.model import Model
+    from dragoman.builtin.session import OpenSession
+
+WINDOWS: Final = "windows"
+"""Key in the metadata of a session."""
+_LOCAL_PROVIDERS: Final = frozenset({"ollama", "lmstudio", "lm-studio", "llamacpp", "llama-cpp", "vllm", "sglang"})
+_LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+
+
+class LearnedWindows(Protocol):
+    """Sizes that errors of providers stated, by the name of the model. A session keeps them."""
+
+    def get(self, model: str) -> int | None: ...
+
+    async def learn(self, model: str, tokens: int) -> None:
+        """Store a size. Raises: StoreError."""
+        ...
+
+
+class TurnWindows(LearnedWindows):
+    """Sizes that are kept for one turn only."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, int] = {}
+
+    def get(self, model: str) -> int | None:
+        return self._sizes.get(model)
+
+    async def learn(self, model: str, tokens: int) -> None:
+        self._sizes[model] = tokens
+
+
+class SessionWindows(LearnedWindows):
+    """Sizes in the metadata of a session, which its forks have too."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+
+    def get(self, model: str) -> int | None:
+        size = self._session.row.metadata.get(WINDOWS, {}).get(model)
+        return size if isinstance(size, int) else None
+
+    async def learn(self, model: str, tokens: int) -> None:
+        metadata = self._session.row.metadata
+        await self._session.set(metadata={**metadata, WINDOWS: {**metadata.get(WINDOWS, {}), model: tokens}})
+
+
+def window_of(model: Model, learned: LearnedWindows) -> tuple[int, bool]:
+    """Return the size of the window, and whether it is known rather than assumed."""
+    known = learned.get(model.name) or model.context_tokens
+    if known is not None:
+        return max(known, SMALLEST_WINDOW), True
+    return (UNKNOWN_LOCAL_WINDOW if is_local(model.name) else UNKNOWN_WINDOW), False
+
+
+def output_limit_of(model: Model) -> int | None:
+    """Return the most tokens of one answer, None if it is not known."""
+    facts = None if model.is_scripted else facts_of(model.name)
+    return None if facts is None else facts.output_limit
+
+
+def is_local(name: str) -> bool:
+    """Whether a model is served on this machine, as far as its name and the environment show."""
+    prefix = name.partition(":")[0]
+    if prefix in _LOCAL_PROVIDERS:
+        return True
+    variable = "OPENAI_BASE_URL" if prefix == COMPATIBLE else f"{prefix.upper().replace('-', '_')}_BASE_URL"
+    return (urlsplit(os.environ.get(variable, "")).hostname or "") in _LOCAL_HOSTS
