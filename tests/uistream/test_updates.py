@@ -96,7 +96,7 @@ def test_a_call_shows_what_comes_with_its_chunks() -> None:
         c.ToolInputDelta("x", '{"path":"a.py",'),
         c.Data(
             "tool-preview",
-            {"tool_call_id": "x", "title": "Write a.py", "input": {"path": "a.py"}, "display": preview},
+            {"tool_call_id": "x", "title": "Write a.py", "display": preview},
             transient=True,
         ),
         with_display(c.ToolInputAvailable("x", "write", arguments), "Write a.py", SHOWN),
@@ -106,7 +106,7 @@ def test_a_call_shows_what_comes_with_its_chunks() -> None:
     assert (wire[0]["title"], wire[0]["kind"], wire[0]["status"]) == ("Write a file", "edit", "pending")
     assert wire[1]["title"] == "Write a.py"
     assert wire[1]["locations"] == [{"path": "/w/a.py"}]
-    assert wire[1]["rawInput"] == {"path": "a.py"}
+    assert "rawInput" not in wire[1]
     assert wire[2]["content"] == [{"type": "diff", "path": "/w/a.py", "newText": "one\ntwo", "oldText": None}]
     assert (wire[2]["status"], wire[2]["rawInput"]) == ("in_progress", arguments)
     assert len(wire) == 3
@@ -289,7 +289,22 @@ def test_words_that_steer_are_shown_as_the_users() -> None:
 def test_a_reset_step_fails_open_calls_and_says_so() -> None:
     updates = on_wire(project([c.ToolInputAvailable("x", "read", {}), c.ResetStep()]))
     assert statuses(updates, "x")[-1] == "failed"
-    assert "void" in updates[-1]["content"]["text"]
+    assert "begins again" in updates[-1]["content"][-1]["content"]["text"]
+
+
+def test_a_notice_may_have_no_description_and_has_no_control_characters() -> None:
+    for description, shown in ((None, None), ("a\x1b[2Jb\nc", "ab\nc")):
+        notice = {"severity": "info", "title": "x\u202ey\n", "description": description}
+        (update,) = on_wire(project([c.Data("notice", notice)]))
+        assert (update["title"], update["description"]) == ("xy", shown)
+
+
+def test_a_reset_step_that_showed_thoughts_only_is_a_thought_and_one_that_showed_nothing_is_nothing() -> None:
+    thinking: list[c.Chunk] = [c.Start("m"), c.StartStep(), c.ReasoningStart("r"), c.ReasoningDelta("r", "hm")]
+    updates = on_wire(project([*thinking, c.ResetStep(), c.ResetStep()]))
+    assert [update["sessionUpdate"] for update in updates] == ["agent_thought_chunk"] * 2
+    assert updates[0]["messageId"] != updates[1]["messageId"]
+    assert project([c.Start("m"), c.StartStep(), c.ResetStep()]) == []
 
 
 @pytest.mark.parametrize("limit", sorted(LIMITS))
@@ -336,14 +351,17 @@ def test_the_users_message_is_repeated_block_by_block() -> None:
     assert isinstance(parts[0], TextPart)
 
 
-def test_the_kind_table_names_the_thirteen_tools_and_strangers_are_other() -> None:
+def test_the_kind_table_names_the_tools_and_strangers_are_other() -> None:
     assert KINDS == {
         "read": "read",
         "write": "edit",
         "edit": "edit",
+        "apply_patch": "edit",
         "glob": "search",
         "grep": "search",
         "bash": "execute",
+        "bash_output": "execute",
+        "bash_stop": "execute",
         "todo": "other",
         "task": "other",
         "question": "other",

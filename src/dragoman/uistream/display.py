@@ -26,9 +26,12 @@ KINDS: Final[dict[str, Kind]] = {
     "read": "read",
     "write": "edit",
     "edit": "edit",
+    "apply_patch": "edit",
     "glob": "search",
     "grep": "search",
     "bash": "execute",
+    "bash_output": "execute",
+    "bash_stop": "execute",
     "todo": "other",
     "task": "other",
     "question": "other",
@@ -83,6 +86,12 @@ class ToolOutput(Struct, frozen=True, omit_defaults=True):
     is_truncated: bool = False
     output_path: str | None = None
     """File with the whole output when `text` holds only a part of it."""
+    sandbox: str | None = None
+    """For a command: the sandbox it ran in, or "off" if it ran outside."""
+    denials: tuple[str, ...] = ()
+    """What the sandbox kept from the command."""
+    violations: tuple[dict[str, Any], ...] = ()
+    """Protected files that the command changed: `{"path", "happened", "restored", "kept", "replaced"}`."""
 
 
 def with_display(chunk: Announcing, title: str, display: ToolDisplay) -> Announcing:
@@ -100,6 +109,11 @@ def display_of(tool_name: str, metadata: Any) -> ToolDisplay:
         except msgspec.ValidationError:
             pass
     return ToolDisplay(KINDS.get(tool_name, "other"))
+
+
+def with_shown(metadata: Any, display: Any) -> Any:
+    """Return the metadata of a call with another display."""
+    return {**(metadata if isinstance(metadata, dict) else {}), _KEY: display}
 
 
 def without_diffs(metadata: Any) -> Any:

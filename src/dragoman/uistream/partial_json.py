@@ -17,8 +17,12 @@ _HALF_PAIR: Final = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\(?:.|$))*("|$)|[{}\[\],:]', re.DOTALL)
 
 
-def parse_partial(text: str) -> dict[str, Any] | None:
-    """Return the members of an object that may be cut off anywhere; None if nothing is certain yet."""
+def parse_partial(text: str, *, is_strict: bool = False) -> dict[str, Any] | None:
+    """Return the members of an object that may be cut off anywhere; None if nothing is certain yet.
+
+    Args:
+        is_strict: leave out a string or number that may go on, such as the first half of a path.
+    """
     whole = _decoded(text)
     if whole is not None:
         return whole
@@ -29,6 +33,8 @@ def parse_partial(text: str) -> dict[str, Any] | None:
         token = match[0]
         if token[0] == '"':
             is_name = wants_key and bool(stack) and stack[-1] == "{"
+            if match[1] != '"' and is_strict:
+                break
             if match[1] != '"':
                 return _close(_end_string(text), stack) if not is_name else _close(text[:cut], cut_stack)
             if not is_name:
@@ -48,7 +54,7 @@ def parse_partial(text: str) -> dict[str, Any] | None:
             cut, cut_stack = match.start(), "".join(stack)
         else:
             wants_key = False
-    return _close(text, stack) or _close(text[:cut], cut_stack)
+    return (None if is_strict else _close(text, stack)) or _close(text[:cut], cut_stack)
 
 
 def _end_string(text: str) -> str:

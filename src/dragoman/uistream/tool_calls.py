@@ -1,7 +1,8 @@
 """Tool calls as ACP updates: each is announced once, updated when something changes, and ended once.
 
 Owns what the client has been shown of each call, and which update a chunk about it makes. Everything shown comes with
-the chunks (`display.py`); the tools themselves are not needed. `updates.py` passes the chunks.
+the chunks (`display.py`); the tools themselves are not needed. A call of a hidden tool makes no updates unless it
+fails. `updates.py` passes the chunks.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import msgspec
 from msgspec import UNSET
 
 from dragoman.schema import v1
+from dragoman.text.terminal import one_line
 from dragoman.uistream.display import ToolDisplay, ToolOutput, display_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dragoman.uistream import chunks as c
 
@@ -32,11 +34,12 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "kind", "locations", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "raw_input", "status", "title")
 
-    def __init__(self, title: str, kind: str) -> None:
-        self.title = title
+    def __init__(self, title: str, kind: str, *, is_hidden: bool = False) -> None:
+        self.title = one_line(title)
         self.kind = kind
+        self.is_hidden = is_hidden
         self.status = "pending"
         self.raw_input: Any = UNSET
         self.content: list[v1.ToolCallContent] = []
@@ -49,6 +52,7 @@ class ShownCall:
     def show(self, title: str, display: ToolDisplay) -> dict[str, Any]:
         """Take over what a display says, and return the members of an update that changed."""
         changes: dict[str, Any] = {}
+        title = one_line(title)
         locations = [v1.ToolCallLocation(each.path, each.line) for each in display.locations]
         content: list[v1.ToolCallContent] = [v1.Diff(diff.path, diff.new, diff.old) for diff in display.diffs]
         if title and title != self.title:
@@ -63,8 +67,9 @@ class ShownCall:
 class ToolCallUpdates:
     """The calls of one turn by id. Each method returns the updates that one kind of chunk makes."""
 
-    def __init__(self, *, starts_on_input: bool) -> None:
+    def __init__(self, *, starts_on_input: bool, is_hidden: Callable[[str], bool] = lambda name: False) -> None:
         self._starts_on_input = starts_on_input
+        self._is_hidden = is_hidden
         self._calls: dict[str, ShownCall] = {}
         self._asked: dict[str, str] = {}
         """Tool call by the id of the permission question about it."""
@@ -88,14 +93,14 @@ class ToolCallUpdates:
         if call is None or call.status != "pending":
             return ()
         call.status = "in_progress"
-        return (v1.ToolCallUpdate(tool_call_id, status="in_progress"),)
+        return _changed(tool_call_id, call, status="in_progress")
 
     def end_all(self, why: str) -> list[v1.SessionUpdate]:
         """Fail every call that has no outcome."""
         return [
             update
             for tool_call_id, call in self._calls.items()
-            if not call.is_over
+            if not call.is_over and not call.is_hidden
             for update in self._fail(tool_call_id, call, why)
         ]
 
@@ -107,7 +112,14 @@ class ToolCallUpdates:
         tool_call_id: str = data["tool_call_id"]
         call = self._calls.get(tool_call_id)
         changes = {} if call is None else call.show(data["title"], msgspec.convert(data["display"], ToolDisplay))
-        return (v1.ToolCallUpdate(tool_call_id, raw_input=data["input"], **changes),) if changes else ()
+        return _changed(tool_call_id, call, **changes) if call is not None and changes else ()
+
+    def show(self, data: dict[str, Any]) -> Sequence[v1.SessionUpdate]:
+        """`data-tool-display`: what a call with complete arguments will change."""
+        tool_call_id: str = data["tool_call_id"]
+        call = self._calls.get(tool_call_id)
+        changes = {} if call is None else call.show(data["title"], msgspec.convert(data["display"], ToolDisplay))
+        return _changed(tool_call_id, call, **changes) if call is not None and changes else ()
 
     def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
@@ -115,7 +127,7 @@ class ToolCallUpdates:
         changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
         if self._starts_on_input or chunk.provider_executed is True:
             call.status = changes["status"] = "in_progress"
-        return (*announced, v1.ToolCallUpdate(chunk.tool_call_id, raw_input=chunk.input, kind=call.kind, **changes))
+        return (*announced, *_changed(chunk.tool_call_id, call, raw_input=chunk.input, kind=call.kind, **changes))
 
     def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
@@ -129,7 +141,7 @@ class ToolCallUpdates:
         if call is None or call.status != "in_progress":
             return ()
         call.status = "pending"
-        return (v1.ToolCallUpdate(chunk.tool_call_id, status="pending"),)
+        return _changed(chunk.tool_call_id, call, status="pending")
 
     def permission_answered(self, chunk: c.ToolApprovalResponse) -> Sequence[v1.SessionUpdate]:
         tool_call_id = self._asked.get(chunk.approval_id)
@@ -151,7 +163,7 @@ class ToolCallUpdates:
             changes["raw_output"] = raw_output
         elif call.status != "in_progress":
             call.status = changes["status"] = "in_progress"
-        return (*announced, v1.ToolCallUpdate(chunk.tool_call_id, **changes)) if changes else announced
+        return (*announced, *_changed(chunk.tool_call_id, call, **changes)) if changes else announced
 
     def error(self, chunk: c.ToolOutputError) -> Sequence[v1.SessionUpdate]:
         call, announced = self._find(chunk.tool_call_id)
@@ -168,8 +180,9 @@ class ToolCallUpdates:
         if call is not None:
             return call, ()
         display = display_of(chunk.tool_name, chunk.provider_metadata)
-        call = self._calls[chunk.tool_call_id] = ShownCall(chunk.title or chunk.tool_name, display.kind)
-        return call, (v1.ToolCall(chunk.tool_call_id, call.title, kind=call.kind, status="pending"),)
+        call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=self._is_hidden(chunk.tool_name))
+        self._calls[chunk.tool_call_id] = call
+        return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
     def _find(self, tool_call_id: str) -> tuple[ShownCall, Sequence[v1.SessionUpdate]]:
         """The call, announced now if it began in an earlier stream that this client never saw."""
@@ -177,15 +190,27 @@ class ToolCallUpdates:
         if call is not None:
             return call, ()
         call = self._calls[tool_call_id] = ShownCall("Tool call", "other")
-        return call, (v1.ToolCall(tool_call_id, call.title, kind="other", status="pending"),)
+        return call, (_announced(tool_call_id, call),)
 
     def _fail(self, tool_call_id: str, call: ShownCall, why: str, **members: Any) -> Sequence[v1.SessionUpdate]:
         if call.is_over:
             return ()  # invalid input arrives twice, as an error of the input and as one of the output
+        announced: tuple[v1.SessionUpdate, ...] = ()
+        if call.is_hidden:
+            announced, call.is_hidden = (_announced(tool_call_id, call),), False
         call.status = "failed"
         diffs = [item for item in call.content if isinstance(item, v1.Diff)]
         call.content = [*diffs, v1.Content(v1.TextContent(why))]
-        return (v1.ToolCallUpdate(tool_call_id, status="failed", content=call.content, **members),)
+        return (*announced, v1.ToolCallUpdate(tool_call_id, status="failed", content=call.content, **members))
+
+
+def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
+    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending")
+
+
+def _changed(tool_call_id: str, call: ShownCall, **members: Any) -> Sequence[v1.SessionUpdate]:
+    """The update with these members, none for a call that is hidden."""
+    return () if call.is_hidden else (v1.ToolCallUpdate(tool_call_id, **members),)
 
 
 def _read(output: Any) -> tuple[ToolOutput, Any]:
@@ -201,9 +226,9 @@ def _read(output: Any) -> tuple[ToolOutput, Any]:
 
 
 def _renamed(value: Any) -> Any:
-    """The value with the JSON names of `rawOutput`, at every depth."""
+    """The value with the JSON names of `rawOutput`, at every depth. Diffs are content already, and can be large."""
     if isinstance(value, dict):
-        return {_RAW_OUTPUT_NAMES.get(key, key): _renamed(item) for key, item in value.items()}
+        return {_RAW_OUTPUT_NAMES.get(key, key): _renamed(item) for key, item in value.items() if key != "diffs"}
     return [_renamed(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import INTERRUPTED
+from dragoman.uistream.fold import ERROR, INTERRUPTED, USAGE
 from dragoman.uistream.messages import (
     DataPart,
     FilePart,
@@ -33,6 +33,10 @@ def replay(message: UIMessage) -> list[c.Chunk]:
     stream: list[c.Chunk] = [c.Start(message.id)]
     for part in message.parts:
         stream += _REPLAYS[type(part)](part)
+    if USAGE in message.metadata:
+        stream.append(c.Data("usage", message.metadata[USAGE], "usage", transient=True))
+    if isinstance(message.metadata.get(ERROR), str):
+        stream.append(c.ErrorChunk(message.metadata[ERROR]))
     return stream
 
 

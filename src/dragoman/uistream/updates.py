@@ -12,7 +12,9 @@ import msgspec
 from msgspec import UNSET
 
 from dragoman.schema import v1
+from dragoman.text.terminal import plain, sentence
 from dragoman.uistream import chunks as c
+from dragoman.uistream.compactions import CompactionUpdates
 from dragoman.uistream.content import blocks_of, file_block
 from dragoman.uistream.tool_calls import ToolCallUpdates
 
@@ -26,10 +28,12 @@ _STOP_REASONS: Final[dict[str, str]] = {
     "tool-calls": "end_turn",
     "other": "end_turn",
     "length": "max_tokens",
+    "context-window": "max_tokens",
     "content-filter": "refusal",
 }
 LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}
-DISCARDED: Final = "[The output of this step is void; the step runs again.]"
+BROKEN_OFF: Final = "The answer broke off here and begins again."
+DISCARDED: Final = "Discarded: the answer broke off and begins again"
 
 
 def stop_reason_of(finish_reason: str) -> str | None:
@@ -45,19 +49,30 @@ class Projector:
     Args:
         starts_on_input: a call runs as soon as its arguments are complete. The built-in agent reports separately when a
             call starts (`data-tool-start`), because the user may have to permit it first.
+        shows_compactions: the client announced `session.compaction`.
+        is_hidden: whether calls of the tool with this name are left out, because they are shown in another way.
     """
 
-    def __init__(self, *, starts_on_input: bool = True) -> None:
-        self.calls = ToolCallUpdates(starts_on_input=starts_on_input)
+    def __init__(
+        self,
+        *,
+        starts_on_input: bool = True,
+        shows_compactions: bool = False,
+        is_hidden: Callable[[str], bool] = lambda tool_name: False,
+    ) -> None:
+        self.calls = ToolCallUpdates(starts_on_input=starts_on_input, is_hidden=is_hidden)
+        self._compactions = CompactionUpdates(is_announced=shows_compactions)
         self.stop_reason: str | None = None
         self.error: str | None = None
         """The error the stream reported; the prompt is answered with it."""
         self._message_id: str | None = None
         self._passages = 0
         self._text_ids: dict[tuple[str, str], str] = {}
+        self._shown_in_step: set[type[v1.SessionUpdate]] = set()
         calls = self.calls
         self._table: dict[type, Callable[[Any], Sequence[v1.SessionUpdate]]] = {
             c.Start: self._start,
+            c.StartStep: self._start_step,
             c.ResetStep: self._reset_step,
             c.TextStart: lambda x: self._open("text", x.id),
             c.TextDelta: self._text,
@@ -84,13 +99,15 @@ class Projector:
         self._data_table: dict[str, Callable[[Any], Sequence[v1.SessionUpdate]]] = {
             "plan": self._plan,
             "usage": self._usage,
-            "title": lambda data: (v1.SessionInfoUpdate(title=_member(data, "title")),),
+            "title": lambda data: (v1.SessionInfoUpdate(title=sentence(_member(data, "title"))),),
             "mode": lambda data: (v1.CurrentModeUpdate(_member(data, "mode_id", "modeId")),),
             "commands": self._commands,
             "notice": self._notice,
             "limit": self._limit,
+            "compaction": self._compactions.project,
             "tool-start": lambda data: calls.start(_member(data, "tool_call_id", "toolCallId")),
             "tool-preview": calls.preview,
+            "tool-display": calls.show,
         }
 
     def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
@@ -98,7 +115,8 @@ class Projector:
         projected = self._table.get(type(chunk))
         return () if projected is None else projected(chunk)
 
-    def user_message(self, message: UIMessage) -> list[v1.SessionUpdate]:
+    @staticmethod
+    def user_message(message: UIMessage) -> list[v1.SessionUpdate]:
         """A message of the user, as a loaded session repeats it."""
         return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
 
@@ -107,6 +125,10 @@ class Projector:
     def _start(self, chunk: c.Start) -> Sequence[v1.SessionUpdate]:
         if chunk.message_id:
             self._message_id, self._passages = chunk.message_id, 0
+        return ()
+
+    def _start_step(self, chunk: c.StartStep) -> Sequence[v1.SessionUpdate]:
+        self._shown_in_step.clear()
         return ()
 
     def _open(self, kind: str, id: str) -> Sequence[v1.SessionUpdate]:
@@ -125,12 +147,14 @@ class Projector:
     def _text(self, chunk: c.TextDelta) -> Sequence[v1.SessionUpdate]:
         if not chunk.delta:
             return ()
+        self._shown_in_step.add(v1.AgentMessageChunk)
         message_id = self._text_ids.get(("text", chunk.id), UNSET)
         return (v1.AgentMessageChunk(v1.TextContent(chunk.delta), message_id),)
 
     def _reasoning(self, chunk: c.ReasoningDelta) -> Sequence[v1.SessionUpdate]:
         if not chunk.delta:
             return ()
+        self._shown_in_step.add(v1.AgentThoughtChunk)
         message_id = self._text_ids.get(("reasoning", chunk.id), UNSET)
         return (v1.AgentThoughtChunk(v1.TextContent(chunk.delta), message_id),)
 
@@ -143,8 +167,16 @@ class Projector:
         return [v1.UserMessageChunk(v1.TextContent(text), chunk.id) for text in texts if isinstance(text, str)]
 
     def _reset_step(self, chunk: c.ResetStep) -> Sequence[v1.SessionUpdate]:
-        """v1 cannot take text back, so a sentence says that the step is void."""
-        return [*self.calls.end_all(DISCARDED), v1.AgentMessageChunk(v1.TextContent(DISCARDED), self._own_id())]
+        """v1 cannot take text back, so a message of its own, between the two answers, says that the first is void."""
+        ends = self.calls.end_all(DISCARDED)
+        shown, self._shown_in_step = self._shown_in_step, set()
+        id = UNSET if self._message_id is None else f"{self._message_id}.{self._passages}.reset"
+        if v1.AgentMessageChunk in shown:
+            # Many clients join all text, whatever its message is; so the paragraphs are in the text.
+            return [*ends, v1.AgentMessageChunk(v1.TextContent(f"\n\n[{BROKEN_OFF}]\n\n"), id)]
+        if v1.AgentThoughtChunk in shown:
+            return [*ends, v1.AgentThoughtChunk(v1.TextContent(f"\n\n[{BROKEN_OFF}]\n\n"), id)]
+        return ends
 
     # Data parts
 
@@ -159,7 +191,7 @@ class Projector:
 
     def _plan(self, data: Any) -> Sequence[v1.SessionUpdate]:
         entries = [
-            v1.PlanEntry(entry["content"], entry.get("priority", "medium"), entry.get("status", "pending"))
+            v1.PlanEntry(sentence(entry["content"]), entry.get("priority", "medium"), entry.get("status", "pending"))
             for entry in data["entries"]
         ]
         return (v1.Plan(entries),)
@@ -184,7 +216,9 @@ class Projector:
         return (v1.AvailableCommandsUpdate(commands),)
 
     def _notice(self, data: Any) -> Sequence[v1.SessionUpdate]:
-        return (v1.Notice(data.get("severity", "info"), data["title"], data.get("description", UNSET)),)
+        description = data.get("description", UNSET)
+        shown = plain(description) if isinstance(description, str) else description
+        return (v1.Notice(data.get("severity", "info"), sentence(data["title"]), shown),)
 
     # Ends
 
@@ -198,7 +232,7 @@ class Projector:
 
     def _abort(self, chunk: c.Abort) -> Sequence[v1.SessionUpdate]:
         self.stop_reason, self.error = "cancelled", None
-        return self.calls.end_all("cancelled")
+        return [*self._compactions.end_all(), *self.calls.end_all("cancelled")]
 
     def _finish(self, chunk: c.Finish) -> Sequence[v1.SessionUpdate]:
         if self.stop_reason is None and chunk.finish_reason is not UNSET:

@@ -10,9 +10,12 @@ import msgspec
 
 from dragoman.agent import Agent, Turn
 from dragoman.builtin.access import ClientAccess, LocalAccess
+from dragoman.builtin.placement import OUTSIDE
+from dragoman.builtin.tools.foreign_names import read_arguments
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolAccess, ToolError, ToolOutput
 from dragoman.policy import Request, Rule, Verdict, judge
+from dragoman.policy.decide import Decision
 from dragoman.testing import ScriptedClient, linked
 
 TOOLS = built_in_tools()
@@ -36,6 +39,10 @@ class FakeContext:
         self.questions: list[str] = []
         self.has_shown = asyncio.Event()
         self.rules: list[Rule] = []
+        self.placement = OUTSIDE
+        self.outside: list[Request] = []
+        self.permits_outside = False
+        self.model_name = "scripted"
 
     async def progress(self, output: ToolOutput) -> None:
         self.shown.append(output)
@@ -47,13 +54,18 @@ class FakeContext:
     def ask_in_words(self, text: str) -> None:
         self.questions.append(text)
 
+    async def decide_outside(self, request: Request) -> Decision:
+        self.outside.append(request)
+        self.placement = OUTSIDE
+        return Decision(action="allow" if self.permits_outside else "deny", decided_by="person", reason="No.")
+
     def verdict(self, request: Request) -> Verdict:
         return judge(self.rules, request)
 
     async def call(self, name: str, **arguments: Any) -> ToolOutput:
         """Call a tool; its arguments are decoded as the loop decodes them."""
         tool = TOOLS[name]
-        output = await tool.run(msgspec.convert(arguments, tool.arguments, strict=False), self)
+        output = await tool.run(read_arguments(tool, arguments), self)
         msgspec.json.encode(output)  # every output must be encodable
         return output
 
@@ -70,7 +82,7 @@ class FakeContext:
 
     def requests(self, name: str, **arguments: Any) -> tuple[Request, ...]:
         tool = TOOLS[name]
-        return tool.requests(msgspec.convert(arguments, tool.arguments, strict=False), self)
+        return tool.requests(read_arguments(tool, arguments), self)
 
     def write(self, name: str, text: str | bytes = "") -> str:
         """Write a file without a tool."""

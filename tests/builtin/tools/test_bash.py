@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.bash import plain
+from dragoman.builtin.tools.bash import lacked
+from dragoman.builtin.tools.command_text import plain
+from dragoman.builtin.tools.tool import CommandResult
+from dragoman.process.sandbox import Denial
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 
@@ -15,6 +18,25 @@ async def test_the_output_of_a_command_is_returned(tmp_path: Path) -> None:
     output = await FakeContext(tmp_path).call("bash", command="echo out; echo err >&2; pwd")
     assert output.text == f"out\nerr\n{tmp_path}"
     assert (output.exit_code, output.is_error, output.terminal) == (0, False, None)
+
+
+@pytest.mark.skipif(not os.path.exists("/bin/bash"), reason="needs bash")
+async def test_the_shell_is_bash(tmp_path: Path) -> None:
+    assert await FakeContext(tmp_path).text("bash", command="a=(x y); [[ ${a[1]} == y ]] && echo ${a[@]}") == "x y"
+
+
+async def test_a_file_that_a_command_changed_after_it_was_read_is_named_once(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    for name in ("a.py", "b.py", "c.py"):
+        context.write(name, "one\n")
+        await context.call("read", path=name)
+    context.write("unread.py")
+    touched = await context.text("bash", command="echo two >a.py; touch b.py unread.py; rm c.py")
+    assert touched == "[no output, exit code 0]\n[changed since you read it: a.py, c.py (deleted)]"
+    assert await context.text("bash", command="true") == "[no output, exit code 0]"
+    await context.call("read", path="a.py")
+    await context.call("write", path="a.py", text="three\n")
+    assert "changed" not in await context.text("bash", command="cat a.py")
 
 
 async def test_a_command_without_output_is_reported_as_such(tmp_path: Path) -> None:
@@ -33,7 +55,9 @@ async def test_a_signal_is_named(tmp_path: Path) -> None:
 
 async def test_a_command_that_takes_too_long_is_ended_and_reported_as_such(tmp_path: Path) -> None:
     output = await FakeContext(tmp_path).call("bash", command="echo begun; sleep 60", timeout="0.3")
-    assert output.text.startswith("begun\n[timed out: it was ended after 0.3 s; give a longer timeout, at most 600 s")
+    assert output.text.startswith(
+        "begun\n[timed out (timeout 0.3 s): it was ended; give a longer timeout, at most 600 s"
+    )
     assert output.is_error
 
 
@@ -80,7 +104,7 @@ async def test_of_long_output_both_ends_and_a_file_with_all_of_it_are_given(tmp_
     output = await context.call("bash", command="seq 60000")
     assert output.text.startswith("1\n2\n")
     assert output.text.endswith("\n59999\n60000")
-    assert len(output.text) < 80_000
+    assert len(output.text) < 31 * 1024
     assert output.is_truncated
     assert output.output_path == f"{context.overflow_dir}/_call_1.txt"
     assert f"all of it is in {output.output_path}" in output.text
@@ -94,9 +118,31 @@ async def test_of_long_output_both_ends_and_a_file_with_all_of_it_are_given(tmp_
 
 
 async def test_output_just_as_long_as_allowed_is_given_whole(tmp_path: Path) -> None:
-    output = await FakeContext(tmp_path).call("bash", command="head -c 204800 /dev/zero | tr '\\0' x")
-    assert output.text == "x" * 204_800
+    output = await FakeContext(tmp_path).call("bash", command="head -c 30720 /dev/zero | tr '\\0' x")
+    assert output.text == "x" * 30_720
     assert not output.is_truncated
+
+
+async def test_one_byte_more_is_too_much(tmp_path: Path) -> None:
+    output = await FakeContext(tmp_path).call("bash", command="head -c 30721 /dev/zero | tr '\\0' x")
+    assert output.is_truncated
+
+
+async def test_of_many_short_lines_the_first_fifth_and_the_end_are_given(tmp_path: Path) -> None:
+    output = await FakeContext(tmp_path).call("bash", command="seq 2001")
+    head, tail = output.text.split("\n[...")
+    assert head.splitlines() == [str(number) for number in range(1, 401)]
+    assert tail.splitlines()[1:] == [str(number) for number in range(402, 2002)]
+    whole = await FakeContext(tmp_path).call("bash", command="seq 2000")
+    assert not whole.is_truncated
+
+
+async def test_of_long_lines_a_fifth_of_the_room_is_for_the_beginning(tmp_path: Path) -> None:
+    output = await FakeContext(tmp_path).call("bash", command="seq -f 'line %06g of a long output' 5000 | head -n 1990")
+    head, tail = output.text.split("\n[...")
+    assert len(output.text) < 31 * 1024
+    assert 5_000 < len(head) < 6_200
+    assert 23_000 < len(tail) < 25_000
 
 
 async def test_output_that_cannot_be_kept_is_still_shown(tmp_path: Path) -> None:
@@ -155,8 +201,35 @@ def test_permission_is_requested_for_the_command_and_its_folder(tmp_path: Path) 
         ({"command": "npm te"}, "`npm te`"),
         ({"command": "echo `id`"}, "``echo `id```"),
         ({"command": "a\nb"}, "`a\nb`"),
+        ({"command": "npm test", "description": "Run the\ntests."}, "Run the tests: `npm test`"),
+        ({"command": "rm -rf x", "description": "`ls`"}, "'ls': `rm -rf x`"),
+        ({"command": "npm start", "background": True}, "`npm start` in the background"),
         ({"command": "x" * 3000}, "`" + "x" * 1999 + "…`"),
     ],
 )
 def test_a_title_is_the_line(arguments: dict[str, object], title: str) -> None:
     assert TOOLS["bash"].preview(arguments, "/w").title == title
+
+
+NETWORK, SOCKET = Denial("network", "pip, inet"), Denial("socket", "ls, unix")
+WRITE = Denial("write", "/etc/x")
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "text", "denials", "expected"),
+    [
+        ("pip install x", 1, "no matching distribution", (NETWORK,), [NETWORK]),
+        ("pip install x | tail -2", 0, "ERROR: could not find a version", (NETWORK,), [NETWORK]),
+        ("echo x >/etc/x || true", 0, "cannot create /etc/x: Permission denied", (WRITE,), [WRITE]),
+        ("npm run build", 0, "an error was printed", (NETWORK,), []),
+        ("npm run build | tail", 0, "5 passed, 0 failed", (NETWORK,), []),
+        ("ls -l missing", 2, "ls: cannot access 'missing': No such file or directory", (SOCKET,), []),
+        ("docker ps", 1, "permission denied while trying to connect", (SOCKET,), [SOCKET]),
+        ("make", 2, "make: *** No targets", (), []),
+    ],
+)
+def test_only_what_the_sandbox_made_fail_is_asked_about(
+    line: str, code: int, text: str, denials: tuple[Denial, ...], expected: list[Denial]
+) -> None:
+    assert lacked(CommandResult(text, code, sandbox="thread", denials=denials), line) == expected
+    assert lacked(CommandResult(text, code, timed_out=True, denials=denials), line) == []

@@ -1,12 +1,14 @@
 """`edit` replaces exactly the given text, or nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.builtin.tools.edit import find, replace
+from dragoman.builtin.tools.edit import EditPiece, plan_edit
+from dragoman.builtin.tools.edit_match import find
 from dragoman.builtin.tools.tool import FileDiff, Location
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
@@ -50,8 +52,8 @@ async def test_every_occurrence_is_replaced_if_all_is_set(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("old", "hint"),
     [
-        ("def f():\n  return 1", "It is there with other white space:\n2\tdef f():\n3\t    return 1"),
-        ("1\timport os\n2\tdef f():", "begins with line numbers"),
+        ("import  os", "It is there with other white space:\n1\timport os"),
+        ("1\timport os\n3\tdef f():", "begins with line numbers"),
         ("    return 1 + value", "The most similar lines are:\n3\t    return 1\n"),
         ("something else altogether", "Read the file again"),
         ("import sys", "The most similar lines are:\n1\timport os"),
@@ -63,6 +65,41 @@ async def test_a_missing_text_is_refused_with_what_may_be_meant(tmp_path: Path, 
     why = await context.refusal("edit", path="a.py", old=old, new="done!")
     assert why.startswith("old does not occur in a.py, so nothing was changed.")
     assert hint in why
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "ignored"),
+    [
+        ("def f():\n  return 1", "def f():\n  x = 2\n  return x", "def f():\n    x = 2\n    return x", "at both ends"),
+        ("1\timport os\n2\tdef f():", "1\timport sys\n2\tdef f():", "import sys\ndef f():", "pasted line numbers"),
+        ("return 1\n", "return 2\n", "    return 2\n", ""),
+        ("    def f():\n        return 1", "    def f():\n        return 2", "def f():\n    return 2", "indentation"),
+        ("def f():\\n    return 1", "def f():\\n    return 2", "def f():\n    return 2", "escapes"),
+        ("import os  \ndef f():\t", "import sys\ndef f():", "import sys\ndef f():", "white space at line ends"),
+    ],
+)
+async def test_harmless_differences_are_accepted_and_stated(
+    tmp_path: Path, old: str, new: str, line: str, ignored: str
+) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a.py", "import os\ndef f():\n    return 1\n")
+    text = await context.text("edit", path="a.py", old=old, new=new)
+    assert line in context.read("a.py")
+    assert ("matched after ignoring" in text) == bool(ignored)
+    assert ignored in text
+
+
+async def test_several_edits_are_made_together_or_not_at_all(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    context.write("a", "one\ntwo\nthree\n")
+    edits = [{"old": "one", "new": "1\n1"}, {"old": "three", "new": "3"}]
+    assert await context.text("edit", path="a", edits=edits) == "Edited a (2 replacements, lines 1, 4)."
+    assert context.read("a") == "1\n1\ntwo\n3\n"
+    why = await context.refusal("edit", path="a", edits=[{"old": "two", "new": "2"}, {"old": "four", "new": "4"}])
+    assert why.startswith("edit 2 of 2: old does not occur in a, so nothing was changed.")
+    why = await context.refusal("edit", path="a", edits=[{"old": "two", "new": "2 2"}, {"old": "2 2\n3", "new": "4"}])
+    assert "changes text that an edit before it has changed" in why
+    assert context.read("a") == "1\n1\ntwo\n3\n"
 
 
 async def test_an_edit_that_was_made_already_is_reported_as_such(tmp_path: Path) -> None:
@@ -84,11 +121,14 @@ async def test_a_failed_edit_reports_that_the_file_changed_since_it_was_read(tmp
     [
         ({"path": "a", "old": "x", "new": "x"}, "the same"),
         ({"path": "a", "old": "", "new": "x"}, "old is empty"),
+        ({"path": "a", "new": "x"}, "old is missing"),
+        ({"path": "a", "edits": []}, "edits is empty"),
+        ({"path": "a", "old": "x", "new": "y", "edits": [{"old": "x", "new": "y"}]}, "not both"),
         ({"path": "b", "old": "x", "new": "y"}, "create it with write"),
         ({"path": "a", "old": "x\n", "new": "x\r\n"}, "differ only in their line ends"),
     ],
 )
-async def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: dict[str, str], why: str) -> None:
+async def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: dict[str, Any], why: str) -> None:
     context = FakeContext(tmp_path)
     context.write("a", "x\n")
     assert why in await context.refusal("edit", **arguments)
@@ -156,7 +196,7 @@ def test_a_preview_shows_the_diff_when_both_sides_are_there(
 def test_in_a_crlf_file_the_same_is_replaced_as_in_one_with_lf(text: str, old: str, new: str) -> None:
     spots = find(text, old)
     in_crlf = text.replace("\n", "\r\n")
-    same = find(in_crlf, old)
-    assert len(same) == len(spots)
-    if len(spots) == 1 and "\n" in text:
-        assert replace(in_crlf, same, new) == replace(text, spots, new).replace("\n", "\r\n")
+    assert len(find(in_crlf, old)) == len(spots)
+    if len(spots) == 1 and "\n" in text and old != new:
+        plan = plan_edit("a", text, [EditPiece(old, new)])
+        assert plan_edit("a", in_crlf, [EditPiece(old, new)]).changed == plan.changed.replace("\n", "\r\n")

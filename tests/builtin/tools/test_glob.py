@@ -14,7 +14,7 @@ from tests.builtin.tools.searching import both, lay_out
 async def test_the_last_changed_file_comes_first(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {"src/b.py": "", "a.py": "", "src/deep/c.py": "", "d.txt": ""})
     output = await FakeContext(tmp_path).call("glob", pattern="**/*.py")
-    assert output.text == "src/deep/c.py\na.py\nsrc/b.py"
+    assert output.text == "src/deep/c.py\na.py\nsrc/b.py\n[3 files]"
     assert output.locations[0] == Location(str(tmp_path / "src/deep/c.py"))
 
 
@@ -56,7 +56,9 @@ async def test_what_a_pattern_finds(tmp_path: Path, engine: str, arguments: dict
         },
     )
     text = await FakeContext(tmp_path).text("glob", **arguments)
-    assert ({*text.splitlines()} if not text.startswith("No file") else set()) == found
+    *lines, total = text.splitlines()
+    assert {*lines} == found
+    assert total.startswith(f"[{len(found)} file") if found else total.startswith("No file")
 
 
 @both
@@ -64,12 +66,12 @@ async def test_an_absolute_pattern_starts_at_its_own_folder(tmp_path: Path, engi
     lay_out(tmp_path, {"work/a.py": "", "other/b.py": ""})
     context = FakeContext(tmp_path / "work")
     pattern = f"{tmp_path}/other/*.py"
-    assert await context.text("glob", pattern=pattern) == str(tmp_path / "other/b.py")
+    assert await context.text("glob", pattern=pattern) == f"{tmp_path}/other/b.py\n[1 file]"
     assert context.requests("glob", pattern=pattern)[0].paths == (str(tmp_path / "other"),)
 
 
 @both
-async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path, engine: str) -> None:
+async def test_a_large_tree_is_shown_in_pages(tmp_path: Path, engine: str) -> None:
     for folder in range(100):
         (tmp_path / f"{folder:02}").mkdir()
         for number in range(110):
@@ -78,9 +80,16 @@ async def test_no_more_than_a_thousand_are_shown_of_a_large_tree(tmp_path: Path,
     output = await FakeContext(tmp_path).call("glob", pattern="*.txt")
     lines = output.text.splitlines()
     assert lines[0] == "50/7.txt"
-    assert len(lines) == 1001
-    assert lines[-1].startswith("[the 1000 last changed of 11000 files")
+    assert len(lines) == 101
+    assert lines[-1] == "[files 1 to 100 of 11000, the last changed first; continue with offset=100]"
     assert output.is_truncated
+    page = (await FakeContext(tmp_path).text("glob", pattern="*.txt", offset=100)).splitlines()
+    assert not {*page} & {*lines}
+    last = await FakeContext(tmp_path).call("glob", pattern="*.txt", offset=10_990)
+    assert last.text.splitlines()[10:] == ["[files 10991 to 11000 of 11000, the last changed first]"]
+    assert not last.is_truncated
+    behind = await FakeContext(tmp_path).text("glob", pattern="*.txt", offset=11_000)
+    assert behind == "[there are 11000 files; offset=11000 is behind the last]"
 
 
 @both
@@ -93,7 +102,7 @@ async def test_an_empty_result_names_what_was_left_out(tmp_path: Path, engine: s
 @both
 async def test_a_file_name_that_is_not_utf_8_is_shown_with_replacements(tmp_path: Path, engine: str) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("")
-    assert await FakeContext(tmp_path).text("glob", pattern="*.txt") == "caf?.txt"
+    assert await FakeContext(tmp_path).text("glob", pattern="*.txt") == "caf?.txt\n[1 file]"
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ async def test_matches_are_shown_by_file_with_their_lines(tmp_path: Path, engine
     lay_out(tmp_path, TREE)
     output = await FakeContext(tmp_path).call("grep", pattern="needle")
     assert output.text == (
-        "a.py\n  3: def needle():\n  5: # needle again\nb/c.txt\n  3: needle$\nlatin.txt\n  1: caf\ufffd needle"
+        "a.py\n  3: def needle():\n  5: # needle again\nb/c.txt\n  3: needle$\nlatin.txt\n  1: caf\ufffd needle\n"
+        "[4 matches in 3 files]"
     )
     assert output.locations[0] == Location(str(tmp_path / "a.py"), 3)
     assert not output.is_truncated
@@ -79,27 +80,106 @@ async def test_matches_are_shown_by_file_with_their_lines(tmp_path: Path, engine
 )
 async def test_what_a_search_finds(tmp_path: Path, engine: str, arguments: dict[str, object], lines: str) -> None:
     lay_out(tmp_path, TREE)
+    *found, total = (await FakeContext(tmp_path).text("grep", **arguments)).split("\n")
+    if lines.startswith("No match"):
+        assert (found, total) == ([], lines)
+        return
+    assert found == lines.split("|")
+    matches, files = sum(line[:5].rstrip().endswith(":") for line in found), sum(line[0] != " " for line in found)
+    stated = _count(files, "file") if "files" in arguments else f"{_count(matches, 'match')} in {_count(files, 'file')}"
+    assert total == f"[{stated}]"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun == 'match' else 's'}"
+
+
+@both
+@pytest.mark.parametrize(
+    ("arguments", "lines"),
+    [
+        ({"pattern": "needle", "count": True}, "a.py: 2|b/c.txt: 1|latin.txt: 1|[4 matches in 3 files]"),
+        ({"pattern": "needle", "type": "py"}, "a.py|  3: def needle():|  5: # needle again|[2 matches in 1 file]"),
+        ({"pattern": "return", "before": 1}, "a.py|  3- def needle():|  4:     return 1|[1 match in 1 file]"),
+        ({"pattern": "return", "after": 1}, "a.py|  4:     return 1|  5- # needle again|[1 match in 1 file]"),
+        (
+            {"pattern": "needle", "limit": 2, "offset": 1},
+            "a.py|  5: # needle again|b/c.txt|  3: needle$"
+            "|[matches 2 to 3 of 4 matches in 3 files; continue with offset=3]",
+        ),
+        (
+            {"pattern": "needle", "offset": 3},
+            "latin.txt|  1: caf\ufffd needle|[matches 4 to 4 of 4 matches in 3 files]",
+        ),
+        ({"pattern": "needle", "offset": 9}, "[there are 4 matches in 3 files; offset=9 is behind the last]"),
+        ({"pattern": "needle", "files": True, "limit": 1}, "a.py|[files 1 to 1 of 3 files; continue with offset=1]"),
+        (
+            {"pattern": "needle", "count": True, "limit": 1, "offset": 1},
+            "b/c.txt: 1|[files 2 to 2 of 4 matches in 3 files; continue with offset=2]",
+        ),
+        (
+            {"pattern": r"os.*def", "multiline": True},
+            "a.py|  1: import os|  2: |  3: def needle():|[1 match in 1 file]",
+        ),
+        (
+            {"pattern": r"Needle\nneedle", "multiline": True, "before": 1},
+            "b/c.txt|  1- no|  2: Needle|  3: needle$|[1 match in 1 file]",
+        ),
+    ],
+)
+async def test_which_part_is_shown_and_how_much_there_is(
+    tmp_path: Path, engine: str, arguments: dict[str, object], lines: str
+) -> None:
+    lay_out(tmp_path, TREE)
     assert (await FakeContext(tmp_path).text("grep", **arguments)).split("\n") == lines.split("|")
 
 
 @both
-async def test_no_more_than_two_hundred_matches_are_shown(tmp_path: Path, engine: str) -> None:
-    lay_out(tmp_path, {f"{name}.txt": "match\nother\n" * 60 for name in "abcd"})
+async def test_pages_together_are_all_matches(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {f"{name}.txt": "match\nother\n" * 30 for name in "abcd"})
+    seen: list[str] = []
+    for offset in range(0, 120, 50):
+        text = await FakeContext(tmp_path).text("grep", pattern="match", limit=50, offset=offset)
+        name = ""
+        for line in text.splitlines()[:-1]:
+            if line.startswith("  "):
+                seen.append(name + line)
+            else:
+                name = line
+    assert seen == [f"{name}.txt  {number}: match" for name in "abcd" for number in range(1, 60, 2)]
+
+
+@both
+async def test_counting_ends_somewhere(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {f"{name}.txt": "match\n" * 6_000 for name in "abcd"})
+    text = await FakeContext(tmp_path).text("grep", pattern="match", limit=1)
+    assert "of more than 12000 matches in 2 files; continue with offset=1]" in text
+
+
+async def test_a_type_that_is_none_and_two_filters_are_refused(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path)
+    assert "is not a type of files" in await context.refusal("grep", pattern="x", type="*/")
+    assert "not both" in await context.refusal("grep", pattern="x", type="py", include="*.py")
+
+
+@both
+async def test_no_more_than_a_hundred_matches_are_shown(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {f"{name}.txt": "match\nother\n" * 30 for name in "abcd"})
     output = await FakeContext(tmp_path).call("grep", pattern="match")
     lines = output.text.splitlines()
-    assert sum(": match" in line for line in lines) == 200
-    assert lines[-2:] == ["  39: match", "[there are more matches; use a narrower pattern, path or include]"]
+    assert sum(": match" in line for line in lines) == 100
+    assert lines[-2:] == ["  19: match", "[matches 1 to 100 of 120 matches in 4 files; continue with offset=100]"]
     assert output.is_truncated
-    lay_out(tmp_path, {"d.txt": "match\n" * 20})
+    lay_out(tmp_path, {"d.txt": "match\n" * 10})
     assert not (await FakeContext(tmp_path).call("grep", pattern="match")).is_truncated
 
 
 @both
-async def test_no_more_than_two_hundred_files_are_named(tmp_path: Path, engine: str) -> None:
-    lay_out(tmp_path, {f"{number:03}": "match" for number in range(201)})
+async def test_no_more_than_a_hundred_files_are_named(tmp_path: Path, engine: str) -> None:
+    lay_out(tmp_path, {f"{number:03}": "match" for number in range(101)})
     lines = (await FakeContext(tmp_path).text("grep", pattern="match", files=True)).splitlines()
-    assert (lines[0], lines[199]) == ("000", "199")
-    assert lines[200:] == ["[there are more files; use a narrower pattern, path or include]"]
+    assert (lines[0], lines[99]) == ("000", "099")
+    assert lines[100:] == ["[files 1 to 100 of 101 files; continue with offset=100]"]
 
 
 @both
@@ -111,11 +191,11 @@ async def test_of_long_lines_the_part_around_the_match_is_shown(tmp_path: Path, 
 
 
 @both
-async def test_many_long_lines_stay_below_200_kb(tmp_path: Path, engine: str) -> None:
+async def test_many_long_lines_stay_below_50_kb(tmp_path: Path, engine: str) -> None:
     lay_out(tmp_path, {f"{number:03}": ("é" * 400 + "\n") * 21 for number in range(200)})
     lay_out(tmp_path, {f"{number:03}": ("é" * 400 + "\n") * 20 + "x\n" for number in range(200)})
     output = await FakeContext(tmp_path).call("grep", pattern="x", context=20)
-    assert len(output.text.encode()) < 205 * 1024
+    assert len(output.text.encode()) < 51 * 1024
     assert output.is_truncated
 
 
@@ -149,16 +229,19 @@ async def test_what_may_not_be_read_is_not_found_by_searching_around_it(tmp_path
     context = FakeContext(tmp_path)
     context.rules.append(Rule("deny", "read:secrets/**", "project"))
     left_out = "[1 files with matches left out: a rule denies reading them]"
-    assert await context.text("grep", pattern="password") == f"a\n  1: password = 1\n{left_out}"
-    assert await context.text("grep", pattern="password", path="secrets", files=True) == left_out
+    assert await context.text("grep", pattern="password") == (
+        f"a\n  1: password = 1\n{left_out}\n[2 matches in 2 files]"
+    )
+    hidden = await context.text("grep", pattern="password", path="secrets", files=True)
+    assert hidden == f"{left_out}\n[1 file]"
 
 
 async def test_unsaved_text_of_one_file_is_searched(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     (tmp_path / "a.py").write_text("on the disk\n")
     async with with_editor(tmp_path, ScriptedClient(files={path: "typed\n"})) as context:
-        assert await context.text("grep", pattern="typed", path="a.py") == "a.py\n  1: typed"
-        assert await context.text("grep", pattern="typed", path="a.py", files=True) == "a.py"
+        assert await context.text("grep", pattern="typed", path="a.py") == "a.py\n  1: typed\n[1 match in 1 file]"
+        assert await context.text("grep", pattern="typed", path="a.py", files=True) == "a.py\n[1 file]"
 
 
 def test_who_searches_one_file_asks_to_read_it(tmp_path: Path) -> None:
@@ -257,7 +340,13 @@ async def test_both_searches_find_the_same_in_the_same_order(
         (False, False, "*.py"),
     ):
         scope = SearchScope(str(tmp_path), None if glob is None else GlobPattern(glob), hidden, ignored)
-        for query in (Query("x+y?", context=1), Query("X$", ignores_case=True, most=7), Query("é", only_files=True)):
+        for query in (
+            Query("x+y?", before=1, after=2),
+            Query("X$", ignores_case=True, most=7, offset=3),
+            Query("é", only_files=True, most=5),
+            Query("x", only_counts=True, offset=2),
+            Query(r"y\nx+", is_multiline=True, before=1),
+        ):
             theirs = await search(query, scope)
             with monkeypatch.context() as without:
                 without.setenv("PATH", "/nonexistent")

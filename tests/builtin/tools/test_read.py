@@ -37,22 +37,22 @@ async def test_a_line_past_the_end_is_refused_with_the_number_of_lines(tmp_path:
     assert "has 2 lines" in await context.refusal("read", path="a", line=3)
 
 
-async def test_what_is_read_stays_below_200_kb(tmp_path: Path) -> None:
+async def test_what_is_read_stays_below_50_kb(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a", ("x" * 999 + "\n") * 1500)
     output = await context.call("read", path="a")
-    assert 190_000 < len(output.text) < 210_000
-    assert output.text.endswith("of 1500; continue with line=205]")
-    rest = await context.text("read", path="a", line=205, limit=1)
-    assert rest.startswith("205\txxx")
+    assert 50_000 < len(output.text) < 51_300
+    assert output.text.endswith("of 1500; continue with line=52]")
+    rest = await context.text("read", path="a", line=52, limit=1)
+    assert rest.startswith("52\txxx")
 
 
 async def test_a_very_long_line_is_cut_and_reported_as_cut(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     context.write("a.json", "x" * 100_000)
     output = await context.call("read", path="a.json")
-    assert len(output.text) < 5000
-    assert "96000 more characters" in output.text
+    assert len(output.text) < 3000
+    assert "98000 more characters" in output.text
     assert output.is_truncated
 
 
@@ -77,8 +77,9 @@ async def test_a_folder_gives_the_names_in_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        ("a.PNG", b"\x89PNG\r\n", "is an image"),
-        ("a.pdf", b"%PDF", "use bash"),
+        ("a.PNG", b"no image", "is not a PNG, JPEG, GIF or WebP image"),
+        ("a.tiff", b"II*\0", "convert it to PNG"),
+        ("a.pdf", b"%PS", "is not a PDF file"),
         ("a.dat", b"a\0b", "not text"),
         ("latin", b"caf\xe9", "not UTF-8"),
     ],
@@ -108,6 +109,25 @@ async def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hush")
     (context.folder / "link").symlink_to(tmp_path / "secret")
     assert "hush" not in await context.refusal("read", path="link")
+
+
+async def test_a_link_out_of_the_folder_is_followed_to_the_file_that_was_judged(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path / "root")
+    context.folder.mkdir()
+    (tmp_path / "a").write_text("hello")
+    (tmp_path / "secret").write_text("hush")
+    link = context.folder / "link"
+    link.symlink_to(tmp_path / "a")
+    [request] = context.requests("read", path="link")
+    assert request.paths == (str(link), str(tmp_path / "a"))
+    assert "hello" in await context.text("read", path="link")
+    assert "hello" not in await context.refusal("read", path="link"), "a permission is for one call"
+    context.requests("read", path="link")
+    link.unlink()
+    link.symlink_to(tmp_path / "secret")
+    assert "leads elsewhere now" in await context.refusal("read", path="link")
+    context.requests("grep", pattern="hush", path="link")
+    assert "hush" in await context.text("grep", pattern="hush", path="link")
 
 
 async def test_unsaved_text_is_what_is_read(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Every built-in tool is what the loop, the projector and the model expect of one."""
 
+import json
 import subprocess
 import sys
 from typing import Any
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from dragoman.builtin.loop import tool_spec
 from dragoman.builtin.models.scripted import _arguments
-from dragoman.builtin.tools.table import built_in_tools
+from dragoman.builtin.tools.built_in import derive_schema
+from dragoman.builtin.tools.table import built_in_tools, offered_tools
 from dragoman.uistream.display import KINDS
+from tools import descriptions
 
 TOOLS = built_in_tools()
 ODD = st.recursive(
@@ -24,9 +27,56 @@ ODD = st.recursive(
 
 
 def test_the_tools_come_in_one_order() -> None:
-    names = ["read", "write", "edit", "glob", "grep", "bash", "todo", "question", "web_search", "web_fetch"]
-    assert list(TOOLS) == names
+    names = ["read", "write", "edit", "apply_patch", "glob", "grep", "bash", "bash_output", "bash_stop"]
+    assert list(TOOLS) == [*names, "todo", "question", "web_search", "web_fetch"]
     assert list(built_in_tools()) == list(TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_patching"),
+    [
+        ("openai:gpt-5.2", True),
+        ("openai:gpt-6.1-sol", True),
+        ("openrouter:openai/gpt-5-codex", True),
+        ("openai:gpt-4o", False),
+        ("ollama:gpt-oss:120b", False),
+        ("anthropic:claude-sonnet-5-5", False),
+        ("scripted", False),
+    ],
+)
+def test_a_model_changes_files_in_the_way_it_was_trained_on(model: str, is_patching: bool) -> None:
+    names = [tool.name for tool in offered_tools(TOOLS, model)]
+    assert ("apply_patch" in names) is is_patching
+    assert ("edit" in names) is ("write" in names) is not is_patching
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_offered"),
+    [
+        ({}, False),
+        ({"BRAVE_API_KEY": "k"}, True),
+        ({"DRAGOMAN_SEARCH_URL": "https://search.example"}, True),
+        # Set up wrongly: the call reports what is wrong.
+        ({"DRAGOMAN_SEARCH_PROVIDER": "other"}, True),
+    ],
+)
+def test_a_search_of_the_web_is_offered_only_where_a_service_is_set_up(
+    variables: dict[str, str], is_offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (
+        "BRAVE_API_KEY",
+        "TAVILY_API_KEY",
+        "DRAGOMAN_SEARCH_URL",
+        "DRAGOMAN_SEARCH_KEY",
+        "DRAGOMAN_SEARCH_PROVIDER",
+    )
+    for name in names:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    offered = [tool.name for tool in offered_tools(TOOLS, "scripted")]
+    assert ("web_search" in offered) is is_offered
+    assert "web_fetch" in offered
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -41,6 +91,15 @@ def test_every_argument_has_a_description(name: str) -> None:
         assert described.get("description"), f"{name} does not describe {argument}"
     assert set(schema["required"]) <= set(schema["properties"])
     assert 40 < len(spec.description) < 600
+
+
+def test_tools_are_described_as_they_are() -> None:
+    assert descriptions.FILE.read_bytes() == descriptions.descriptions(), "run `python -m tools.descriptions`"
+    for name, tool in TOOLS.items():
+        assert tool.tool.name == name
+        assert tool_spec(tool) == tool_spec(tool.tool)
+        # In the same order too: it is part of the request.
+        assert json.dumps(tool_spec(tool).parameters) == json.dumps(derive_schema(tool.arguments))
 
 
 @pytest.mark.parametrize(

@@ -152,10 +152,9 @@ def test_a_preview_grows_with_the_arguments(
     assert (preview.title, preview.diffs) == (title, diffs)
 
 
-@pytest.mark.parametrize("name", ["write", "edit"])
-def test_a_request_to_change_a_file_warns_of_links(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "given"), [("write", {"text": "x"}), ("edit", {"old": "x", "new": "y"})])
+def test_a_request_to_change_a_file_warns_of_links(tmp_path: Path, name: str, given: dict[str, str]) -> None:
     context = FakeContext(tmp_path)
-    given = {"text": "x", "old": "x", "new": "y"}
     [request] = context.requests(name, path="new", **given)
     assert (request.kind, request.paths, request.caution) == ("edit", (str(tmp_path / "new"),), "")
     assert request.home == os.path.expanduser("~")
@@ -165,3 +164,24 @@ def test_a_request_to_change_a_file_warns_of_links(tmp_path: Path, name: str) ->
     [request] = context.requests(name, path="folder/x", **given)
     assert "symbolic link to /etc/x" in request.caution
     assert request.paths == (str(tmp_path / "folder/x"), "/etc/x")
+
+
+async def test_a_link_out_of_the_folder_is_followed_to_the_file_that_was_judged(tmp_path: Path) -> None:
+    context = FakeContext(tmp_path / "root")
+    context.folder.mkdir()
+    outside = tmp_path / "outside.txt"
+    outside.write_text("")
+    (context.folder / "link").symlink_to(outside)
+    assert "link" in await context.refusal("write", path="link", text="one\n")
+    [request] = context.requests("write", path="link", text="one\n")
+    assert str(outside) in request.caution
+    await context.call("write", path="link", text="one\n")
+    assert (outside.read_text(), (context.folder / "link").is_symlink()) == ("one\n", True)
+    context.requests("edit", path="link", old="one", new="two")
+    await context.call("edit", path="link", old="one", new="two")
+    assert outside.read_text() == "two\n"
+    context.requests("edit", path="link", old="two", new="three")
+    (context.folder / "link").unlink()
+    (context.folder / "link").symlink_to(tmp_path / "other.txt")
+    assert "leads elsewhere now" in await context.refusal("edit", path="link", old="two", new="three")
+    assert outside.read_text() == "two\n"

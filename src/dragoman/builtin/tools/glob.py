@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext
     from dragoman.policy import Request
 
-MOST_FILES: Final = 1000
+MOST_FILES: Final = 100
 _LOCATIONS: Final = 20
 
 
@@ -35,6 +35,7 @@ class GlobArguments(Struct):
     path: Annotated[str | None, Meta(description="Folder to search; by default the working folder.")] = None
     hidden: Annotated[bool | None, Meta(description="Also files and folders whose name begins with a dot.")] = None
     ignored: Annotated[bool | None, Meta(description="Also files that .gitignore excludes.")] = None
+    offset: Annotated[int | None, Meta(description="How many files to skip, to see the next ones.")] = None
 
 
 class GlobTool(Tool):
@@ -44,8 +45,8 @@ class GlobTool(Tool):
     kind: Final[Kind] = "search"
     arguments: Final = GlobArguments
     description: Final = (
-        f"Find files by a glob; up to {MOST_FILES} paths, the last changed first. Leaves out hidden files and files "
-        "that .gitignore excludes, unless you ask for them. To search for text in files use grep."
+        f"Find files by a glob; {MOST_FILES} paths, the last changed first, and how many there are. Leaves out hidden "
+        "files and files that .gitignore excludes, unless you ask for them. To search for text in files use grep."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
@@ -68,18 +69,28 @@ class GlobTool(Tool):
             raise ToolError(f"there is no folder {paths.shown(start, context.cwd)}; search in one that exists")
         found, was_late = await find_files(scope)
         newest = await asyncio.to_thread(_newest_first, start, found)
-        notes = []
-        if not newest:
-            left_out = "" if arguments.hidden and arguments.ignored else "; hidden and ignored files were left out"
-            notes.append(f"No file matches {arguments.pattern}{left_out}.")
-        if len(newest) > MOST_FILES:
-            notes.append(f"[the {MOST_FILES} last changed of {len(newest)} files; use a narrower pattern for others]")
+        offset = max(arguments.offset or 0, 0)
+        shown = newest[offset : offset + MOST_FILES]
+        notes = [_summary(arguments, len(newest), offset, len(shown))]
         if was_late:
             notes.append(LATE)
-        shown = newest[:MOST_FILES]
         text = "\n".join([*(paths.shown(path, context.cwd) for path in shown), *notes])
         locations = tuple(Location(paths.encodable(path)) for path in shown[:_LOCATIONS])
-        return ToolOutput(text, locations=locations, is_truncated=was_late or len(newest) > MOST_FILES)
+        return ToolOutput(text, locations=locations, is_truncated=was_late or offset + len(shown) < len(newest))
+
+
+def _summary(arguments: GlobArguments, total: int, offset: int, shown: int) -> str:
+    """Return the line that states how many files there are, and how to see the others."""
+    files = "1 file" if total == 1 else f"{total} files"
+    if not total:
+        left_out = "" if arguments.hidden and arguments.ignored else "; hidden and ignored files were left out"
+        return f"No file matches {arguments.pattern}{left_out}."
+    if offset >= total:
+        return f"[there are {files}; offset={offset} is behind the last]"
+    if shown == total:
+        return f"[{files}]"
+    part = f"files {offset + 1} to {offset + shown} of {total}, the last changed first"
+    return f"[{part}]" if offset + shown == total else f"[{part}; continue with offset={offset + shown}]"
 
 
 def _start(arguments: GlobArguments, cwd: str) -> tuple[str, str]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 AGENT: Final = "dragoman"
 TITLE_LETTERS: Final = 120
 _SIMILAR: Final = 3
+# In a session's memory: where links lead that were judged, by call and path.
+_TARGETS: Final = "judged targets of links"
+_MOST_TARGETS: Final = 100
 
 
 def absolute(path: str, cwd: str) -> str:
@@ -31,10 +34,11 @@ def absolute(path: str, cwd: str) -> str:
     """
     if not path.strip() or "\0" in path:
         raise ToolError("the path is empty or contains a NUL; give the path of a file")
-    return _joined(path, cwd)
+    return joined(path, cwd)
 
 
-def _joined(path: str, cwd: str) -> str:
+def joined(path: str, cwd: str) -> str:
+    """Return an absolute path without `.` and `..`; `~/` is the home folder. Any text is accepted."""
     if path == "~" or path.startswith("~/"):
         path = os.path.expanduser(path)
     # POSIX allows a special meaning for two leading slashes; Linux has none.
@@ -81,7 +85,9 @@ def look(kind: str, title: str, path: str, context: ToolContext) -> tuple[Reques
     kept = os.path.realpath(context.overflow_dir)
     if is_below(os.path.realpath(path), kept) and not any(is_below(os.path.realpath(r), kept) for r in context.roots):
         return ()
-    return (request(kind, title, context, paths=tuple(dict.fromkeys((path, real_path(path, context.roots))))),)
+    real = real_path(path, context.roots)
+    _note_target(path, real, context)
+    return (request(kind, title, context, paths=tuple(dict.fromkeys((path, real)))),)
 
 
 def change(title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
@@ -90,6 +96,7 @@ def change(title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
     caution = ""
     if real != path:
         caution = f"{path} leads through a symbolic link to {real}"
+        _note_target(path, real, context)
     else:
         with suppress(OSError):  # there is no such file, or it cannot be examined: the write itself will report that
             status = os.lstat(path)
@@ -97,6 +104,35 @@ def change(title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
                 names = f"the same file has {status.st_nlink} names, some of them possibly outside of the project"
                 caution = f"{path} is a hard link: {names}"
     return (request("edit", title, context, paths=tuple(dict.fromkeys((path, real))), caution=caution),)
+
+
+def may_read(path: str, context: ToolContext) -> bool:
+    """Whether the file may be read without asking, so that a change of it can be checked before it is permitted."""
+    return all(context.verdict(each).action == "allow" for each in look("read", f"Read {path}", path, context))
+
+
+def _note_target(path: str, real: str, context: ToolContext) -> None:
+    """Note where a link leads out of the session's folders: that file is judged, and only that one may be opened."""
+    from dragoman.policy.paths import is_below
+
+    if real != path and not any(is_below(real, root) for root in context.roots):
+        targets = context.memory.setdefault(_TARGETS, {})
+        targets[context.tool_call_id, path] = real
+        while len(targets) > _MOST_TARGETS:  # of calls that were not permitted
+            del targets[next(iter(targets))]
+
+
+def permitted_target(path: str, context: ToolContext) -> str:
+    """Return the path to open, once for each call: where its link leads if that is outside and was judged, else itself.
+
+    Raises: ToolError if the link leads elsewhere by now.
+    """
+    real = context.memory.get(_TARGETS, {}).pop((context.tool_call_id, path), None)
+    if real is None:
+        return path
+    if os.path.realpath(path) != real or os.path.realpath(real) != real:
+        raise ToolError(f"{path} led to {real} when permission was asked for, and leads elsewhere now; try again")
+    return str(real)
 
 
 # Arguments that may be incomplete
@@ -121,7 +157,7 @@ def number(arguments: dict[str, Any], name: str) -> int | None:
 def path_of(arguments: dict[str, Any], cwd: str) -> str | None:
     """Return the absolute form of the argument `path`, as far as it has arrived."""
     path = word(arguments, "path")
-    return _joined(path, cwd) if path.strip() and "\0" not in path else None
+    return joined(path, cwd) if path.strip() and "\0" not in path else None
 
 
 def no_such_file(path: str, context: ToolContext, advice: str) -> ToolError:

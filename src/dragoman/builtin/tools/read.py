@@ -1,4 +1,4 @@
-"""`read`: shows a part of a text file with line numbers, or the names in a folder."""
+"""`read`: shows a part of a text file with line numbers, an image, a PDF, a notebook, or the names in a folder."""
 
 from __future__ import annotations
 
@@ -9,19 +9,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import UNSET, Meta, Struct
 
 from dragoman.builtin.tools import paths, read_files
-from dragoman.builtin.tools.long_output import LIMIT_BYTES
+from dragoman.builtin.tools.long_output import PAGE_LIMIT, fit
+from dragoman.builtin.tools.notebook import read_notebook
+from dragoman.builtin.tools.read_media import facts_about, read_image, read_pdf
 from dragoman.builtin.tools.tool import Kind, Location, Preview, Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
+    from dragoman.builtin.tools.notebook import Notebook
     from dragoman.builtin.tools.tool import ToolContext
     from dragoman.policy import Request
 
 _LINES: Final = 2000
+# What other agents return at once, too: models expect a file of 700 lines in one call.
+LIMIT_BYTES: Final = 50 * 1024
 # Longer lines are usually generated; one of them would fill the whole output.
-_LINE_LETTERS: Final = 4000
+_LINE_LETTERS: Final = 2000
 _ENTRIES: Final = 1000
 _IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".ico", ".tif", ".tiff", ".avif", ".heic")
-_BINARY: Final = (".pdf", ".zip", ".gz", ".xz", ".zst", ".7z", ".tar", ".docx", ".xlsx", ".pptx", ".so", ".exe", ".pyc")
+_PDF: Final = ".pdf"
+_NOTEBOOK: Final = ".ipynb"
+_BINARY: Final = (".zip", ".gz", ".xz", ".zst", ".7z", ".tar", ".docx", ".xlsx", ".pptx", ".so", ".exe", ".pyc")
 
 
 class ReadArguments(Struct):
@@ -43,8 +50,8 @@ class ReadTool(Tool):
     description: Final = (
         "Read a text file. Each line is shown after its number and a tab, which are not part of the file. "
         f"Returns up to {_LINES} lines or {LIMIT_BYTES // 1024} KB; use line and limit for the rest. Unsaved changes "
-        "in the user's editor are included. For a folder it returns the names in it. Read a file before you overwrite "
-        "it."
+        "in the user's editor are included. For a folder it returns the names in it. Images, PDF files and notebooks "
+        "are shown as such. Read a file before you overwrite it."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
@@ -64,18 +71,50 @@ class ReadTool(Tool):
         if await asyncio.to_thread(os.path.isdir, path):
             return ToolOutput(await asyncio.to_thread(_list, path, context.cwd), locations=(Location(path),))
         name, ending = paths.shown(path, context.cwd), os.path.splitext(path)[1].lower()
-        if ending in _IMAGES:
-            raise ToolError(f"{name} is an image; this tool reads only text, so ask the user what it shows")
+        if ending in _IMAGES or ending == _PDF:
+            return await _media(arguments, path, name, ending, context)
         if ending in _BINARY:
             raise ToolError(f"{name} is not a text file; use bash with a program that reads {ending} files")
         try:
-            text = await context.access.read_text(path)
+            text = await context.access.read_text(paths.permitted_target(path, context))
         except FileNotFoundError:
             raise paths.no_such_file(path, context, "find its right name with glob") from None
         if "\0" in text:
             raise ToolError(f"{name} is binary, not text; use a program that reads its format")
         read_files.remember(context.memory, path, text)
+        if ending == _NOTEBOOK and arguments.line is None and arguments.limit is None:
+            notebook = await asyncio.to_thread(read_notebook, text)
+            if notebook is not None:
+                return await _notebook(notebook, path, context)
         return _window(text, arguments, path, name)
+
+
+async def _media(arguments: ReadArguments, path: str, name: str, ending: str, context: ToolContext) -> ToolOutput:
+    """An image or a PDF. Raises: ToolError."""
+    try:
+        data = await context.access.read_bytes(paths.permitted_target(path, context))
+    except FileNotFoundError:
+        raise paths.no_such_file(path, context, "find its right name with glob") from None
+    if ending != _PDF:
+        return read_image(data, path, name, context)
+    found = await read_pdf(data, path, name, context)
+    return _window(found, arguments, path, name) if isinstance(found, str) else found
+
+
+async def _notebook(notebook: Notebook, path: str, context: ToolContext) -> ToolOutput:
+    """The cells of a notebook; its images for models that see."""
+    facts = facts_about(context)
+    is_blind = facts is not None and facts.sees_images is False
+    fitted = await fit(notebook.text, context, PAGE_LIMIT)
+    hidden = ", its images are left out because this model does not see" if is_blind and notebook.images else ""
+    note = f"[{notebook.cells} cells of a notebook{hidden}; give line to read the file itself, for example to edit it]"
+    return ToolOutput(
+        f"{fitted.text}\n{note}",
+        images=() if is_blind else notebook.images,
+        locations=(Location(path),),
+        is_truncated=fitted.is_truncated,
+        output_path=fitted.path,
+    )
 
 
 def _window_title(line: int | None, limit: int | None) -> str:

@@ -1,28 +1,58 @@
-"""The tools that every session has, in the order in which the model gets them."""
+"""The tools that every session has, in the order in which the model gets them, and which of them a model is offered."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+import re
+from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.tools.bash import BashTool
-from dragoman.builtin.tools.edit import EditTool
-from dragoman.builtin.tools.glob import GlobTool
-from dragoman.builtin.tools.grep import GrepTool
-from dragoman.builtin.tools.question import QuestionTool
-from dragoman.builtin.tools.read import ReadTool
-from dragoman.builtin.tools.todo import TodoTool
-from dragoman.builtin.tools.web_fetch import WebFetchTool
-from dragoman.builtin.tools.web_search import WebSearchTool
-from dragoman.builtin.tools.write import WriteTool
+from dragoman.builtin.tools.built_in import BuiltInTool
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.builtin.tools.tool import Tool
 
+# These models are trained on the patch format. Older and open ones of the same family are not.
+_PATCHING: Final = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|codex)(?!.*oss)", re.IGNORECASE)
+_PATCH: Final = frozenset({"apply_patch"})
+_NO_PATCH: Final = frozenset({"edit", "write"})
 
-def built_in_tools() -> dict[str, Tool]:
+
+def built_in_tools() -> dict[str, BuiltInTool]:
     """Return the tools by name, always in this order: another order would make a provider's prompt cache useless."""
-    tools: tuple[Tool, ...] = (
-        *(ReadTool(), WriteTool(), EditTool(), GlobTool(), GrepTool(), BashTool(), TodoTool(), QuestionTool()),
-        *(WebSearchTool(), WebFetchTool()),
+    tools = (
+        BuiltInTool("read", "read", "ReadTool"),
+        BuiltInTool("write", "write", "WriteTool"),
+        BuiltInTool("edit", "edit", "EditTool"),
+        BuiltInTool("apply_patch", "apply_patch", "ApplyPatchTool"),
+        BuiltInTool("glob", "glob", "GlobTool"),
+        BuiltInTool("grep", "grep", "GrepTool"),
+        BuiltInTool("bash", "bash", "BashTool"),
+        BuiltInTool("bash_output", "background", "BashOutputTool"),
+        BuiltInTool("bash_stop", "background", "BashStopTool"),
+        BuiltInTool("todo", "todo", "TodoTool"),
+        BuiltInTool("question", "question", "QuestionTool"),
+        BuiltInTool("web_search", "web_search", "WebSearchTool"),
+        BuiltInTool("web_fetch", "web_fetch", "WebFetchTool"),
     )
     return {tool.name: tool for tool in tools}
+
+
+def offered_tools(tools: Mapping[str, Tool], model: str) -> list[Tool]:
+    """Return the tools that a model is given: it changes files by patches, or by `edit` and `write`.
+
+    What cannot work here is left out, such as `web_search` without a search service.
+
+    A call of one that was left out works all the same, since models know several from their training.
+    """
+    left_out = _NO_PATCH if _PATCHING.search(model.partition(":")[2]) else _PATCH
+    return [tool for name, tool in tools.items() if name not in left_out and not _lacks_service(tool)]
+
+
+def _lacks_service(tool: Tool) -> bool:
+    if not isinstance(tool, BuiltInTool) or tool.name != "web_search":
+        return False
+    from dragoman.builtin.web.search import has_service
+
+    return not has_service(os.environ)

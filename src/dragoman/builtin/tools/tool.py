@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.errors import DragomanError
 from dragoman.uistream.display import FileDiff, Kind, Location, ToolOutput
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.policy import Request, Verdict
+    from dragoman.policy.decide import Decision
+    from dragoman.process.sandbox import Denial, ProtectedChange
 
 __all__ = [
     "AnswerChoice",
@@ -26,6 +29,7 @@ __all__ = [
     "Location",
     "NoFormError",
     "Preview",
+    "RunningCommand",
     "Tool",
     "ToolAccess",
     "ToolContext",
@@ -59,6 +63,24 @@ class CommandResult(Struct, frozen=True):
     is_truncated: bool = False
     timed_out: bool = False
     terminal: str | None = None
+    sandbox: str | None = None
+    """The backend of the sandbox it ran in; None if it ran outside."""
+    denials: tuple[Denial, ...] = ()
+    """What the sandbox kept from it."""
+    changes: tuple[ProtectedChange, ...] = ()
+    """Protected files that it changed, and that were not permitted."""
+
+
+class RunningCommand(Protocol):
+    """A command in the background."""
+
+    async def wait(self) -> CommandResult:
+        """Return how it ended, when everything it started is gone. Waiting in several tasks is possible."""
+        ...
+
+    async def stop(self) -> None:
+        """End it with everything it started."""
+        ...
 
 
 class AnswerChoice(Struct, frozen=True):
@@ -75,8 +97,16 @@ class ToolAccess(Protocol):
         """Return the whole file with unsaved changes. Raises: ToolError; FileNotFoundError if there is none."""
         ...
 
+    async def read_bytes(self, path: str) -> bytes:
+        """Return a file that need not be text, from the disk. Raises: ToolError; FileNotFoundError if there is none."""
+        ...
+
     async def write_text(self, path: str, text: str) -> None:
         """Write the whole file. Raises: ToolError."""
+        ...
+
+    async def delete(self, path: str) -> None:
+        """Delete a file. Raises: ToolError."""
         ...
 
     async def run(
@@ -86,17 +116,33 @@ class ToolAccess(Protocol):
         cwd: str,
         timeout_seconds: float,
         limit_bytes: int,
+        placement: Placement = OUTSIDE,
+        local_line: str | None = None,
         on_start: Callable[[str], Awaitable[None]] | None = None,
         on_output: Callable[[str], Awaitable[None]] | None = None,
     ) -> CommandResult:
         """Run a shell line.
 
         Args:
+            placement: where it runs; only a command that runs outside can use the client's terminal.
+            local_line: runs instead if the command runs locally. A client runs the line that was permitted, as it is.
             on_start: receives the id of the client's terminal, if the command runs in one.
             on_output: receives the output so far, if the command runs locally.
 
         Raises: ToolError.
         """
+        ...
+
+    async def start(
+        self,
+        line: str,
+        *,
+        cwd: str,
+        timeout_seconds: float,
+        placement: Placement = OUTSIDE,
+        on_output: Callable[[bytes], None],
+    ) -> RunningCommand:
+        """Start a shell line that may outlive the turn, always locally. Raises: ToolError."""
         ...
 
     async def ask(
@@ -126,6 +172,11 @@ class ToolContext(Protocol):
     trace: Mapping[str, str]
     """Trace ids of the prompt, for requests to other programs."""
 
+    @property
+    def model_name(self) -> str:
+        """The model that reads the output, as `PROVIDER:MODEL`."""
+        ...
+
     async def progress(self, output: ToolOutput) -> None:
         """Show the output so far; each call replaces the last."""
         ...
@@ -136,6 +187,15 @@ class ToolContext(Protocol):
 
     def ask_in_words(self, text: str) -> None:
         """Ask the user with a message at the end of the turn. The turn ends after this step; a prompt answers."""
+        ...
+
+    @property
+    def placement(self) -> Placement:
+        """Where the command of this call runs, as permission was given for it."""
+        return OUTSIDE
+
+    async def decide_outside(self, request: Request) -> Decision:
+        """Ask the user whether a command that failed in the sandbox may run outside."""
         ...
 
     def verdict(self, request: Request) -> Verdict:
@@ -166,6 +226,13 @@ class Tool(Protocol):
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         """Title, locations and diffs of a call, from arguments that may be incomplete. Cheap, reads no file."""
         ...
+
+    async def check(self, arguments: Any, context: ToolContext) -> Preview | None:
+        """Look whether the call can do its work, before permission is asked. Returns what it would change, if known.
+
+        Raises: ToolError if it cannot; then the user is not asked.
+        """
+        return None
 
     def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
         """The permissions this call needs; an empty tuple needs none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.long_output import fit
+from dragoman.builtin.tools.long_output import PAGE_LIMIT, fit
 from dragoman.builtin.tools.tool import Kind, Preview, Tool, ToolError, ToolOutput
 from dragoman.text.terminal import shorten
 
@@ -99,7 +99,7 @@ class WebSearchTool(Tool):
             redirects=0,
         )
         _check(answer, service)
-        fitted = await fit(_text(service.results(answer.body)[:count], query), context)
+        fitted = await fit(_text(service.results(answer.body)[:count], query), context, PAGE_LIMIT)
         return ToolOutput(fitted.text, is_truncated=fitted.is_truncated, output_path=fitted.path)
 
     def _service(self) -> SearchService | None:
