@@ -15,8 +15,9 @@ from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.modes import Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
-from dragoman.builtin.session import OpenSession, QueuedPrompt
+from dragoman.builtin.session import OpenSession
 from dragoman.builtin.settings import AgentSettings
 from dragoman.builtin.tools.tool import Preview, ToolContext, ToolOutput
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog
@@ -54,6 +55,9 @@ class FakeTool:
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         return Preview(f"{self.name} {arguments.get('value', '')}".strip())
 
+    async def check(self, arguments: Argument, context: ToolContext) -> None:
+        pass
+
     def requests(self, arguments: Argument, context: ToolContext) -> tuple[Request, ...]:
         return () if self._request is None else (self._request,)
 
@@ -84,6 +88,7 @@ class FakeViewer:
 
     cwd = "/w"
     roots = ("/w",)
+    is_headless = False
 
     def __init__(self, owner: "SessionFixture") -> None:
         self.session = SimpleNamespace(
@@ -94,6 +99,9 @@ class FakeViewer:
             update_when_open=lambda update: None,
         )
         self._owner = owner
+
+    def permissions(self, rules: SessionRules) -> ToolPermissions:
+        return ToolPermissions(rules, lambda: self._owner.session.mode, self.roots)
 
     async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
         self._owner.seen += chunks
@@ -191,8 +199,10 @@ class SessionFixture:
         return texts(self.session.history[-1])
 
     async def open_again(self, store: Store | None = None) -> OpenSession:
-        """The session as another process would open it."""
-        return await OpenSession.open(self.session.settings, store or self.store, self.session.row)
+        """The session as another process would open it, with its messages read."""
+        session = await OpenSession.open(self.session.settings, store or self.store, self.session.row)
+        await session.past.read(session.history)
+        return session
 
     async def reopen(self) -> None:
         """Go on with the session as another process would open it."""

@@ -86,7 +86,7 @@ class RecordingModel(Model):
     """A model that records its requests, and then plays the prompt as the scripted model does."""
 
     name = "scripted"
-    context_tokens = 1000
+    context_tokens = 100_000
     is_scripted = True
 
     def __init__(self) -> None:

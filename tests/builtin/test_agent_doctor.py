@@ -13,6 +13,7 @@ from dragoman.builtin.doctor import examine_agent
 from dragoman.builtin.settings import AgentSettings
 from dragoman.cli.main import main
 from dragoman.registry.doctor import DoctorFinding as Finding
+from dragoman.settings.credentials import Credentials
 
 
 def look(folder: Path, env: dict[str, str] | None = None, **given: Any) -> dict[str, Finding]:
@@ -60,15 +61,47 @@ def test_json_alone_is_refused(place: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_a_key_that_is_missing_is_named_and_one_that_is_there_is_not_shown(place: Path) -> None:
     found = look(place, model="anthropic:claude-sonnet-5-5")
-    assert (found["model key"].state, found["model key"].fix) == ("missing", "export ANTHROPIC_API_KEY=...")
+    assert found["model key"].state == "missing"
+    assert found["model key"].fix == "dragoman agent login anthropic, or export ANTHROPIC_API_KEY=..."
     found = look(place, {"ANTHROPIC_API_KEY": "s3cret"}, model="anthropic:claude-sonnet-5-5")
     assert (found["model key"].state, found["model key"].detail) == ("ok", "ANTHROPIC_API_KEY")
     assert "s3cret" not in str(found)
 
 
+def test_it_states_where_each_key_comes_from_and_never_shows_one(place: Path) -> None:
+    stored = Credentials(place / "home")
+    stored.put("anthropic", "sk-ant-stored-key")
+    stored.put("openai", "sk-proj-stored-key")
+    found = look(place, {"OPENAI_API_KEY": "sk-proj-set-key"}, model=None)
+    assert found["model"].detail.startswith("anthropic:")
+    assert found["model key"].detail == f"stored in {stored.path}"
+    assert found["stored key of anthropic"].detail == f"in {stored.path}"
+    assert "OPENAI_API_KEY is set, and is used in its place" in found["stored key of openai"].detail
+    assert "-key" not in str(found)
+    found = look(place, {"OPENAI_API_KEY": "sk-proj-set-key"}, model="openai:gpt-5")
+    assert found["model key"].detail == "OPENAI_API_KEY"
+
+
+def test_a_file_of_keys_that_is_broken_is_missing_and_not_shown(place: Path) -> None:
+    (place / "home").mkdir()
+    (place / "home" / "credentials.json").write_text('{"version": 1, "keys": {"openai": "sk-proj-in-the-wrong-place"}}')
+    found = look(place)["stored keys"]
+    assert (found.state, "dragoman agent login" in found.fix) == ("missing", True)
+    assert "sk-proj" not in str(found)
+
+
+def test_it_states_plainly_that_no_real_model_can_run(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "doctor"]) == 2
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith("no real model can run here yet: store a key with dragoman agent login PROVIDER")
+    assert main(["agent", "doctor", "--model", "scripted"]) == 0
+    assert "note: real model: none can run here" in capsys.readouterr().out
+    assert main(["agent", "doctor", "--model", "scripted", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["real_model"] is False
+
+
 def test_an_unknown_model_is_missing_and_a_misspelt_one_is_a_note(place: Path) -> None:
     assert look(place, model="oracle:delphi")["model"].state == "missing"
-    pytest.importorskip("pydantic_ai")
     found = look(place, {"ANTHROPIC_API_KEY": "x"}, model="anthropic:claude-sonet-5-5")
     assert found["model"].state == "note"
     assert "anthropic:claude-sonnet-5-5" in found["model"].fix
@@ -83,10 +116,14 @@ def test_packages_that_are_not_there_are_missing_where_they_are_needed(
 ) -> None:
     monkeypatch.setattr("dragoman.builtin.doctor._has", lambda module: False)
     found = look(place)
-    assert (found["pydantic-ai"].state, found["mcp"].state) == ("note", "note")
+    assert (found["httpx2"].state, found["mcp"].state) == ("note", "note")
+    assert "pydantic-ai" not in found
     found = look(place, {"ANTHROPIC_API_KEY": "x"}, model="anthropic:claude-sonnet-5-5")
-    assert (found["pydantic-ai"].state, found["anthropic"].state) == ("missing", "missing")
-    assert "dragoman[agent]" in found["pydantic-ai"].fix
+    assert (found["httpx2"].state, found["httpx2"].fix) == ("missing", "pip install 'dragoman[agent]'")
+    assert "pydantic-ai" not in found
+    found = look(place, {"AZURE_OPENAI_ENDPOINT": "x"}, model="azure:gpt-5")
+    assert (found["httpx2"].state, found["pydantic-ai"].state) == ("note", "missing")
+    assert found["pydantic-ai"].fix == "pip install 'dragoman[providers]'"
 
 
 def test_ripgrep_is_found_or_a_note(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

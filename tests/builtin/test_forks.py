@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from dragoman.client import RemoteAgent, Session
-from dragoman.errors import CapabilityError, RequestError, StoreError
+from dragoman.errors import LocalProtocolError, RequestError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store, UsageRow
+from tests.agent.fixtures import NOTHING
+from tests.builtin.client_kinds import kind_client
 from tests.builtin.fixtures import prompt_row
 from tests.builtin.http_service import Service, ask, recording_model
 
@@ -25,13 +27,22 @@ async def fork_at(agent: RemoteAgent, session: Session, message_id: object, cwd:
     return str(answer.session_id)
 
 
-async def test_it_is_offered_to_those_who_opted_in_only(tmp_path: Path) -> None:
-    async with Service(tmp_path).client(unstable=True) as agent:
-        with pytest.raises(CapabilityError):
-            await agent.fork_session("ses_x", tmp_path)
-    async with Service(tmp_path, unstable=True).client(unstable=True) as agent:
+async def test_it_is_offered_without_an_option_to_every_client_that_can(tmp_path: Path) -> None:
+    service = Service(tmp_path)
+    async with kind_client(service, NOTHING) as client:
+        session_id = await client.start()
+        await client.play(session_id, "say one")
+        asking = client.ask("session/fork", sessionId=session_id, cwd=client.project, mcpServers=[])
+        _, answer = await client.finish(asking)
+        fork_id = answer["result"]["sessionId"]
+        assert fork_id != session_id
+        await client.play(fork_id, "say two")
+    async with service.client() as agent:  # a client that keeps to the stable protocol
         assert agent.capabilities.session_capabilities
         assert agent.capabilities.session_capabilities.fork
+        with pytest.raises(LocalProtocolError):
+            await agent.fork_session(fork_id, service.project)
+        assert words(await agent.load_session(fork_id, service.project)) == ["say one", "one", "say two", "two"]
 
 
 async def test_both_go_on_from_the_same_place_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +115,7 @@ async def test_no_fork_while_a_turn_runs(tmp_path: Path) -> None:
 
     async with service.client(permission=user, unstable=True) as agent:
         session = await agent.new_session(service.project)
-        turn = asyncio.ensure_future(ask(session, "run echo hi"))
+        turn = asyncio.ensure_future(ask(session, "run touch hi"))
         await asked.wait()
         with pytest.raises(RequestError, match="running") as refused:
             await agent.fork_session(session.id, service.project)

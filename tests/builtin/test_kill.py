@@ -88,6 +88,8 @@ async def kill_and_look(tmp_path: Path) -> None:
         lost = {id: text for id, text in received.items() if not kept.get(id, "").startswith(text)}
         assert lost == {}
         assert len(received) > KILLS
+        ends = [text for text in kept.values() if "The turn failed: the agent ended before the turn was over" in text]
+        assert len(ends) == KILLS
     with sqlite3.connect(tmp_path / "s.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT count(*) FROM live").fetchone() == (0,)

@@ -227,6 +227,35 @@ async def test_words_that_steer_reach_the_model_at_the_next_step(tmp_path: Path)
         assert any(isinstance(chunk, c.SteeringMessage) for chunk in fixture.seen)
 
 
+async def test_words_are_never_accepted_and_then_dropped(tmp_path: Path) -> None:
+    """Whenever they arrive while a turn ends: they are refused, so that the client prompts, or stored."""
+    async with open_fixture(tmp_path) as fixture:
+        accepted: list[str] = []
+        append = fixture.store.append_log
+
+        def steer() -> None:
+            words = f"word {len(accepted)}"
+            if fixture.session.steer(words):
+                accepted.append(words)
+
+        async def appending(message_id: str, position: int, chunks: Sequence[bytes]) -> None:
+            steer()
+            await append(message_id, position, chunks)
+
+        def player(request: object) -> list[c.Chunk | StepEnd]:
+            steer()
+            return [StepEnd("stop")]
+
+        fixture.store.append_log = appending  # type: ignore[method-assign]  # to act while it is written
+        fixture.model = ScriptedModel(player)
+        fixture.limits = TurnLimits(steps=3)
+        await fixture.prompt("x")
+        parts = fixture.session.history[-1].parts
+        stored = [part.raw["parts"][0]["text"] for part in parts if isinstance(part, OtherPart)]
+        assert len(accepted) >= 3
+        assert stored == accepted
+
+
 async def test_usage_is_reported_after_every_model_call_and_stored(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         fixture.add(FakeTool("poke"))
@@ -279,7 +308,7 @@ async def test_arguments_that_stream_in_are_shown_at_most_ten_times_a_second_and
         now += 0.06
         return now
 
-    monkeypatch.setattr("dragoman.builtin.loop.time.monotonic", clock)
+    monkeypatch.setattr("dragoman.builtin.previews.monotonic", clock)
     async with open_fixture(tmp_path) as fixture:
         stored: list[bytes] = []
         append = fixture.store.append_log
@@ -290,11 +319,13 @@ async def test_arguments_that_stream_in_are_shown_at_most_ten_times_a_second_and
 
         monkeypatch.setattr(fixture.store, "append_log", append_log)
         fixture.add(FakeTool("poke"))
-        fixture.model = writing('{"val', 'ue":"one', " two", " three", '"}')
+        fixture.model = writing('{"val', 'ue":"one', " two", '"', ', "more":"x', "x", '"}')
         await fixture.prompt("go")
         shown = [chunk.data for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "tool-preview"]
-        assert [data["title"] for data in shown] == ["poke one", "poke one two three"]
-        assert shown[0]["input"] == {"value": "one"}
+        # No half of a value, and never the arguments themselves.
+        assert {data["title"] for data in shown} == {"poke one two"}
+        assert 1 <= len(shown) <= 3
+        assert not any("input" in data for data in shown)
         assert stored
         assert not any(b"tool-preview" in chunk for chunk in stored)
 

@@ -60,6 +60,7 @@ VERDICTS = {
     },
     "full": dict.fromkeys(REQUESTS, "allow") | {"edit hooks": "ask"},
 }
+VERDICTS["auto"] = VERDICTS["edit"]  # by its rules; where commands run is decided by `ToolPermissions`
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -21,7 +21,7 @@ class Small(Model):
 
     name, context_tokens, is_scripted = "small", None, False
 
-    def __init__(self, answer: str = "", failure: Exception | None = None) -> None:
+    def __init__(self, answer: str = "", failure: BaseException | None = None) -> None:
         self._answer, self._failure = answer, failure
         self.go = asyncio.Event()
         self.go.set()
@@ -42,7 +42,7 @@ Naming = Callable[..., Small]
 
 @pytest.fixture
 def naming(monkeypatch: pytest.MonkeyPatch) -> Naming:
-    def use(answer: str = "", failure: Exception | None = None) -> Small:
+    def use(answer: str = "", failure: BaseException | None = None) -> Small:
         small = Small(answer, failure)
         monkeypatch.setattr(
             "dragoman.builtin.context.titles.find_model", lambda name: small if name == "small" else find_model(name)
@@ -76,14 +76,14 @@ def test_the_beginning_of_a_prompt_is_a_title() -> None:
     ],
 )
 async def test_a_title_is_one_plain_line(answer: str, title: str) -> None:
-    assert await ask_for_title(Small(answer), "prompt") == title
+    assert (await ask_for_title(Small(answer), "prompt")).text == title
 
 
 async def test_a_model_that_fails_or_takes_too_long_gives_no_title() -> None:
-    assert await ask_for_title(Small(failure=ModelError("no")), "prompt") == ""
+    assert (await ask_for_title(Small(failure=ModelError("no")), "prompt")).text == ""
     slow = Small("late")
     slow.go.clear()
-    assert await ask_for_title(slow, "prompt", seconds=0.01) == ""
+    assert (await ask_for_title(slow, "prompt", seconds=0.01)).text == ""
 
 
 async def test_the_small_model_names_a_session_once_from_its_first_prompt(tmp_path: Path, naming: Naming) -> None:
@@ -169,3 +169,14 @@ async def test_the_update_with_a_title_has_the_time_of_the_change(tmp_path: Path
     async with Service(tmp_path).client() as agent:
         (info,) = [info async for info in agent.sessions()]
         assert info.updated_at == sent.updated_at
+
+
+async def test_a_call_for_a_title_that_is_cancelled_elsewhere_is_logged_and_disturbs_nothing(
+    tmp_path: Path, naming: Naming, caplog: pytest.LogCaptureFixture
+) -> None:
+    naming(failure=asyncio.CancelledError())
+    async with Service(tmp_path, title_model="small").session() as session:
+        await ask(session, "say hello")
+        assert session.state.text == "hello"
+        assert (await session.prompt("say again")).stop_reason == "end_turn"
+    assert "no title from small: the call was cancelled without a request" in caplog.text

@@ -1,6 +1,7 @@
 """A client that attaches during a turn is shown everything once and in order."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ class SlowClient:
 
     cwd = "/w"
     roots = ("/w",)
-    client = SimpleNamespace(is_connected=True)
+    client = SimpleNamespace(is_connected=True, offers=lambda gate: False)
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -30,6 +31,10 @@ class SlowClient:
         if isinstance(update, (v1.AgentMessageChunk, v1.UserMessageChunk)):
             assert isinstance(update.content, v1.TextContent)
             self.texts.append(update.content.text)
+
+    async def update_all(self, updates: Sequence[v1.SessionUpdate]) -> None:
+        for update in updates:
+            await self.update(update)
 
 
 @pytest.mark.parametrize("repeats_history", [True, False])

@@ -65,6 +65,10 @@ WRONG: list[tuple[object, str, str]] = [
     ({"agent_servers": {"x": {"command": "a", "quirks": {"withhold": "fs"}}}}, '"fs"', "a list of strings"),
     ({"agent_servers": {"x": {"command": "a", "quirks": {"spare": [""]}}}}, '[""]', "cannot be empty"),
     ({"agent_servers": {"x": {"command": "a", "quirks": {"missing_file": 0}}}}, "0", '"error" or "empty"'),
+    ({"agent_servers": {"x": {"command": "a", "env_allow": "A"}}}, '"A"', "env_allow must be a list of strings"),
+    ({"agent_servers": {"x": {"command": "a", "env_allow": ["A=1"]}}}, '["A', "cannot be the name of a variable"),
+    ({"agent_servers": {"x": {"command": "a", "dangerously_allow_all": 1}}}, "1", "must be true or false"),
+    ({"restore_protected_files": "yes"}, '"yes"', "restore_protected_files must be true or false"),
     ({"default_agent": 1}, "1", "default_agent must be a string"),
     ({"rules": []}, "[]", "rules must be an object"),
     ({"rules": {"allow": "edit"}}, '"edit"', "allow must be a list of rules"),
@@ -126,3 +130,23 @@ def test_project_cannot_choose_the_registry(tmp_path: Path) -> None:
     assert settings.registry == ""
     [note] = settings.notes
     assert "cannot choose the registry" in note
+
+
+def test_a_project_cannot_have_protected_files_put_back(tmp_path: Path) -> None:
+    assert load(tmp_path, {"restore_protected_files": True}).restores_protected
+    project = load(tmp_path, {"restore_protected_files": True}, "project")
+    assert not project.restores_protected
+    assert len(project.notes) == 1
+
+
+def test_flags_are_true_or_false_and_belong_to_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"safe_commands": false, "restore_protected_files": true}')
+    mine = read_settings_file(path, "user")
+    assert (mine.safe_commands, mine.restores_protected) == (False, True)
+    theirs = read_settings_file(path, "project")
+    assert (theirs.safe_commands, theirs.restores_protected) == (True, False)
+    assert len(theirs.notes) == 2
+    path.write_text('{"safe_commands": "no"}')
+    with pytest.raises(ConfigError, match="safe_commands must be true or false"):
+        read_settings_file(path, "user")

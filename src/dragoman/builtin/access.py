@@ -10,11 +10,16 @@ import asyncio
 import codecs
 import os
 import stat
-from typing import TYPE_CHECKING, Final
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from dragoman.agent import ClientError
+from dragoman.builtin.command_guard import safe_environment
+from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
 from dragoman.errors import DragomanError
 from dragoman.schema import v1
@@ -22,15 +27,23 @@ from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from dragoman.agent import Turn
+    from dragoman.builtin.command_guard import CommandGuard
     from dragoman.builtin.tools.tool import AnswerChoice
+    from dragoman.process.sandbox import Confined, ProtectedChange
+    from dragoman.process.terminal import Terminal
 
+_Content = TypeVar("_Content", str, bytes)
 _MISSING: Final = -32002
 _LARGEST_BYTES: Final = 10 * 1024 * 1024  # the limit of `workspace`, applied to files outside its folders too
 # Changes are not reviewed here, so no old content is kept.
 _NO_JOURNAL: Final = FileLimits(journal_bytes=0)
+_SHELLS: Final = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/opt/homebrew/bin/bash")
+# Of a job, the end of its output is needed here for what the sandbox kept from it; the tool keeps the output.
+_JOB_TEXT_BYTES: Final = 64 * 1024
+_JOB_TERM_SECONDS: Final = 2.0
 # Output of a running command is shown at most this often.
 _SHOW_SECONDS: Final = 0.25
 
@@ -38,15 +51,31 @@ _SHOW_SECONDS: Final = 0.25
 class LocalAccess:
     """Local files and commands. Questions are refused: there is no user to ask."""
 
-    def __init__(self, roots: Sequence[str]) -> None:
+    def __init__(self, roots: Sequence[str], guard: CommandGuard | None = None) -> None:
+        """Args:
+        guard: the sandbox and the tripwire; without it every command runs outside, and nothing is compared.
+        """
+        self.guard = guard
         self._roots = tuple(roots)
         self._workspace: Workspace | None = None
 
     async def read_text(self, path: str) -> str:
-        return await asyncio.to_thread(self._read, path)
+        return await asyncio.to_thread(self._explained, self._read, path)
+
+    async def read_bytes(self, path: str) -> bytes:
+        return await asyncio.to_thread(self._explained, self._read_bytes, path)
 
     async def write_text(self, path: str, text: str) -> None:
         await asyncio.to_thread(self._write, path, text)
+        await self.note_written(path)
+
+    async def note_written(self, path: str) -> None:
+        """Take note of a permitted change, which must not count as one of a command that runs meanwhile."""
+        if self.guard is not None:
+            await self.guard.note_written(path)
+
+    async def delete(self, path: str) -> None:
+        await asyncio.to_thread(self._delete, path)
 
     async def run(
         self,
@@ -55,40 +84,101 @@ class LocalAccess:
         cwd: str,
         timeout_seconds: float,
         limit_bytes: int,
+        placement: Placement = OUTSIDE,
+        local_line: str | None = None,
         on_start: Callable[[str], Awaitable[None]] | None = None,
         on_output: Callable[[str], Awaitable[None]] | None = None,
     ) -> CommandResult:
         """Run a child process on pipes, not on a terminal: a model has no use for colours."""
+        async with self.watch(placement) as changes:
+            has_output = asyncio.Event()
+            terminal, confined = await self._start(
+                local_line or line, cwd, limit_bytes, placement, lambda data: has_output.set()
+            )
+            result = await _finish(terminal, timeout_seconds, has_output, on_output)
+            result = await self._judged(result, confined)
+        return replace(result, changes=tuple(changes))
+
+    async def start(
+        self,
+        line: str,
+        *,
+        cwd: str,
+        timeout_seconds: float,
+        placement: Placement = OUTSIDE,
+        on_output: Callable[[bytes], None],
+    ) -> LocalCommand:
+        """Start a command that may outlive the turn."""
+        stack = AsyncExitStack()
+        changes = await stack.enter_async_context(self.watch(placement))
+        try:
+            terminal, confined = await self._start(
+                line, cwd, _JOB_TEXT_BYTES, placement, on_output, term_seconds=_JOB_TERM_SECONDS
+            )
+        except BaseException:
+            await stack.aclose()
+            raise
+
+        async def end() -> CommandResult:
+            async with stack:
+                result = await _finish(terminal, timeout_seconds, asyncio.Event(), None)
+                result = await self._judged(result, confined)
+            return replace(result, changes=tuple(changes))
+
+        return LocalCommand(terminal, asyncio.create_task(end(), name=f"dragoman-job-{terminal.pid}"))
+
+    async def _judged(self, result: CommandResult, confined: Confined | None) -> CommandResult:
+        """The result with what the sandbox kept from the command."""
+        if confined is None or self.guard is None or self.guard.sandbox is None:
+            return result
+        denials = tuple(await asyncio.to_thread(confined.denials, result.text))
+        return replace(result, sandbox=self.guard.sandbox.backend, denials=denials)
+
+    @asynccontextmanager
+    async def watch(self, placement: Placement) -> AsyncIterator[list[ProtectedChange]]:
+        """Compare protected files around a command; the list is filled when the block ends."""
+        if self.guard is None:
+            yield []
+            return
+        async with self.guard.watch(placement) as changes:
+            yield changes
+
+    async def _start(
+        self,
+        line: str,
+        cwd: str,
+        limit_bytes: int,
+        placement: Placement,
+        on_output: Callable[[bytes], None],
+        *,
+        term_seconds: float | None = None,
+    ) -> tuple[Terminal, Confined | None]:
+        from dragoman.process.child import Patience
         from dragoman.process.command import child_environment
         from dragoman.process.terminal import Terminal
 
-        has_output = asyncio.Event()
+        shell = find_shell()
+        # The name at the start of the shell's errors, instead of its path: that is not a file the command is about.
+        argv, env = [shell, "-c", line, os.path.basename(shell)], child_environment({})
+        common: dict[str, Any] = {"pty": False, "limit_bytes": limit_bytes, "on_output": on_output}
+        if term_seconds is not None:
+            common["patience"] = Patience(0.0, term_seconds)
         try:
-            terminal = Terminal.start(
-                ["sh", "-c", line],
-                cwd=cwd,
-                env=child_environment({}),
-                pty=False,
-                limit_bytes=limit_bytes,
-                on_output=lambda data: has_output.set(),
-            )
+            if placement.where == "sandbox":
+                if self.guard is None or self.guard.sandbox is None:
+                    raise ToolError("there is no sandbox for this command here; it was not run")
+                confined = await asyncio.to_thread(self.guard.sandbox.confine, argv, cwd=cwd, env=env)
+                starting = Terminal.start(
+                    confined.argv, cwd=confined.cwd, env=confined.env, starter=confined.starter, **common
+                )
+                return starting, confined
+            if placement.where == "safe":
+                env = safe_environment()
+            return Terminal.start(argv, cwd=cwd, env=env, **common), None
+        except ToolError:
+            raise
         except DragomanError as error:
             raise ToolError(f"the command could not be started: {error}") from error
-        timed_out = False
-        showing = asyncio.create_task(_show(terminal.read, has_output, on_output)) if on_output is not None else None
-        try:
-            try:
-                async with asyncio.timeout(timeout_seconds):
-                    await terminal.wait()
-            except TimeoutError:
-                timed_out = True
-                await terminal.kill()
-            text, is_truncated = terminal.read()
-            return CommandResult(text, terminal.exit_code, terminal.signal, is_truncated, timed_out)
-        finally:
-            if showing is not None:
-                showing.cancel()
-            await terminal.release()
 
     async def ask(
         self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
@@ -110,8 +200,16 @@ class LocalAccess:
 
     def _read(self, path: str) -> str:
         workspace = self.workspace_of(path)
+        return _text_of(path, _read_outside(path)) if workspace is None else workspace.read_text(path)
+
+    def _read_bytes(self, path: str) -> bytes:
+        workspace = self.workspace_of(path)
+        return _read_outside(path) if workspace is None else workspace.open_text(path).read_bytes()
+
+    def _explained(self, read: Callable[[str], _Content], path: str) -> _Content:
+        """The result of a read, with errors that the model can read."""
         try:
-            return _read_outside(path) if workspace is None else workspace.read_text(path)
+            return read(path)
         except WorkspaceError as error:
             if error.kind == "missing":
                 raise FileNotFoundError(path) from error
@@ -132,6 +230,33 @@ class LocalAccess:
             raise ToolError(str(error)) from error
         except OSError as error:
             raise ToolError(f"{path} cannot be written: {error.strerror or error}") from error
+
+    def _delete(self, path: str) -> None:
+        workspace = self.workspace_of(path)
+        try:
+            if workspace is None:
+                os.unlink(path)
+            else:
+                workspace.put(path, None, expected=workspace.content(path), label="")
+        except WorkspaceError as error:
+            raise ToolError(str(error)) from error
+        except OSError as error:
+            raise ToolError(f"{path} cannot be deleted: {error.strerror or error}") from error
+
+
+class LocalCommand:
+    """A local command in the background."""
+
+    def __init__(self, terminal: Terminal, ending: asyncio.Task[CommandResult]) -> None:
+        self._terminal = terminal
+        self._ending = ending
+
+    async def wait(self) -> CommandResult:
+        return await asyncio.shield(self._ending)
+
+    async def stop(self) -> None:
+        await self._terminal.kill()
+        await asyncio.wait({self._ending})
 
 
 class ClientAccess:
@@ -173,6 +298,10 @@ class ClientAccess:
                 raise FileNotFoundError(path) from error
             raise ToolError(f"the editor cannot read {path}: {error.message}") from error
 
+    async def read_bytes(self, path: str) -> bytes:
+        """Read it from the disk: a client gives texts only."""
+        return await self._local.read_bytes(path)
+
     async def write_text(self, path: str, text: str) -> None:
         if not self._writes or self._is_gone or self._local.workspace_of(path) is None:
             await self._local.write_text(path, text)
@@ -181,6 +310,11 @@ class ClientAccess:
             await self._turn.write_file(path, text)
         except ClientError as error:
             raise ToolError(f"the editor cannot write {path}: {error.message}") from error
+        await self._local.note_written(path)
+
+    async def delete(self, path: str) -> None:
+        """Delete it locally: the protocol has no such request, and editors notice that a file is gone."""
+        await self._local.delete(path)
 
     async def run(
         self,
@@ -189,16 +323,53 @@ class ClientAccess:
         cwd: str,
         timeout_seconds: float,
         limit_bytes: int,
+        placement: Placement = OUTSIDE,
+        local_line: str | None = None,
         on_start: Callable[[str], Awaitable[None]] | None = None,
         on_output: Callable[[str], Awaitable[None]] | None = None,
     ) -> CommandResult:
-        if not self._runs or self._is_gone:
+        if placement.where != "outside" or not self._runs or self._is_gone:
+            # The client's terminal has an environment that can only be added to, and cannot be confined.
             return await self._local.run(
-                line, cwd=cwd, timeout_seconds=timeout_seconds, limit_bytes=limit_bytes, on_output=on_output
+                line,
+                cwd=cwd,
+                timeout_seconds=timeout_seconds,
+                limit_bytes=limit_bytes,
+                placement=placement,
+                local_line=local_line,
+                on_output=on_output,
             )
+        async with self._local.watch(placement) as changes:
+            result = await self._run_there(line, cwd, timeout_seconds, limit_bytes, on_start)
+        return replace(result, changes=tuple(changes))
+
+    async def start(
+        self,
+        line: str,
+        *,
+        cwd: str,
+        timeout_seconds: float,
+        placement: Placement = OUTSIDE,
+        on_output: Callable[[bytes], None],
+    ) -> LocalCommand:
+        """Start it locally: a terminal of the client ends with the turn."""
+        return await self._local.start(
+            line, cwd=cwd, timeout_seconds=timeout_seconds, placement=placement, on_output=on_output
+        )
+
+    async def _run_there(
+        self,
+        line: str,
+        cwd: str,
+        timeout_seconds: float,
+        limit_bytes: int,
+        on_start: Callable[[str], Awaitable[None]] | None,
+    ) -> CommandResult:
+        """Run a command in the client's terminal."""
         timed_out = False
         try:
-            async with self._turn.terminal("sh", ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
+            shell = find_shell()
+            async with self._turn.terminal(shell, ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
                 if on_start is not None:
                     await on_start(terminal.id)
                     await self._settled()  # otherwise a quick command's terminal is gone before it is shown
@@ -253,6 +424,42 @@ class ClientAccess:
         return [str(each) for each in given] if isinstance(given, (list, tuple)) else [str(given)]
 
 
+@cache
+def find_shell() -> str:
+    """Return the shell of commands: bash, for which models write them, or sh where there is none.
+
+    It is looked for in the folders of the system only: a project on the PATH could bring one along.
+    """
+    for path in _SHELLS:
+        if os.access(path, os.X_OK):
+            return path
+    return "sh"
+
+
+async def _finish(
+    terminal: Terminal,
+    timeout_seconds: float,
+    has_output: asyncio.Event,
+    on_output: Callable[[str], Awaitable[None]] | None,
+) -> CommandResult:
+    """Wait for the end of a command, at most so long, and show its output meanwhile."""
+    timed_out = False
+    showing = asyncio.create_task(_show(terminal.read, has_output, on_output)) if on_output is not None else None
+    try:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await terminal.wait()
+        except TimeoutError:
+            timed_out = True
+            await terminal.kill()
+        text, is_truncated = terminal.read()
+        return CommandResult(text, terminal.exit_code, terminal.signal, is_truncated, timed_out)
+    finally:
+        if showing is not None:
+            showing.cancel()
+        await terminal.release()
+
+
 async def _show(
     read: Callable[[], tuple[str, bool]], has_output: asyncio.Event, show: Callable[[str], Awaitable[None]]
 ) -> None:
@@ -264,7 +471,7 @@ async def _show(
         await asyncio.sleep(_SHOW_SECONDS)
 
 
-def _read_outside(path: str) -> str:
+def _read_outside(path: str) -> bytes:
     """Read a file outside the session's folders, which the user or a rule permitted."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
@@ -273,7 +480,10 @@ def _read_outside(path: str) -> str:
             raise ToolError(f"{path} is not a regular file")
         if status.st_size > _LARGEST_BYTES:
             raise ToolError(f"{path} has {status.st_size} bytes, more than the {_LARGEST_BYTES} that are read at once")
-        data = file.read()
+        return file.read()
+
+
+def _text_of(path: str, data: bytes) -> str:
     if b"\0" in data:
         raise ToolError(f"{path} is binary, not text")
     try:

@@ -7,32 +7,44 @@ store, not to a connection. `session.py` runs the prompts, `viewer.py` shows the
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.agent import Agent
+from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
 from dragoman.builtin.modes import MODES
-from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
-from dragoman.schema import v1
+from dragoman.builtin.request_errors import SessionClosed, stored, to_request_error
+from dragoman.errors import ConfigError, RequestError, StoreError
+from dragoman.schema import Unknown, v1
+from dragoman.text.terminal import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from msgspec import UnsetType
+
     from dragoman.agent import AgentSession, Context, Turn
+    from dragoman.builtin.models.refreshed import ModelLists
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.turn import TurnEnd
     from dragoman.builtin.viewer import Viewer
     from dragoman.rpc import Observer, Transport
     from dragoman.store.sessions import SessionRow, Store
+    from dragoman.store.temporary import TemporaryStore
+
+_log = logging.getLogger("dragoman.builtin")
 
 NAME: Final = "dragoman"
 STEER: Final = "_dragoman/steer"
+FORK: Final = "session/fork"
+"""The one unstable method that every client is offered: clients that know it look for its capability."""
 SCRIPTED_SOURCES: Final = ("scripted", "cassette")
 
 
@@ -43,9 +55,14 @@ class BuiltInAgent:
         self.settings = settings
         self.connections = 0
         self._store: Store | None = None
+        self._temporary: TemporaryStore | None = None
+        """Takes the place of a store that cannot be written."""
+        self._notice: v1.Notice | None = None
+        """What the first client is shown about that."""
         self._opening = asyncio.Lock()
         self._sessions: dict[str, OpenSession] = {}
-        self._environment = UserEnvironment()
+        self.environment = UserEnvironment(settings.config_dir)
+        self._lists: ModelLists | None = None
 
     async def disconnected(self) -> None:
         """A connection has ended: detach its viewers. With the last connection everything is closed."""
@@ -57,34 +74,53 @@ class BuiltInAgent:
             return
         for session in list(self._sessions.values()):
             await self._close(session)
-        store, self._store = self._store, None
+        if self._lists is not None:
+            await self._lists.close()
+        store: Store | TemporaryStore | None = self._temporary or self._store
+        self._store = self._temporary = None
         if store is not None:
             await store.close()
 
     async def store(self) -> Store:
         """The session store, opened when first needed. Raises: RequestError."""
+        from dragoman.store.database import StoreUnwritable
         from dragoman.store.sessions import Store
 
         async with self._opening:
             if self._store is None:
-                self._store = await _stored(Store.open(self.settings.store))
+                try:
+                    self._store = await stored(Store.open(self.settings.store), passes=StoreUnwritable)
+                except StoreUnwritable as error:
+                    self._store = await self._store_without(error)
             return self._store
+
+    async def _store_without(self, error: StoreError) -> Store:
+        """A store for this run only: work goes on where it cannot be kept. Raises: RequestError."""
+        from dragoman.store.temporary import TemporaryStore
+
+        self._temporary = await stored(TemporaryStore.open())
+        _log.warning("sessions are not stored: %s", error)
+        self._notice = v1.Notice("warning", "Sessions are not stored", f"They end with the agent: {error}")
+        return self._temporary.store
 
     # Sessions
 
     async def new_session(self, params: v1.NewSessionRequest, session: AgentSession) -> v1.NewSessionResponse:
-        from dragoman.builtin.viewer import DEFAULT_EFFORT, config_options, mode_state
+        from dragoman.builtin.context.own_prompt import metadata_of
+        from dragoman.builtin.models.choice import DEFAULT_EFFORT
+        from dragoman.builtin.viewer import config_options, mode_state
         from dragoman.store.ids import new_id
         from dragoman.store.sessions import SessionRow
 
+        metadata = metadata_of(params.system_prompt)
         model = await self._require_model()
         store = await self.store()
         directories = tuple(params.additional_directories or ())
         row = SessionRow(
             new_id("ses"), NAME, params.cwd, directories, mode=self.settings.mode, model=model, effort=DEFAULT_EFFORT
         )
-        row = await _stored(store.create_session(row))
-        open_session = await self._attach(row, session)
+        row = await stored(store.create_session(replace(row, metadata=metadata)))
+        open_session = await self._attach(row, session, params.meta)
         return v1.NewSessionResponse(row.id, mode_state(open_session), config_options(open_session))
 
     async def fork_session(self, params: v1.ForkSessionRequest, session: AgentSession) -> v1.ForkSessionResponse:
@@ -97,22 +133,25 @@ class BuiltInAgent:
         parent = self._sessions.get(source.id)
         if parent is None:
             # Opening it ends what a crash left without an end.
-            parent = await _stored(OpenSession.open(self.settings, await self.store(), source))
-        row = await _stored(fork(parent, params))
-        open_session = await self._attach(row, session)
+            parent = await stored(OpenSession.open(self.settings, await self.store(), source, self.environment))
+        row = await stored(fork(parent, params))
+        open_session = await self._attach(row, session, params.meta, params.system_prompt)
         return v1.ForkSessionResponse(row.id, mode_state(open_session), config_options(open_session))
 
     async def load_session(self, params: v1.LoadSessionRequest, session: AgentSession) -> v1.LoadSessionResponse:
         from dragoman.builtin.viewer import config_options, mode_state, turn_state
 
-        open_session = await self._attach(await self._row(params.session_id), session, repeats_history=True)
+        row = await self._row(params.session_id)
+        open_session = await self._attach(row, session, params.meta, params.system_prompt, repeats_history=True)
         return v1.LoadSessionResponse(mode_state(open_session), config_options(open_session), turn_state(open_session))
 
     async def resume_session(self, params: v1.ResumeSessionRequest, session: AgentSession) -> v1.ResumeSessionResponse:
         """Attach without the history. A running turn is shown from its beginning, after the response (rule 112)."""
         from dragoman.builtin.viewer import config_options, mode_state, turn_state
 
-        open_session = await self._attach(await self._row(params.session_id), session)
+        open_session = await self._attach(
+            await self._row(params.session_id), session, params.meta, params.system_prompt
+        )
         return v1.ResumeSessionResponse(
             mode_state(open_session), config_options(open_session), turn_state(open_session)
         )
@@ -124,10 +163,12 @@ class BuiltInAgent:
         except StoreError as error:
             if params.cursor:
                 raise RequestError.invalid_params(str(error), path="$.cursor") from error
-            raise _to_request_error(error) from error
+            raise to_request_error(error) from error
         return v1.ListSessionsResponse(
             [
-                v1.SessionInfo(row.id, row.cwd, list(row.directories) or UNSET, row.title or UNSET, row.updated_at)
+                v1.SessionInfo(
+                    row.id, row.cwd, list(row.directories) or UNSET, sentence(row.title or "") or UNSET, row.updated_at
+                )
                 for row in page.sessions
             ],
             page.next_cursor or UNSET,
@@ -140,60 +181,79 @@ class BuiltInAgent:
             await self._detach(viewer)
 
     async def delete_session(self, params: v1.DeleteSessionRequest, context: Context) -> None:
+        from dragoman.builtin.output_files import delete_outputs
+
         store = await self.store()
+        await stored(store.require_free(params.session_id))  # before its clients here lose it
         open_session = self._sessions.get(params.session_id)
         if open_session is not None:
             await self._close(open_session)
-        await _stored(store.delete_session(params.session_id))
+        await stored(store.delete_session(params.session_id))
+        if self._temporary is None:  # a temporary store does not know the sessions whose outputs are there
+            await stored(delete_outputs(self.settings.store, store))
 
     # Settings
 
     async def set_mode(self, params: v1.SetSessionModeRequest, session: AgentSession) -> None:
         viewer = self._viewer(session)
-        await _stored(viewer.open_session.choose(viewer, mode=params.mode_id))
+        await stored(viewer.open_session.choose(viewer, mode=params.mode_id))
 
-    async def set_config_option(self, params: v1.SetSessionConfigOptionRequest, session: AgentSession) -> None:
+    async def set_config_option(
+        self, params: v1.SetSessionConfigOptionRequest, session: AgentSession
+    ) -> v1.SetSessionConfigOptionResponse:
+        """Any `PROVIDER:MODEL` is accepted as a model, and then listed. The effort levels follow the model."""
+        from dragoman.builtin.viewer import config_options
+
         viewer = self._viewer(session)
-        await _stored(viewer.open_session.choose(viewer, **{params.config_id: params.value}))
+        if params.config_id == "model":
+            await self._check_model(str(params.value))
+        await stored(viewer.open_session.choose(viewer, **{params.config_id: params.value}))
+        return v1.SetSessionConfigOptionResponse(config_options(viewer.open_session))
 
     async def set_title(self, params: v1.SetSessionTitleRequest, context: Context) -> v1.SetSessionTitleResponse:
         from dragoman.builtin.context.titles import titled_by_user
 
-        title = " ".join(params.title.split())
+        title = sentence(params.title)
         if not title:
             raise RequestError.invalid_params("title must not be empty", path="$.title")
         row = await self._row(params.session_id)
         open_session = self._sessions.get(row.id)
         metadata = titled_by_user(row.metadata)
         if open_session is None:
-            await _stored((await self.store()).update_session(row.id, title=title, metadata=metadata))
+            await stored((await self.store()).update_session(row.id, title=title, metadata=metadata))
         else:
-            await _stored(open_session.rename(title, metadata=metadata))
+            await stored(open_session.rename(title, metadata=metadata))
         return v1.SetSessionTitleResponse(title)
 
     # Turns
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
         from dragoman.builtin.context.titles import settle_title
-        from dragoman.builtin.session import QueuedPrompt
+        from dragoman.builtin.queued_prompt import QueuedPrompt
         from dragoman.builtin.turn import trace_of
+        from dragoman.builtin.usage import meta_usage, protocol_usage
         from dragoman.uistream.content import parts_of
 
         viewer = self._viewer(turn.session)
+        _check_prompt(turn.prompt)
         session = viewer.open_session
         trace = trace_of(turn.meta)
         prompt = QueuedPrompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
         if trace:
             prompt.metadata["trace"] = trace
-        end = await _stored(_wait_for(session.submit(prompt), viewer))
+        end = await stored(_wait_for(session.submit(prompt), viewer))
         if prompt.is_for_model and session.row.title is None:
-            await _stored(settle_title(session, prompt.parts))
+            await stored(settle_title(session, prompt.parts))
         if end.error is not None:
-            raise _to_request_error(end.error, session.model_name) from end.error
-        meta: dict[str, Any] = {**trace}
+            raise to_request_error(end.error, session.model_name) from end.error
+        own: dict[str, Any] = {}
         if prompt.is_for_model and session.model.is_scripted:
-            meta["dragoman"] = {"scripted": True}
-        return v1.PromptResponse(viewer.stop_reason(end), meta=meta or UNSET)
+            own["scripted"] = True
+        if end.usage is not None:
+            own["usage"] = meta_usage(end.usage, session.usage.spent)
+        usage = protocol_usage(end.usage) if end.usage is not None and self.settings.unstable else UNSET
+        meta = {**trace, **({"dragoman": own} if own else {})}
+        return v1.PromptResponse(viewer.stop_reason(end), usage, meta or UNSET)
 
     async def steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Pass text to a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
@@ -219,22 +279,50 @@ class BuiltInAgent:
     async def _row(self, session_id: str) -> SessionRow:
         await self._require_model()
         store = await self.store()
-        row: SessionRow | None = await _stored(store.session(session_id))
+        row: SessionRow | None = await stored(store.session(session_id))
         if row is None:
             raise RequestError.not_found("Session not found")
         return row
 
-    async def _attach(self, row: SessionRow, session: AgentSession, *, repeats_history: bool = False) -> OpenSession:
+    async def _attach(
+        self,
+        row: SessionRow,
+        session: AgentSession,
+        meta: Any,
+        system_prompt: v1.SystemPrompt | UnsetType | None = UNSET,
+        *,
+        repeats_history: bool = False,
+    ) -> OpenSession:
         """Open the session, if it is not open, and attach a client to it."""
+        from dragoman.builtin.client_rules import read_client_rules
+        from dragoman.builtin.context.commands import commands_update
+        from dragoman.builtin.context.own_prompt import metadata_of
         from dragoman.builtin.session import OpenSession
+        from dragoman.builtin.viewer import ASKS_ABOUT
 
-        self._environment.begin()
+        metadata = metadata_of(system_prompt)
+        session.extra[ASKS_ABOUT] = read_client_rules(meta)
+        self.environment.begin()
         if row.id not in self._sessions:
-            opened = await _stored(OpenSession.open(self.settings, await self.store(), row, self._environment))
+            opened = await stored(OpenSession.open(self.settings, await self.store(), row, self.environment))
+            opened.model_lists = self._model_lists(opened.model_name)
             self._sessions.setdefault(row.id, opened)
         open_session = self._sessions[row.id]
+        if metadata:
+            await stored(open_session.set(metadata={**open_session.row.metadata, **metadata}))
         viewer = await open_session.attach(session)
         await viewer.join(repeats_history=repeats_history)
+        commands = commands_update(open_session.commands)
+        if repeats_history:
+            # With the history: a client that builds its view from what comes before the response has them then.
+            if open_session.row.title:
+                await viewer.show(v1.SessionInfoUpdate(sentence(open_session.row.title), open_session.row.updated_at))
+            await viewer.show(commands)
+        else:
+            session.update_when_open(commands)  # the client does not know the session before (rules 102, 268)
+        notice, self._notice = self._notice, None
+        if notice is not None:
+            session.update_when_open(viewer.form_of(notice))
         return open_session
 
     async def _detach(self, viewer: Viewer) -> None:
@@ -253,26 +341,58 @@ class BuiltInAgent:
     async def _require_model(self) -> str:
         """The model of new sessions. Raises: RequestError, with code -32000 and what to set if a key is missing."""
         from dragoman.builtin.login import usable_model
-        from dragoman.builtin.models.find import find_model
+        from dragoman.builtin.models.choice import check_model
 
+        env = self.environment.models
+        await self.environment.reread_keys()
         try:
-            name = usable_model(self.settings.model, os.environ)
+            name = usable_model(self.settings.model, env)
         except RequestError:
             # A graphical editor may have started the agent without the user's keys.
-            await self._environment.ready()
-            name = usable_model(self.settings.model, os.environ)
+            await self.environment.ready()
+            name = usable_model(self.settings.model, env)
         try:
-            find_model(name)
+            check_model(name, env)
         except ConfigError as error:
             raise RequestError.invalid_params(str(error)) from error
         return name
 
-    async def authenticate(self, params: v1.AuthenticateRequest, context: Context) -> None:
-        """Look for a key. One that was set after the agent started cannot be seen."""
-        from dragoman.builtin.login import require_key
+    async def _check_model(self, name: str) -> None:
+        """Raises: RequestError -32602 with near names for a model that does not exist, -32000 for a missing key."""
+        from dragoman.builtin.login import usable_model
+        from dragoman.builtin.models.choice import check_model
 
-        await self._environment.ready()
-        require_key(params.method_id, os.environ)
+        env = self.environment.models
+        await self.environment.reread_keys()
+        try:
+            check_model(name, env, None if self._lists is None else self._lists.listed(name))
+        except ConfigError as error:
+            raise RequestError.invalid_params(str(error), path="$.value") from error
+        usable_model(name, env)
+
+    def _model_lists(self, model: str) -> ModelLists:
+        """The lists of the providers, which begin to be refreshed with the first session."""
+        from dragoman.builtin.models.refreshed import ModelLists
+
+        async def show() -> None:
+            for session in tuple(self._sessions.values()):
+                for viewer in tuple(session.viewers):
+                    await viewer.show_options()
+
+        if self._lists is None:
+            self._lists = ModelLists(self.settings.model_lists, self.environment.models)
+        self._lists.begin(model, show)
+        return self._lists
+
+    async def authenticate(self, params: v1.AuthenticateRequest, context: Context) -> None:
+        """Take the key that the client passes, or look for one: in the environment, and among the stored keys."""
+        from dragoman.builtin.login import require_key, take_key
+
+        env = self.environment.models
+        await self.environment.ready()
+        await self.environment.reread_keys()
+        if not await asyncio.to_thread(take_key, params, self.settings.model, env):
+            require_key(params.method_id, self.settings.model, env)
 
 
 class _CountingAgent(Agent):
@@ -282,10 +402,10 @@ class _CountingAgent(Agent):
         super().__init__(name, **options)
         self._own = own
 
-    async def serve(self, transport: Transport, *, observers: Sequence[Observer] = ()) -> None:
+    async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
         self._own.connections += 1
         try:
-            await super().serve(transport, observers=observers)
+            await super()._serve_connection(transport, observers)
         finally:
             await asyncio.shield(self._own.disconnected())
 
@@ -302,27 +422,43 @@ def build_agent(settings: AgentSettings) -> Agent:
         NAME,
         version=__version__,
         title="Dragoman",
-        unstable=settings.unstable,
+        unstable=settings.unstable or (FORK,),
         overlapping_prompts="overlap",
         auth_methods=methods,
         meta={"dragoman": own_meta},
+        error_details=True,
     )
     if methods:
         agent.authenticate(own.authenticate)
-    agent.new_session(mcp=("http", "sse"), additional_directories=True)(own.new_session)
+    agent.new_session(
+        mcp=("http", "sse"), additional_directories=True, system_prompt="override" if settings.unstable else None
+    )(own.new_session)
     agent.load_session(own.load_session)
     agent.resume_session(own.resume_session)
     agent.list_sessions(own.list_sessions)
     agent.close_session(own.close_session)
     agent.delete_session(own.delete_session)
     agent.set_mode(own.set_mode)
-    agent.set_config_option(own.set_config_option)
+    agent.set_config_option(own.set_config_option, open_options=("model",))
     agent.prompt(accepts=("image", "embedded_context"))(own.prompt)
     agent.request(STEER)(own.steer)
+    agent.fork_session(own.fork_session)
     if settings.unstable:
-        agent.fork_session(own.fork_session)
+        from dragoman.builtin.provider_setup import ProviderSetup
+
+        ProviderSetup(settings, own.environment).register(agent)
         agent.set_session_title(own.set_title)
     return agent
+
+
+def _check_prompt(blocks: Sequence[v1.ContentBlock]) -> None:
+    """Raises: RequestError -32602 for a prompt that would be answered without a part of it, or is empty."""
+    for index, block in enumerate(blocks):
+        if isinstance(block, Unknown):
+            why = f"A block of the type {block.tag!r} cannot be read; send text, image, resource_link or resource"
+            raise RequestError.invalid_params(why, path=f"$.prompt[{index}].type")
+    if not any(not isinstance(block, v1.TextContent) or block.text.strip() for block in blocks):
+        raise RequestError.invalid_params("The prompt is empty; write what the agent is to do", path="$.prompt")
 
 
 async def _wait_for(running: asyncio.Future[TurnEnd], viewer: Viewer) -> TurnEnd:
@@ -330,29 +466,11 @@ async def _wait_for(running: asyncio.Future[TurnEnd], viewer: Viewer) -> TurnEnd
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
+        if not was_asked_for():
+            raise SessionClosed("the session was closed before the turn of this prompt began; open it again") from None
         has_left = not viewer.session.client.is_connected
         if has_left and any(other is not viewer for other in viewer.open_session.viewers):
             raise
         running.cancel()
         await asyncio.wait({running})
         raise
-
-
-async def _stored(work: Any) -> Any:
-    """The result of work that uses the store. Raises: RequestError, with what is wrong with the store."""
-    try:
-        return await work
-    except StoreError as error:
-        raise _to_request_error(error) from error
-
-
-def _to_request_error(error: Exception, model: str = "") -> RequestError:
-    """The error response for a failure: its own text if that is written for users."""
-    from dragoman.builtin.login import refused_key
-    from dragoman.builtin.models.model import ModelAuthError
-
-    if isinstance(error, ModelAuthError):
-        return refused_key(error, model)
-    if isinstance(error, DragomanError):
-        return RequestError(-32603, str(error))
-    return RequestError.internal_error()

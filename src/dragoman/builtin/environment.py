@@ -16,8 +16,13 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from dragoman.builtin.cancellation import shared
+from dragoman.builtin.models.keys import ModelEnvironment
+from dragoman.settings.credentials import Credentials
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -43,9 +48,15 @@ _answers: Final[dict[tuple[str, str], dict[str, str] | None]] = {}
 
 
 class UserEnvironment:
-    """Completes this process's environment from the login shell, once, in the background."""
+    """Completes this process's environment from the login shell, once, in the background, and has the stored keys.
 
-    def __init__(self) -> None:
+    Args:
+        config_dir: the folder with the stored keys; without one there are none.
+    """
+
+    def __init__(self, config_dir: Path | None = None) -> None:
+        self.models = ModelEnvironment(None if config_dir is None else Credentials(config_dir))
+        """The environment of the models: that of this process, with the stored keys."""
         self.reading: asyncio.Future[None] | None = None
         """Set while the login shell is asked, and afterwards; None if nothing is missing."""
 
@@ -58,7 +69,12 @@ class UserEnvironment:
         """Return when the environment is complete, or as complete as it can be."""
         self.begin()
         if self.reading is not None:
-            await self.reading
+            await shared(self.reading)
+
+    async def reread_keys(self) -> None:
+        """Read the stored keys again, if their file has changed."""
+        if self.models.is_outdated():
+            await asyncio.to_thread(self.models.reread)
 
     async def _read(self) -> None:
         found = await asyncio.to_thread(login_environment)

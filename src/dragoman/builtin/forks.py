@@ -40,16 +40,16 @@ async def fork(parent: OpenSession, params: v1.ForkSessionRequest) -> SessionRow
         metadata={name: value for name, value in source.metadata.items() if name != TITLE_BY},
         created_at="",
     )
-    return await parent.store.fork_session(row, until=_message_id(parent, params.meta))
+    return await parent.store.fork_session(row, until=await _message_id(parent, params.meta))
 
 
-def _message_id(parent: OpenSession, meta: Any) -> str | None:
+async def _message_id(parent: OpenSession, meta: Any) -> str | None:
     own = meta.get("dragoman") if isinstance(meta, Mapping) else None
     wanted = own.get("messageId") if isinstance(own, Mapping) else None
     if wanted is None:
         return None
-    for message in parent.history:
-        # For clients, each passage of the agent's message is a message of its own: `ID.1`, `ID.2`.
-        if isinstance(wanted, str) and wanted.partition(".")[0] == message.id:
-            return message.id
+    # For clients, each passage of the agent's message is a message of its own: `ID.1`, `ID.2`.
+    message_id = wanted.partition(".")[0] if isinstance(wanted, str) else ""
+    if await parent.store.has_message(parent.row.id, message_id):
+        return message_id
     raise RequestError.invalid_params("The session has no such message", path="$._meta.dragoman.messageId")

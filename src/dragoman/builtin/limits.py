@@ -25,5 +25,9 @@ class TurnLimits(Struct, frozen=True):
     retry_seconds: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
     """Pauses before each of them. A pause that the provider names is used instead, up to `longest_wait_seconds`."""
     longest_wait_seconds: float = 120.0
+    silence_seconds: float = 10.0
+    """After so much silence of a model the user is shown what the turn waits for. Most answers begin within a few."""
+    summary_seconds: float = 300.0
+    """Time for the model to summarise a long conversation. After that the summary is made without it."""
     cleanup_seconds: float = 10.0
     """Time for a cancelled tool to clean up. After that the turn ends without it, and its result is dropped."""

@@ -17,15 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET
 
-from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd, ToolSpec
+from dragoman.builtin.cancellation import was_asked_for
+from dragoman.builtin.context.window.window import ContextWindow
+from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
+from dragoman.builtin.previews import Previews
+from dragoman.builtin.tools.built_in import schema_of
+from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
+from dragoman.builtin.tools.jobs import ended_jobs
+from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.turn import PREVIEW, Spent
-from dragoman.store.sessions import UsageRow
+from dragoman.builtin.turn import PREVIEW, Spent, usage_row
+from dragoman.builtin.waits import SilenceWatch, retry_notice, silence_notice
+from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
-from dragoman.uistream.display import ToolDisplay, with_display
-from dragoman.uistream.messages import ToolPart
-from dragoman.uistream.partial_json import parse_partial
+from dragoman.uistream.display import ToolDisplay, ToolOutput, with_display
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,13 +40,13 @@ if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
     from dragoman.policy.decide import Option
+    from dragoman.store.sessions import UsageRow
+    from dragoman.telemetry import Telemetry
 
 _log = logging.getLogger("dragoman.builtin")
 
-# A model writes up to a hundred pieces a second; more than ten redraws a second cannot be seen.
-PREVIEW_SECONDS: Final = 0.1
-# Each preview parses all that has arrived so far, so longer arguments are shown only when they are complete.
-PREVIEW_CHARACTERS: Final = 64 * 1024
+
+_CHANGES: Final = frozenset({"edit", "delete", "move"})
 
 
 class WantedCall(msgspec.Struct, frozen=True):
@@ -62,48 +68,73 @@ class Loop:
         self._usage = usage
         self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
-        self._specs = tuple(map(tool_spec, context.tools.values()))
-        # Two edits of one file that both read before either wrote would lose one of them.
+        self._specs = tuple(map(tool_spec, offered_tools(context.tools, context.model.name)))
+        # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
+        # inside, so that it shows the file as the edits before have left it.
         self._edits = asyncio.Lock()
-        self._previewed: dict[str, float] = {}
+        self._previews = Previews()
+        self._window = ContextWindow(context, self._specs, self._account)
 
     async def run(self) -> None:
         """Run the turn. Raises: ModelError when the model cannot answer; the chunks then end with an `error`."""
         context = self._context
         await context.emit(c.Start(context.message.id))
         try:
-            await context.emit(c.Finish(await self._steps()))
+            reason = await self._steps()
+            # In one step with the last look at `steering`, so that no text is accepted and then not sent.
+            context.steering.end()
+            await self._emit_steering()
+            await context.emit(c.Finish(reason))
         except ModelError as error:
-            await context.emit(c.ErrorChunk(str(error)))
-            await context.emit(c.Finish("error"))
+            context.steering.end()
+            await self._emit_steering()  # stored, so that the next turn has it
+            await self._fail(error)
             raise
+        except asyncio.CancelledError as cancelled:
+            if was_asked_for():
+                raise
+            _log.error("a model call was cancelled without a request", exc_info=cancelled)
+            why = f"the call to {context.model.name} broke off although it was not asked to stop; try again"
+            broken = ModelError(why)
+            await self._fail(broken)
+            raise broken from cancelled
+
+    async def _fail(self, error: ModelError) -> None:
+        await self._context.emit(c.ErrorChunk(str(error)))
+        await self._context.emit(c.Finish("error"))
 
     async def _steps(self) -> str:
         """Run the steps and return the finish reason."""
         context = self._context
+        if context.command is not None:
+            from dragoman.builtin.context.window.commands import run_turn_command
+
+            answer = await run_turn_command(context.command, context, self._window, self._specs)
+            await self._emit_text(f"{context.message.id}.c", answer)
+            return "stop"
         for _ in range(context.limits.steps):
             reached = self._limit_reached()
             if reached is not None:
                 return await self._stop_at(*reached)
             await self._emit_steering()
+            await self._window.prepare()
             await context.emit(c.StartStep())
             end, wanted = await self._ask_model()
             await asyncio.gather(*map(self._call, wanted))
             await context.emit(c.FinishStep())
-            if end.usage is not None:
-                await self._account(end)
+            await self._account(end)
             if context.questions:
                 await self._emit_questions()
-                if not context.steering:
+                if not context.steering.texts:
                     return "stop"
-            if not wanted and not context.steering:
+            if not wanted and not context.steering.texts:
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
 
     async def _emit_steering(self) -> None:
         context = self._context
-        while context.steering:
-            part = {"type": "text", "text": context.steering.pop(0)}
+        while context.steering.texts:
+            part = {"type": "text", "text": context.steering.texts.pop(0)}
             await context.emit(c.SteeringMessage(f"{context.message.id}.s{time.time_ns():x}", [part]))
 
     async def _emit_questions(self) -> None:
@@ -111,8 +142,11 @@ class Loop:
         context = self._context
         id, text = f"{context.message.id}.q{time.time_ns():x}", "\n\n".join(context.questions)
         context.questions.clear()
+        await self._emit_text(id, text)
+
+    async def _emit_text(self, id: str, text: str) -> None:
         for chunk in (c.StartStep(), c.TextStart(id), c.TextDelta(id, text), c.TextEnd(id), c.FinishStep()):
-            await context.emit(chunk)
+            await self._context.emit(chunk)
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
@@ -138,29 +172,54 @@ class Loop:
 
     async def _ask_model(self) -> tuple[StepEnd, list[WantedCall]]:
         """Run one step of the model; repeat it while the provider reports an error that may pass."""
-        tries = 0
+        context = self._context
+        tries, was_cut = 0, False
         while True:
             try:
-                return await self._stream()
+                end, wanted = await (self._stream() if active.telemetry is None else self._traced(active.telemetry))
+                if end.reason == "context-window" and not was_cut:
+                    was_cut = True
+                    await context.emit(c.ResetStep())
+                    raise ContextOverflowError("the answer was cut because the context window was full")
+                await self._window.counted(end)
+                return end, wanted
             except ModelError as error:
-                if not error.is_retryable or tries >= self._context.limits.retries:
+                if await self._window.recover(error):
+                    continue
+                if not error.is_retryable or tries >= context.limits.retries:
                     raise
                 await self._wait_to_retry(error, tries)
                 tries += 1
 
+    async def _traced(self, telemetry: Telemetry) -> tuple[StepEnd, list[WantedCall]]:
+        context = self._context
+        provider, _, _ = context.model.name.rpartition(":")
+        with telemetry.model_call(context.session_id, context.model.name, provider=provider) as call:
+            end, wanted = await self._stream()
+            if end.usage is not None:
+                call.used(input_tokens=end.usage.input, output_tokens=end.usage.output, model=end.model)
+            return end, wanted
+
     async def _stream(self) -> tuple[StepEnd, list[WantedCall]]:
         context = self._context
-        request = ModelRequest((*context.history, context.message), context.system, self._specs, context.effort)
         wanted: list[WantedCall] = []
         has_begun = False
-        stream = context.model.stream(request)
+        stream = context.model.stream(self._window.request())
+
+        async def report(seconds: float) -> None:
+            await context.emit(silence_notice(context.model.name, seconds, has_begun=has_begun))
+
+        watch = SilenceWatch(context.limits.silence_seconds, report)
         try:
             async for item in stream:
+                watch.note()
                 if isinstance(item, StepEnd):
                     return item, wanted
                 if isinstance(item, c.ToolInputStart):
-                    item = self._described(item, context.tools.get(item.tool_name), {})
+                    self._previews.begin(item.tool_call_id, item.tool_name)
+                    item = self._described(item, self._tool(item.tool_name), {})
                 elif isinstance(item, c.ToolInputAvailable):
+                    self._previews.end(item.tool_call_id)
                     item, call = self._checked(item)
                     wanted.append(call)
                 elif isinstance(item, c.ToolInputError):
@@ -168,12 +227,13 @@ class Loop:
                 has_begun = True
                 await context.emit(item)
                 if isinstance(item, c.ToolInputDelta):
-                    await self._preview(item.tool_call_id)
+                    await self._preview(item)
         except ModelError as error:
-            if has_begun and error.is_retryable:
+            if has_begun and (error.is_retryable or isinstance(error, ContextOverflowError)):
                 await context.emit(c.ResetStep())
             raise
         finally:
+            watch.stop()
             # Hang up when the rest is not wanted, so that it is not paid for.
             await stream.aclose()
         raise ModelError("the model's answer broke off", is_retryable=True)
@@ -187,23 +247,28 @@ class Loop:
         if seconds > context.limits.longest_wait_seconds:
             raise error
         _log.warning("the model failed, next try in %g s: %s", seconds, error)
-        notice = {"severity": "warning", "title": f"The model did not answer: trying again in {seconds:g} s"}
-        await context.emit(c.Data("notice", {**notice, "description": str(error)}, transient=True))
+        await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, context.limits.retries))
         context.set_retrying(True)
         try:
             await context.sleep(seconds)
         finally:
             context.set_retrying(False)
 
-    async def _account(self, end: StepEnd) -> None:
-        """Record what a model call used, and show it."""
+    async def _account(self, end: StepEnd, used: int | None = None) -> None:
+        """Record what a model call used, and show it.
+
+        Args:
+            used: tokens in the window, if the call was not a step of the conversation.
+        """
         context = self._context
-        assert end.usage is not None
+        call = usage_row(end, context.model)
+        if end.usage is None or call is None:
+            return
         tokens = msgspec.structs.asdict(end.usage)
-        call = UsageRow(end.model or context.model.name, cost_usd=end.cost_usd, **tokens)
         self._usage.append(call)
         self._spent, context.spent = self._spent.plus(call), context.spent.plus(call)
-        usage = {"used": end.usage.context, "size": context.model.context_tokens, "model": call.model, **tokens}
+        fill = {"used": end.usage.context if used is None else used, "size": self._window.known_size}
+        usage = {**fill, "model": call.model, **tokens}
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
         if context.spent.cost_usd is not None:
@@ -214,49 +279,46 @@ class Loop:
 
     def _checked(self, call: c.ToolInputAvailable) -> tuple[c.ToolInputAvailable | c.ToolInputError, WantedCall]:
         """Decode the arguments. Wrong ones become an error that says what is wrong, for the model."""
-        context = self._context
-        tool = context.tools.get(call.tool_name)
+        tool = self._tool(call.tool_name)
         if tool is None:
-            known = ", ".join(sorted(context.tools))
+            known = ", ".join(sorted(self._context.tools))
             why = f"there is no tool {call.tool_name!r}; there are: {known}"
         else:
             try:
-                arguments = msgspec.convert(call.input, tool.arguments, strict=False)
-            except msgspec.ValidationError as error:
-                why = f"the arguments of {call.tool_name} are wrong: {error}"
+                arguments = read_arguments(tool, call.input)
+            except ToolError as error:
+                why = str(error)
             else:
                 wanted = WantedCall(call.tool_call_id, tool, arguments)
                 return self._described(call, tool, call.input if isinstance(call.input, dict) else {}), wanted
         dynamic = True if tool is None else call.dynamic
-        wrong = c.ToolInputError(call.tool_call_id, call.tool_name, call.input, why, call.title, dynamic)
+        kept = call.provider_metadata
+        wrong = c.ToolInputError(
+            call.tool_call_id, call.tool_name, call.input, why, call.title, dynamic, provider_metadata=kept
+        )
         return self._described(wrong, tool, {}), WantedCall(call.tool_call_id)
+
+    def _tool(self, name: str) -> Tool | None:
+        """The tool that a model called by this name, which may be one that other agents use."""
+        return self._context.tools.get(name) or self._context.tools.get(our_tool_name(name))
 
     def _described(self, chunk: Any, tool: Tool | None, arguments: dict[str, Any]) -> Any:
         """The chunk with the title, kind, locations and diffs that the tool gives it."""
         if tool is None:
             return chunk
-        preview = tool.preview(arguments, self._context.cwd)
+        preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
         return with_display(chunk, preview.title, ToolDisplay(tool.kind, preview.locations, preview.diffs))
 
-    async def _preview(self, tool_call_id: str) -> None:
-        """Show what incomplete arguments say so far, at most ten times a second."""
+    async def _preview(self, delta: c.ToolInputDelta) -> None:
+        """Show the title and the locations that incomplete arguments give, if it is time to. Content comes later."""
         context = self._context
-        now = time.monotonic()
-        if now - self._previewed.get(tool_call_id, -1.0) < PREVIEW_SECONDS:
+        found = self._previews.add(delta.tool_call_id, delta.input_text_delta)
+        tool = None if found is None else self._tool(found[0])
+        if found is None or tool is None:
             return
-        for part in reversed(context.message.parts):
-            if isinstance(part, ToolPart) and part.tool_call_id == tool_call_id:
-                break
-        else:
-            return
-        tool = context.tools.get(part.name)
-        arguments = parse_partial(part.input_text) if len(part.input_text) <= PREVIEW_CHARACTERS else None
-        if tool is None or not arguments:
-            return
-        self._previewed[tool_call_id] = now
-        preview = tool.preview(arguments, context.cwd)
-        display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
-        shown = {"tool_call_id": tool_call_id, "input": arguments, "title": preview.title, "display": display}
+        preview = tool.preview(with_our_names(tool, found[1]), context.cwd)
+        display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations))
+        shown = {"tool_call_id": delta.tool_call_id, "title": preview.title, "display": display}
         await context.emit(c.Data(PREVIEW, shown, transient=True))
 
     # Tools
@@ -268,29 +330,50 @@ class Loop:
             return
         context = self._context.for_call(call.id)
         try:
-            requests = tool.requests(call.arguments, context)
-            decision = await context.permissions.decide(requests, partial(self._ask, call.id))
-            if decision.was_asked:
-                reason = UNSET if decision.is_allowed else decision.reason
-                await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
-            if not decision.is_allowed:
-                denied = c.ToolOutputDenied(call.id)
-                await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
-                return
-            await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
-            if tool.kind in ("edit", "delete", "move"):
+            if tool.kind in _CHANGES:
                 async with self._edits:
-                    output = await tool.run(call.arguments, context)
+                    output = await self._permitted_run(tool, call, context)
             else:
-                output = await tool.run(call.arguments, context)
+                output = await self._permitted_run(tool, call, context)
         except ToolError as error:
-            await context.emit(c.ToolOutputError(call.id, Secrets(os.environ).mask(str(error))))
-        except Exception as error:
+            await context.emit(c.ToolOutputError(call.id, self._with_jobs(Secrets(os.environ).mask(str(error)))))
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and was_asked_for():
+                raise
             _log.exception("tool %s failed", tool.name)
             why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
             await context.emit(c.ToolOutputError(call.id, why))
         else:
-            await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
+            if output is not None:
+                output = msgspec.structs.replace(output, text=self._with_jobs(output.text))
+                await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
+
+    def _with_jobs(self, text: str) -> str:
+        """The text of a result, after a line about each background job that has ended since the last one."""
+        ended = ended_jobs(self._context.memory)
+        return f"{ended}\n{text}" if ended else text
+
+    async def _permitted_run(self, tool: Tool, call: WantedCall, context: TurnContext) -> ToolOutput | None:
+        """Check the call, ask for permission where it is needed, and run it. None if it was refused."""
+        requests = tool.requests(call.arguments, context)
+        preview = None
+        # What is denied anyway is not worth a look at the files.
+        if tool.kind not in _CHANGES or all(context.verdict(each).action != "deny" for each in requests):
+            preview = await tool.check(call.arguments, context)
+        if preview is not None:
+            display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
+            shown = {"tool_call_id": call.id, "title": preview.title, "display": display}
+            await context.emit(c.Data("tool-display", shown, transient=True))
+        decision = await context.permissions.decide(requests, partial(self._ask, call.id))
+        if decision.was_asked:
+            reason = UNSET if decision.is_allowed else decision.reason
+            await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
+        if not decision.is_allowed:
+            denied = c.ToolOutputDenied(call.id)
+            await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
+            return None
+        await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
+        return await tool.run(call.arguments, context)
 
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
@@ -300,10 +383,4 @@ class Loop:
 
 def tool_spec(tool: Tool) -> ToolSpec:
     """Describe a tool to the model."""
-    schema = tool.schema
-    if schema is None:
-        _, components = msgspec.json.schema_components([tool.arguments], ref_template="#/$defs/{name}")
-        schema = {**components.pop(tool.arguments.__name__)}
-        if components:
-            schema["$defs"] = components
-    return ToolSpec(tool.name, tool.description, schema)
+    return ToolSpec(tool.name, tool.description, schema_of(tool))

@@ -1,7 +1,8 @@
-"""The session modes `ask`, `edit`, `plan` and `full`: what the agent may do without asking.
+"""The session modes `ask`, `edit`, `plan`, `auto` and `full`: what the agent may do without asking.
 
 A mode consists of rules, which the user confirms by choosing it, and of kinds of tool calls that it forbids. A deny
-rule therefore overrides every mode, and the agent asks about protected paths in every mode. Pure.
+rule therefore overrides every mode, and the agent asks about protected paths in every mode. Mode `auto` has no rule for
+commands: they run in a sandbox, which takes the place of permission (`permission.py`). Pure.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.policy import Rule
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.policy import Request
+    from dragoman.policy import Request, Rule
 
 PLAN_FILE: Final = "PLAN.md"
 DEFAULT_MODE: Final = "ask"
@@ -33,9 +32,13 @@ class Mode(Struct, frozen=True):
     description: str
     allows: tuple[str, ...]
     forbids: frozenset[str] = frozenset()
+    is_sandboxed: bool = False
+    """Whether commands run in the sandbox without asking; offered only where there is one."""
 
     def rules(self, roots: Sequence[str]) -> tuple[Rule, ...]:
         """Return the rules of this mode for a session with these folders."""
+        from dragoman.policy import Rule
+
         # A star in the name of a folder would be read as a glob, so such a folder gets no rule and everything is asked.
         plain = [root.rstrip("/") for root in roots if not set(root) & set("*?")]
         texts = [text.replace("{root}", root) for text in self.allows for root in (plain if "{root}" in text else [""])]
@@ -54,23 +57,31 @@ class Mode(Struct, frozen=True):
 
 
 _LOOK: Final = ("read:{root}", "read:{root}/**", "search:{root}", "search:{root}/**")
+_EDIT: Final = (*_LOOK, "edit:{root}/**", "move:{root}/**")
 
 MODES: Final[dict[str, Mode]] = {
     mode.id: mode
     for mode in (
-        Mode("ask", "Ask", "Reads files of the project; asks before every change and command", _LOOK),
         Mode(
-            "edit",
-            "Edit",
-            "Also edits files of the project; asks before commands",
-            (*_LOOK, "edit:{root}/**", "move:{root}/**"),
+            "ask",
+            "Ask",
+            "Reads files of the project; asks before every change, and before commands that do more than read",
+            _LOOK,
         ),
+        Mode("edit", "Edit", "Also edits files of the project; asks before commands", _EDIT),
         Mode(
             "plan",
             "Plan",
             f"Reads and plans; changes nothing but {PLAN_FILE}",
             (*_LOOK, "edit:{root}/" + PLAN_FILE),
             _CHANGES,
+        ),
+        Mode(
+            "auto",
+            "Auto",
+            "Edits files of the project and runs commands in a sandbox; asks before one runs outside",
+            _EDIT,
+            is_sandboxed=True,
         ),
         Mode("full", "Full", "Does everything without asking, except what is denied or protected", ("*",)),
     )

@@ -2,41 +2,36 @@
 
 Owns where rules are read from and where an "always" is stored, and the asking: one question at a time, none where no
 user can be asked. The options, their meaning and the decision come from `policy.decide`; the caller asks the client.
+
+`dragoman.policy` is imported by the first decision: until a model has answered, nothing is decided.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.refusals import refusal_of
 from dragoman.errors import ConfigError
-from dragoman.policy import Rule, Verdict, judge, parse_rule
-from dragoman.policy.decide import (
-    NO_USER,
-    Selection,
-    choose,
-    decide_by_answer,
-    decide_by_rules,
-    judge_all,
-    offer_options,
-    rule_to_remember,
-)
 from dragoman.settings.project import find_project
 from dragoman.settings.rule_file import RuleFile
-from dragoman.workspace.safety import with_safe_parts
+from dragoman.workspace.judging import off_loop_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.modes import Mode
+    from dragoman.builtin.placement import Where
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
-    from dragoman.policy import Action, Request
+    from dragoman.policy import Action, Request, Rule, Verdict
     from dragoman.policy.decide import Decision, Option, RememberScope
     from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
@@ -60,6 +55,8 @@ class SessionRules:
     async def load(self) -> None:
         """Read the answers given in this session before. Raises: StoreError."""
         for text, action in await self._store.rules(self._session_id):
+            from dragoman.policy import parse_rule
+
             self._answers.append(parse_rule(text, action, "session", "an answer in this session"))
 
     def of(self, project: str) -> Sequence[Rule]:
@@ -70,11 +67,15 @@ class SessionRules:
         try:
             return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers)
         except ConfigError as error:
+            from dragoman.policy import Rule
+
             _log.warning("everything is asked about: %s", error)
             return (Rule("ask", "*", "pinned", "the rules cannot be read"), *self._answers)
 
     async def remember(self, project: str, rule: str, action: Action, scope: RememberScope) -> None:
         """Store the rule of an "always" answer. Raises: StoreError."""
+        from dragoman.policy import parse_rule
+
         if scope == "session":
             await self._store.add_rule(self._session_id, rule, action)
             self._answers.append(parse_rule(rule, action, "session", "an answer in this session"))
@@ -108,17 +109,37 @@ class ToolPermissions:
     Args:
         mode: returns the mode that applies now; the user may change it during the turn.
         roots: the session's folders, the working folder first.
+        asks_about: rules of the client; it is asked about what they concern, because it decides by them.
+        runs_safe_commands: whether safe commands need no permission.
+        has_sandbox: whether mode `auto` can run commands in a sandbox.
     """
 
     def __init__(
-        self, rules: SessionRules, mode: Callable[[], Mode], roots: Sequence[str], *, can_ask: bool = True
+        self,
+        rules: SessionRules,
+        mode: Callable[[], Mode],
+        roots: Sequence[str],
+        *,
+        can_ask: bool = True,
+        asks_about: Sequence[Rule] = (),
+        runs_safe_commands: bool = True,
+        has_sandbox: bool = False,
     ) -> None:
         self._rules = rules
         self._mode = mode
         self._roots = tuple(roots)
         self._can_ask = can_ask
+        self._asks_about = tuple(asks_about)
+        self._runs_safe_commands = runs_safe_commands
+        self._has_sandbox = has_sandbox
         # Two tools that run in parallel would show two questions; and the answer to the first may be "always".
         self._one_question = asyncio.Lock()
+        self.placement = OUTSIDE
+        """Where the command of this call runs; set by `decide`."""
+
+    def for_call(self) -> ToolPermissions:
+        """Return the permissions of one call, which keep where its command runs."""
+        return copy(self)
 
     async def decide(self, requests: Sequence[Request], ask: AskUser) -> Decision:
         """Decide one tool call. A call that needs several permissions needs all of them.
@@ -129,36 +150,142 @@ class ToolPermissions:
 
         The reason of a refusal is what the model reads: why, and what would be accepted.
         """
-        decision, to_ask, answer = await self._decide(requests, ask)
-        return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))
+        return await self._decide(requests, self._judge, ask)
+
+    async def decide_outside(self, request: Request, ask: AskUser) -> Decision:
+        """Decide whether a command that failed in the sandbox may run outside it."""
+        return await self._decide((request,), self._judge_outside, ask)
 
     async def _decide(
-        self, requests: Sequence[Request], ask: AskUser
-    ) -> tuple[Decision, Sequence[Request], UserAnswer | None]:
-        """Return the decision, the requests that no rule decided, and the answer about them."""
-        verdict, to_ask = judge_all(requests, self.verdict)
+        self, requests: Sequence[Request], judge_one: Callable[[Request], _Judged], ask: AskUser
+    ) -> Decision:
+        from dragoman.policy.decide import NO_USER, Selection, decide_by_answer, decide_by_rules, judge_all
+
+        placements: list[Placement] = []
+
+        def verdict_of(request: Request) -> Verdict:
+            judged = judge_one(request)
+            placements.append(Placement(judged.where, is_exception=self._is_sandboxing and judged.where != "sandbox"))
+            return judged.verdict
+
+        verdict, to_ask = await off_loop_if_long(requests, judge_all, requests, verdict_of)
         if to_ask and self._can_ask:
             has_waited = self._one_question.locked()
             async with self._one_question:
                 if has_waited:  # the answer to another question may have decided this one too
-                    verdict, to_ask = judge_all(requests, self.verdict)
+                    placements.clear()
+                    verdict, to_ask = await off_loop_if_long(requests, judge_all, requests, verdict_of)
                 if to_ask:
-                    options = offer_options(to_ask)
-                    answer = await ask(options)
-                    selection = choose(options, answer.option_id)
-                    rule = rule_to_remember(selection.option)
-                    if rule is not None:
-                        await self._rules.remember(self._roots[0], *rule)
-                    return decide_by_answer(to_ask[0], verdict, selection), to_ask, answer
+                    return await self._ask(verdict, to_ask, ask)
         if to_ask:
-            return decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER)), to_ask, None
-        return decide_by_rules(requests[0] if requests else None, verdict), (), None
+            decision = decide_by_answer(to_ask[0], verdict, Selection(None, NO_USER))
+            return replace(decision, reason=refusal_of(decision, to_ask))
+        self.placement = placements[0] if placements else OUTSIDE
+        decision = decide_by_rules(requests[0] if requests else None, verdict)
+        return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision))
+
+    async def _ask(self, verdict: Verdict, to_ask: Sequence[Request], ask: AskUser) -> Decision:
+        """Ask the user. A command that the user permits runs outside, as it was shown."""
+        from dragoman.policy.decide import choose, decide_by_answer, offer_options, rule_to_remember
+
+        options = await off_loop_if_long(to_ask, offer_options, to_ask)
+        if self._is_sandboxing and to_ask[0].kind == "execute":
+            options = tuple(_with_outside(option) for option in options)
+        answer = await ask(options)
+        selection = choose(options, answer.option_id)
+        rule = rule_to_remember(selection.option)
+        if rule is not None:
+            await self._rules.remember(self._roots[0], *rule)
+        permitted = tuple(path for each in to_ask for path in protected_names(each))
+        self.placement = Placement("outside", permitted, is_exception=self._is_sandboxing)
+        decision = decide_by_answer(to_ask[0], verdict, selection)
+        return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))
 
     def verdict(self, request: Request) -> Verdict:
         """What rules and mode state about one request. The user is not asked."""
+        return self._judge(request).verdict
+
+    @property
+    def _is_sandboxing(self) -> bool:
+        return self._has_sandbox and self._mode().is_sandboxed
+
+    def _judge(self, request: Request) -> _Judged:
+        from dragoman.policy import Verdict
+
+        judged = self._judge_outside(request)
+        if request.kind != "execute" or judged.verdict.action == "allow" or not judged.is_free:
+            return judged
+        if self._is_sandboxing:
+            return _Judged(Verdict("allow", None, "it runs in the sandbox (mode auto)"), "sandbox")
+        if self._runs_safe_commands and self._is_safe(request):
+            return _Judged(Verdict("allow", None, "the command only reads files of the project"), "safe")
+        return judged
+
+    def _judge_outside(self, request: Request) -> _Judged:
+        """Judge by rules and mode alone, without the sandbox and the list of safe commands."""
+        from dragoman.policy import Verdict, judge
+        from dragoman.policy.rule import SAFE, read_pattern
+        from dragoman.workspace.safety import with_facts
+
         mode = self._mode()
+        rules = self._rules_now(mode)
+        known = with_facts(rules, request, self._roots)
+        verdict = judge(rules, known)
         refusal = mode.refusal(request)
         if refusal is not None:
-            return Verdict("deny", None, refusal)
-        rules = (*self._rules.of(self._roots[0]), *mode.rules(self._roots))
-        return judge(rules, with_safe_parts(rules, request, self._roots))
+            is_free = verdict.action == "allow" or verdict.is_uncovered
+            return _Judged(Verdict("deny", None, refusal), is_free=is_free)
+        # A rule `safe` of the user's permits what our own list does; it runs in the same way.
+        by_safe = verdict.rule is not None and read_pattern(verdict.rule.text).kind == SAFE
+        where: Where = "safe" if verdict.action == "allow" and by_safe and self._is_safe(request) else "outside"
+        return _Judged(verdict, where, is_free=verdict.is_uncovered)
+
+    def _rules_now(self, mode: Mode) -> tuple[Rule, ...]:
+        return (*self._rules.of(self._roots[0]), *self._asks_about, *mode.rules(self._roots))
+
+    def _is_safe(self, request: Request) -> bool:
+        """Whether a command consists of safe commands only; no deny and no ask of the user concerns it."""
+        from dragoman.policy import Rule
+        from dragoman.policy.lines import reading_of
+        from dragoman.policy.rule import SAFE
+        from dragoman.workspace.safety import with_facts
+
+        rules = (*self._rules_now(self._mode()), Rule("allow", SAFE, "flag", "safe commands"))
+        known = with_facts(rules, request, self._roots)
+        parts = reading_of(known).parts
+        return bool(parts) and len(known.safe_parts) == len(parts)
+
+
+class _Judged(Struct, frozen=True):
+    """A verdict, and where a command may run because of it.
+
+    `is_free` states that no rule of the user wants a refusal or a question: a boundary may replace the permission.
+    """
+
+    verdict: Verdict
+    where: Where = "outside"
+    is_free: bool = False
+
+
+def _with_outside(option: Option) -> Option:
+    from dragoman.policy.decide import is_allowing
+
+    return replace(option, label=f"{option.label}, outside the sandbox") if is_allowing(option.kind) else option
+
+
+def protected_names(request: Request) -> tuple[str, ...]:
+    """The protected files that a command names; the user who permits it has seen them."""
+    from dragoman.policy.lines import reading_of
+    from dragoman.policy.paths import MAX_PATH, is_protected, normalise
+
+    if request.kind != "execute":
+        return ()
+    named = [path for part in reading_of(request).parts for path in part.written]
+    named += [
+        normalise(word.path, folder, request.home)
+        for part in reading_of(request).parts
+        for word in part.command.words[1:]
+        for folder in part.folders
+        if word.fixed is None and len(word.text) < MAX_PATH
+    ]
+    return tuple(dict.fromkeys(path for path in named if is_protected(path, request.root, request.home)))

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.policy import proposals
-from dragoman.policy.decide import NO_USER, USER
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -42,6 +39,8 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
         to_ask: the requests that no rule decided.
         answer: the answer to the permission request; None if none was sent.
     """
+    from dragoman.policy.decide import NO_USER, USER
+
     if answer is None:
         if decision.decided_by == NO_USER:
             return f"Not permitted: {decision.reason}. {_what_would_allow(to_ask)}"
@@ -61,6 +60,8 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
 
 def _what_would_allow(to_ask: Sequence[Request]) -> str:
     """Name the narrow rules of the user that would allow all requests, if there are any."""
+    from dragoman.policy import proposals
+
     rules = [next(iter(proposals(request)), None) for request in to_ask]
     texts = [text for text in rules if text is not None]
     if not texts or len(texts) < len(rules):

@@ -23,7 +23,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from dragoman.builtin.cancellation import complete, shared, wait_or_cancel, was_asked_for
 from dragoman.builtin.context.commands import (
+    TURN_COMMANDS,
     AnswerModel,
     Invocation,
     commands_update,
@@ -31,25 +33,37 @@ from dragoman.builtin.context.commands import (
     read_commands,
     run_command,
 )
+from dragoman.builtin.context.environment_block import add_environment, add_line
 from dragoman.builtin.context.history import model_view
 from dragoman.builtin.context.instructions import read_instructions
-from dragoman.builtin.context.system_prompt import system_prompt
+from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.loop import Loop
+from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.models.find import find_model
-from dragoman.builtin.models.providers import default_model, offered_models
+from dragoman.builtin.models.model import ModelAuthError
+from dragoman.builtin.models.providers import default_model
+from dragoman.builtin.models.refreshed import ModelLists
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.permission import SessionRules, ToolPermissions
+from dragoman.builtin.output_files import output_folder
+from dragoman.builtin.past import StoredPast
+from dragoman.builtin.permission import SessionRules
+from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
+from dragoman.builtin.steering import Steering
+from dragoman.builtin.tools.jobs import close_jobs, ended_jobs
 from dragoman.builtin.tools.table import built_in_tools
-from dragoman.builtin.turn import Spent, TurnContext, TurnEnd, TurnLog, recover_turn
+from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
+from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer
 from dragoman.errors import ConfigError, DragomanError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import Part, TextPart, UIMessage
+from dragoman.uistream.fold import ERROR
+from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +76,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.modes import Mode
     from dragoman.builtin.settings import AgentSettings
-    from dragoman.builtin.tools.tool import Tool, ToolAccess
+    from dragoman.builtin.tools.tool import Tool
     from dragoman.policy.decide import Option
     from dragoman.store.sessions import SessionRow, Store, UsageRow
 
@@ -70,24 +84,6 @@ _log = logging.getLogger("dragoman.builtin")
 
 State: TypeAlias = Literal["idle", "busy", "retrying", "error"]
 CANCELLED = "cancelled"
-
-
-class QueuedPrompt(msgspec.Struct):
-    """A prompt and what its turn works with."""
-
-    parts: list[Part]
-    viewer: Viewer
-    access: ToolAccess
-    trace: Mapping[str, str] = {}
-    command: Invocation | None = None
-    """The slash command the prompt begins with."""
-    metadata: dict[str, Any] = {}
-    """Stored with the message."""
-
-    @property
-    def is_for_model(self) -> bool:
-        """Whether a model answers; otherwise a command of the agent itself does."""
-        return self.command is None or self.command.prompt is not None
 
 
 class OpenSession:
@@ -98,35 +94,43 @@ class OpenSession:
         settings: AgentSettings,
         store: Store,
         row: SessionRow,
-        history: list[UIMessage],
         environment: UserEnvironment | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
         self.row = row
-        self.history = history
-        """All finished messages, oldest first."""
+        self.history: list[UIMessage] = []
+        """The finished messages in memory, oldest first: those after `past`."""
+        self.past = StoredPast(store, row.id)
         self.viewers: list[Viewer] = []
         self.state: State = "idle"
         self.turn: TurnLog | None = None
         """The running turn."""
+        self.prompting: Viewer | None = None
+        """The viewer whose prompt runs, or ran last: the terminals of the turn are its client's."""
         self.prompts: set[asyncio.Future[TurnEnd]] = set()
         """Prompts that run or wait, of all viewers."""
         self.background: set[asyncio.Future[None]] = set()
         """Tasks next to the turns, such as finding a title."""
         self.memory: dict[str, Any] = {}
-        self.tools: dict[str, Tool] = built_in_tools()
+        self.tools: dict[str, Tool] = {**built_in_tools()}
         self.servers: McpServers | None = None
         self.commands: dict[str, Command] = {}
-        self.spent = Spent()
+        self.usage = SessionUsage(store, row.id)
+        self.has_sandbox = False
         self._environment = environment
+        self.env: Mapping[str, str] = os.environ if environment is None else environment.models
+        """The environment of its models: with the stored keys, which no command gets."""
+        self._was_refused = False
+        """Whether the last call of the model failed because of its key."""
         self._queue = asyncio.Lock()
-        self._steering: list[str] = []
+        self._steering = Steering()
         self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
         """Ids of prompts that wait in the stored queue because their process died."""
         self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
         self._rules = SessionRules(settings, store, row.id)
+        self.model_lists = ModelLists()
         self._model: Model | None = None
         self._models: list[Model] = []
         """All models used so far; a turn may still run with an earlier one."""
@@ -135,19 +139,21 @@ class OpenSession:
     async def open(
         cls, settings: AgentSettings, store: Store, row: SessionRow, environment: UserEnvironment | None = None
     ) -> OpenSession:
-        """Read a session from the store. A turn whose process died is ended now, with its open calls as failed.
+        """Open a stored session; its messages are read when they are needed.
+
+        A turn whose process died is ended now, with its open calls as failed.
 
         Raises: StoreError.
         """
-        session = cls(settings, store, row, [message_from_row(message) for message in await store.messages(row.id)])
-        session._environment = environment
+        session = cls(settings, store, row, environment)
+        await session.past.open()
         log = await store.live_log(row.id)
         if log is not None:
             session.history.append(await recover_turn(store, row.id, log))
         for waiting in await store.queued(row.id):
             session.history.append(message_from_row(waiting))
             session._left_prompts.append(waiting.id)
-        session.spent = Spent().plus(await store.usage(row.id))
+        await session.usage.load()
         await session._rules.load()
         return session
 
@@ -158,6 +164,7 @@ class OpenSession:
             future.cancel()
         if running:
             await asyncio.wait(running)
+        await close_jobs(self.memory)
         if self.servers is not None:
             await self.servers.close()
         for model in self._models:
@@ -168,10 +175,7 @@ class OpenSession:
     # Viewers
 
     async def attach(self, session: AgentSession) -> Viewer:
-        """Add a client. A client that is attached already is replaced: it may open the same session twice.
-
-        The commands are sent after the response that opens the session (rule 268).
-        """
+        """Add a client. A client that is attached already is replaced: it may open the same session twice."""
         self.viewers = [each for each in self.viewers if each.session.client is not session.client]
         # In one step with the viewer's look at the past: see `viewer.py`.
         viewer = Viewer(self, session)
@@ -179,8 +183,9 @@ class OpenSession:
         self._connect_servers(viewer)
         self.warm_up()
         _ = self._begin_instructions(viewer)
-        self.commands = await asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
-        session.update_when_open(commands_update(self.commands))
+        reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
+        self.commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
+        self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
 
     def viewer_of(self, session: AgentSession) -> Viewer | None:
@@ -214,7 +219,7 @@ class OpenSession:
 
         async def notice(title: str, description: str) -> None:
             for each in tuple(self.viewers):
-                await each.show(v1.Notice("warning", title, description))
+                await each.notify("warning", title, description)
 
         after = None if self._environment is None else self._environment.ready
         self.servers = McpServers(viewer.session.mcp_servers, configured, self.tools, notice, viewer.cwd, after=after)
@@ -224,16 +229,23 @@ class OpenSession:
 
     @property
     def mode(self) -> Mode:
-        return MODES.get(self.row.mode or "", MODES[self.settings.mode])
+        mode = MODES.get(self.row.mode or "", MODES[self.settings.mode])
+        return mode if mode in self.modes else MODES["edit"]
+
+    @property
+    def modes(self) -> list[Mode]:
+        """Modes the user can choose."""
+        return [mode for mode in MODES.values() if self.has_sandbox or not mode.is_sandboxed]
 
     @property
     def model_name(self) -> str:
-        return self.row.model or self.settings.model or default_model(os.environ) or ""
+        return self.row.model or self.settings.model or default_model(self.env) or ""
 
     @property
     def model_names(self) -> list[str]:
-        """Models the user can choose: the session's, the agent's own, and some of each provider with a key."""
-        names = (self.model_name, self.settings.model, *offered_models(os.environ))
+        """Models to offer: the session's, the agent's own, some of each provider with a key, and those used before."""
+        used = (model.name for model in self._models)
+        names = (self.model_name, self.settings.model, *self.model_lists.offered(self.env), *used)
         return list(dict.fromkeys(filter(None, names)))
 
     @property
@@ -241,6 +253,7 @@ class OpenSession:
         """The session's model. Raises: ConfigError when there is none of its name."""
         if self._model is None or self._model.name != self.model_name:
             self._model = find_model(self.model_name)
+            self._model.environment = self.env
             self._models.append(self._model)
         return self._model
 
@@ -285,11 +298,8 @@ class OpenSession:
         return running
 
     def steer(self, text: str) -> bool:
-        """Pass text to the running turn, for its next step. False if no turn is running: prompt instead."""
-        if self.turn is None:
-            return False
-        self._steering.append(text)
-        return True
+        """Pass text to the running turn, for its next step. False if none is running, or it ends: prompt instead."""
+        return self._steering.add(text)
 
     async def prompt(self, prompt: QueuedPrompt) -> TurnEnd:
         """Run one turn: the user's message, then the agent's. Waits while another turn runs, with the prompt on disk.
@@ -327,11 +337,16 @@ class OpenSession:
 
     async def _run(self, prompt: QueuedPrompt, message: UIMessage, queued_id: str | None) -> TurnEnd:
         log = TurnLog(self.store, new_id("msg"), self._show)
+        preparing = asyncio.ensure_future(self._prepare(prompt, message))
+        was_cancelled = await complete(preparing)
+        preparing.result()
         row = message_to_row(message)
         beginning = asyncio.ensure_future(self.store.begin_turn(self.row.id, row, log.message.id, queued_id=queued_id))
-        was_cancelled = await _complete(beginning)
+        was_cancelled = await complete(beginning) or was_cancelled
         self.history.append(message)
         self.turn, self.state = log, "busy"
+        self._steering.begin()
+        self.usage.begin_turn()
         writer = asyncio.create_task(log.write())
         usage: list[UsageRow] = []
         error: Exception | None = None
@@ -339,65 +354,73 @@ class OpenSession:
             if not was_cancelled:
                 context = await self._context(prompt, log)
                 loop = Loop(context, usage)
-                await self._wait_for(asyncio.create_task(loop.run()))
-        except asyncio.CancelledError:
-            was_cancelled = True
+                running = asyncio.create_task(loop.run())
+                await wait_or_cancel(running, self.settings.limits.cleanup_seconds)
+        except asyncio.CancelledError as failure:
+            was_cancelled = was_asked_for()
+            if not was_cancelled:
+                error = RuntimeError("the turn was cancelled without a request")
+                error.__cause__ = failure
         except Exception as failure:
             error = failure
         ending = asyncio.ensure_future(self._end(log, writer, usage, was_cancelled=was_cancelled, error=error))
-        await _complete(ending)
+        await complete(ending)
         return ending.result()
+
+    async def _prepare(self, prompt: QueuedPrompt, message: UIMessage) -> None:
+        """Read the past, and add the day and the repository's state if the model does not know them.
+
+        Raises: StoreError.
+        """
+        await self.past.read(self.history)
+        if prompt.is_for_model:
+            await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(self.history))
+            ended = ended_jobs(self.memory)
+            if ended:
+                add_line(message, ended)
 
     async def _context(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
         """Prepare a turn: show the prompt to the other viewers, wait for the tools, collect what the loop needs."""
-        viewer = prompt.viewer
+        viewer = self.prompting = prompt.viewer
         for other in self.viewers:
             if other is not viewer:
                 await other.show_message(self.history[-1])
         model: Model
-        if prompt.command is not None and not prompt.is_for_model:
+        is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
+        if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
             model = AnswerModel(await run_command(prompt.command, self))
         else:
+            if self._was_refused and self._environment is not None:
+                await self._environment.reread_keys()  # the user may have logged in since
             model = self.model
             if self._environment is not None and self._environment.reading is not None:
-                await self._environment.reading
+                await shared(self._environment.reading)
             if self.servers is not None:
                 await self.servers.ready()
         return TurnContext(
             self.row.id,
             log.message,
-            model_view(self.history),
+            tuple(self.history),
             model,
             self.tools,
-            ToolPermissions(self._rules, lambda: self.mode, viewer.roots),
+            viewer.permissions(self._rules),
             prompt.access,
             log.emit,
             partial(self.ask, viewer),
             viewer.cwd,
             viewer.roots,
-            os.path.join(os.path.dirname(self.settings.store), "output", self.row.id),
+            output_folder(self.settings.store, self.row.id),
             self.memory,
-            system=system_prompt(viewer.cwd, viewer.roots, self.mode, (await self._begin_instructions(viewer)).text),
-            effort=self.row.effort,
+            system=prompt_for(self, viewer, (await shared(self._begin_instructions(viewer))).text),
+            effort=effort_for(self.model_name, self.row.effort),
             limits=self.settings.limits,
-            spent=self.spent,
+            spent=self.usage.spent,
             steering=self._steering,
             set_retrying=self._set_retrying,
             trace=prompt.trace,
+            windows=SessionWindows(self),
+            command=prompt.command if is_for_turn else None,
         )
-
-    async def _wait_for(self, running: asyncio.Task[None]) -> None:
-        """Wait for the loop. When cancelled, cancel it and give it a bounded time to clean up."""
-        try:
-            await asyncio.shield(running)
-        except asyncio.CancelledError:
-            if not running.done():
-                running.cancel()
-                await asyncio.wait({running}, timeout=self.settings.limits.cleanup_seconds)
-                if not running.done():
-                    _log.warning("a tool ignores its cancellation; the turn ends without it")
-                    running.add_done_callback(_log_failure)
-            raise
 
     async def _end(
         self,
@@ -409,17 +432,19 @@ class OpenSession:
         error: Exception | None,
     ) -> TurnEnd:
         """Close the log, commit the rest and store the message. If the disk is full, that waits for the next prompt."""
-        log.close(CANCELLED if was_cancelled else str(error) if isinstance(error, StoreError) else None)
-        self._steering.clear()
+        log.close(CANCELLED if was_cancelled else left_open_by(error))
+        self._steering.end()
+        self._steering.texts.clear()
         if was_cancelled:
             log.message.metadata["cancelled"] = True
-        for call in usage:
-            self.spent = self.spent.plus(call)
+        elif error is not None:
+            log.message.metadata[ERROR] = error_text(error)
+        rows = self.usage.end_turn(log.message.id, usage)
         try:
             await log.settle()
-            await self.store.finish_message(self.row.id, message_to_row(log.message), usage)
+            await self.store.finish_message(self.row.id, message_to_row(log.message), rows)
         except StoreError as failure:
-            self._unfinished = (log.message, usage)
+            self._unfinished = (log.message, rows)
             error = error or failure
         finally:
             writer.cancel()
@@ -427,9 +452,10 @@ class OpenSession:
             self.turn = None
         self.history.append(log.message)
         self.state = "idle" if error is None else "error"
+        self._was_refused = isinstance(error, ModelAuthError)
         if error is not None and not isinstance(error, DragomanError):
             _log.error("a turn failed", exc_info=error)
-        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error)
+        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, total(rows))
 
     async def settle(self) -> None:
         """Return when the viewers were shown everything the running turn emitted so far."""
@@ -470,19 +496,3 @@ class OpenSession:
             if each in self.viewers and each.session.client.is_connected:
                 return await each.ask(tool_call_id, options)
         return UserAnswer()
-
-
-async def _complete(work: asyncio.Future[Any]) -> bool:
-    """Wait for work that must not be left half done. Returns whether the caller was cancelled in the meantime."""
-    was_cancelled = False
-    while not work.done():
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError:
-            was_cancelled = True
-    return was_cancelled
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.debug("a tool that was left behind failed", exc_info=task.exception())

@@ -28,6 +28,16 @@ class AgentSettings(Struct, frozen=True):
     mcp_servers: Mapping[str, Any] = {}
     title_model: str | None = None
     """Model that names sessions; without one a session is named after its first prompt."""
+    system_prompt: str = ""
+    """Takes the place of the agent's own text in the system prompt."""
+    append_system_prompt: str = ""
+    """Added to the system prompt."""
+    model_lists: Path | None = None
+    """Folder that keeps the lists of models of the providers; None: they are not asked for their lists."""
+    safe_commands: bool = True
+    """Whether commands that only read files of the project run without asking."""
+    restores_protected: bool = False
+    """Whether a protected file that a command changed is put back, where no sandbox requires that anyway."""
     unstable: bool = False
     """Whether to offer parts of the protocol that may still change."""
 

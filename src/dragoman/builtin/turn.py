@@ -3,9 +3,10 @@
 Theory of operation. Every chunk of a turn takes one path: `TurnLog.emit` folds it into the assistant message and
 queues it; one writer task commits the queue to the store; only then are the chunks shown to the viewers. So nothing
 that a client saw is lost when the process dies. The emitter does not wait for the commit, only for the queue to be
-short: chunks that arrive during a commit go into the next one, so a fast stream needs few commits. `settle` waits until
-everything emitted so far was shown; a question to the user needs that, because the client must know the call it is
-about. When a commit fails, the writer stops, and `emit` and `settle` raise the StoreError.
+short: chunks that arrive during a commit go into the next one, and pieces of one text become few chunks there, so a
+fast stream needs few commits, and few updates to clients. `settle` waits until everything emitted so far was shown; a
+question to the user needs that, because the client must know the call it is about. When a commit fails, the writer
+stops, and `emit` and `settle` raise the StoreError.
 """
 
 from __future__ import annotations
@@ -17,23 +18,29 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct
 
+from dragoman.builtin.context.window.size import LearnedWindows, TurnWindows
 from dragoman.builtin.limits import TurnLimits
-from dragoman.errors import StoreError
+from dragoman.builtin.models.model import ModelError
+from dragoman.builtin.steering import Steering
+from dragoman.errors import DragomanError, StoreError
 from dragoman.store.messages import message_to_row
 from dragoman.store.sessions import UsageRow
 from dragoman.uistream import chunks as c
-from dragoman.uistream.fold import INTERRUPTED, Reducer
+from dragoman.uistream.fold import ERROR, INTERRUPTED, Reducer
+from dragoman.uistream.join import joined
 from dragoman.uistream.messages import UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from dragoman.builtin.models.model import Model
+    from dragoman.builtin.context.commands import Invocation
+    from dragoman.builtin.models.model import Model, StepEnd
     from dragoman.builtin.permission import ToolPermissions
+    from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
-    from dragoman.policy.decide import Option
+    from dragoman.policy.decide import Decision, Option
     from dragoman.store.sessions import LiveLog, Store
     from dragoman.uistream.display import ToolOutput
 
@@ -59,11 +66,12 @@ def trace_of(meta: Any) -> dict[str, str]:
 
 
 class TurnEnd(Struct, frozen=True):
-    """How a turn ended. `error` is what the prompt is answered with."""
+    """How a turn ended. `error` is what the prompt is answered with, `usage` the sum of its model calls."""
 
     message_id: str
     was_cancelled: bool = False
     error: Exception | None = None
+    usage: UsageRow | None = None
 
 
 class Spent(Struct, frozen=True):
@@ -77,6 +85,13 @@ class Spent(Struct, frozen=True):
         return Spent(self.tokens + call.output + call.reasoning, cost)
 
 
+def usage_row(end: StepEnd, model: Model) -> UsageRow | None:
+    """What a model call used, for the store; None if that is not known."""
+    if end.usage is None:
+        return None
+    return UsageRow(end.model or model.name, cost_usd=end.cost_usd, **msgspec.structs.asdict(end.usage))
+
+
 class TurnContext(Struct):
     """Everything one turn works with, and each of its tool calls: `for_call` gives a tool its own copy."""
 
@@ -84,7 +99,7 @@ class TurnContext(Struct):
     message: UIMessage
     """The assistant's message; it grows as chunks are emitted."""
     history: Sequence[UIMessage]
-    """The messages before it that the model is given."""
+    """All stored messages before it. `context/history.py` makes of them what the model is given."""
     model: Model
     tools: Mapping[str, Tool]
     permissions: ToolPermissions
@@ -103,7 +118,7 @@ class TurnContext(Struct):
     limits: TurnLimits = TurnLimits()
     spent: Spent = Spent()
     """What the session used before this turn."""
-    steering: list[str] = []
+    steering: Steering = msgspec.field(default_factory=Steering)
     """Texts of the user that arrived since the last step; the loop takes them out."""
     questions: list[str] = []
     """Questions that a tool asks in words. The loop shows them and ends the turn."""
@@ -111,10 +126,40 @@ class TurnContext(Struct):
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
     """Trace ids of the prompt, for requests to other programs."""
+    windows: LearnedWindows = msgspec.field(default_factory=TurnWindows)
+    """Sizes of context windows that errors of providers stated."""
+    command: Invocation | None = None
+    """A command of the agent that needs the turn itself, such as `/compact`; no model is asked then."""
     tool_call_id: str = ""
 
     def for_call(self, tool_call_id: str) -> TurnContext:
-        return msgspec.structs.replace(self, tool_call_id=tool_call_id)
+        return msgspec.structs.replace(self, tool_call_id=tool_call_id, permissions=self.permissions.for_call())
+
+    @property
+    def model_name(self) -> str:
+        return self.model.name
+
+    @property
+    def placement(self) -> Placement:
+        """Where the command of this call runs, as permission was given for it."""
+        return self.permissions.placement
+
+    async def decide_outside(self, request: Request) -> Decision:
+        """Ask the user whether a command that failed in the sandbox may run outside.
+
+        The question and the answer are chunks too, so that they are stored.
+        """
+        asking = f"outside_{self.tool_call_id}"
+
+        async def ask(options: Sequence[Option]) -> UserAnswer:
+            await self.emit(c.ToolApprovalRequest(asking, self.tool_call_id))
+            return await self.ask(self.tool_call_id, options)
+
+        decision = await self.permissions.decide_outside(request, ask)
+        if decision.was_asked:
+            reason = UNSET if decision.is_allowed else decision.reason
+            await self.emit(c.ToolApprovalResponse(asking, decision.is_allowed, reason))
+        return decision
 
     def ask_in_words(self, text: str) -> None:
         self.questions.append(text)
@@ -132,11 +177,24 @@ class TurnContext(Struct):
         return self.permissions.verdict(request)
 
 
+def left_open_by(error: Exception | None) -> str | None:
+    """The reason that ends what a turn left open when it failed; None if the loop has emitted the end."""
+    if error is None or isinstance(error, ModelError):
+        return None
+    return str(error) if isinstance(error, DragomanError) else INTERRUPTED
+
+
+def error_text(error: Exception) -> str:
+    """What a user reads about a failed turn: the error's own text if that is written for users."""
+    return str(error) if isinstance(error, DragomanError) else "Internal error"
+
+
 class TurnLog:
     """The chunks of a running turn: folded, committed, then shown."""
 
     def __init__(self, store: Store, message_id: str, show: Callable[[Sequence[c.Chunk]], Awaitable[None]]) -> None:
         self.message = UIMessage(message_id, "assistant", [])
+        """Text that still grows is complete in it after a step, and when the log is closed."""
         self.chunks: list[c.Chunk] = []
         """All committed chunks of this turn. A client that attaches later is shown these first."""
         self._store = store
@@ -180,6 +238,7 @@ class TurnLog:
             self._unwritten += self._reducer.close(why)
             self._unwritten.append(c.Abort(why))
             self._wake.set()
+        assert self._reducer.message is self.message  # reading it completes its text
         self._is_closed = True
 
     async def write(self) -> None:
@@ -187,7 +246,8 @@ class TurnLog:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            batch = self._unwritten[:]
+            count = len(self._unwritten)
+            batch = joined(self._unwritten)
             kept = [chunk for chunk in batch if not (isinstance(chunk, c.Data) and chunk.name == PREVIEW)]
             try:
                 if kept:
@@ -198,7 +258,7 @@ class TurnLog:
                 return
             self.chunks += kept
             await self._show(batch)
-            del self._unwritten[: len(batch)]
+            del self._unwritten[:count]
             if self._unwritten:
                 self._wake.set()
             self._written.set()
@@ -220,5 +280,6 @@ async def recover_turn(store: Store, session_id: str, log: LiveLog) -> UIMessage
     if not log.is_alive:
         reducer.close(INTERRUPTED)
         reducer.message.metadata["interrupted"] = True
+        reducer.message.metadata.setdefault(ERROR, "the agent ended before the turn was over")
         await store.finish_message(session_id, message_to_row(reducer.message), usage)
     return reducer.message

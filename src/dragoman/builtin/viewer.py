@@ -9,28 +9,47 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import UNSET
+
 from dragoman.agent.permission import ask_permission
 from dragoman.builtin.access import ClientAccess, LocalAccess
-from dragoman.builtin.modes import MODES
+from dragoman.builtin.command_guard import CommandGuard
+from dragoman.builtin.models.catalogue import facts_of
+from dragoman.builtin.models.choice import describe, effort_for, efforts_of
+from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
+from dragoman.builtin.replay import new_projector, stored_updates, without_terminal
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
-from dragoman.uistream.chunks import Start
+from dragoman.store.ids import new_id
+from dragoman.uistream.chunks import Data, Start
 from dragoman.uistream.messages import UIMessage
-from dragoman.uistream.unfold import replay
 from dragoman.uistream.updates import Projector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.agent import AgentSession, Turn
+    from dragoman.builtin.permission import SessionRules
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.turn import TurnEnd
     from dragoman.policy.decide import Option
     from dragoman.uistream.chunks import Chunk
 
-EFFORTS: Final = ("low", "medium", "high")
-DEFAULT_EFFORT: Final = "medium"
+_EFFORTS: Final = {
+    "none": "None",
+    "minimal": "Minimal",
+    "low": "Low",
+    "medium": "Medium",
+    "high": "High",
+    "xhigh": "Very high",
+    "max": "Maximum",
+}
+ASKS_ABOUT: Final = "asks_about"
+"""Name of the client's rules in the `extra` of its session."""
+# Tools whose calls are not shown: the user sees what they do as the plan.
+# Updates of the past that are sent before others get a turn: about a millisecond's work.
+_TOGETHER: Final = 64
 
 
 class Viewer:
@@ -44,9 +63,11 @@ class Viewer:
         self.session = session
         self.cwd = session.cwd
         self.roots = session.roots
-        self._local = LocalAccess(session.roots)
-        self._projector = Projector(starts_on_input=False)
+        self.guard = CommandGuard(session.roots, open_session.settings)
+        self._local = LocalAccess(session.roots, self.guard)
+        self._projector = self._new_projector()
         # Taken in one step with the registration as a viewer, so that nothing is missed and nothing is in both.
+        self._past_until = open_session.past.until
         self._history = tuple(open_session.history)
         self._live = open_session.live_chunks
         self._waiting: list[Sequence[Chunk] | UIMessage] | None = []
@@ -57,12 +78,13 @@ class Viewer:
         """Show the past, if wanted, and the running turn from its beginning; then what happened in the meantime."""
         history, self._history, live, self._live = self._history, (), self._live, ()
         if repeats_history:
-            for message in history:
-                await self._replay(message)
+            async for page in self.open_session.past.pages(self._past_until):
+                await self._replay(page)
+            await self._replay(history)
         await self._project(live)
         while self._waiting:
             item = self._waiting.pop(0)
-            await (self._replay(item) if isinstance(item, UIMessage) else self._project(item))
+            await (self._replay([item]) if isinstance(item, UIMessage) else self._project(item))
         self._waiting = None
 
     async def show_chunks(self, chunks: Sequence[Chunk]) -> None:
@@ -77,12 +99,17 @@ class Viewer:
         if self._waiting is not None:
             self._waiting.append(message)
         else:
-            await self._replay(message)
+            await self._replay([message])
 
     async def show(self, update: v1.SessionUpdate) -> None:
         """Send an update, if this client can show that kind."""
         with suppress(CapabilityError):
             await self.session.update(update)
+
+    async def notify(self, severity: str, title: str, description: str) -> None:
+        """Show a notice that does not belong to a turn, in its place among the other updates."""
+        notice = {"severity": severity, "title": title, "description": description}
+        await self.show_chunks([Data("notice", notice, transient=True)])
 
     async def show_options(self) -> None:
         """Send the config options with their current values."""
@@ -92,25 +119,53 @@ class Viewer:
         """Why the turn that was just shown ended."""
         return "cancelled" if end.was_cancelled else self._projector.stop_reason or "end_turn"
 
+    def _new_projector(self, *, starts_on_input: bool = False) -> Projector:
+        return new_projector(starts_on_input=starts_on_input, shows_compactions=self._shows_compactions)
+
+    @property
+    def _shows_compactions(self) -> bool:
+        return self.session.client.offers("session.compaction")
+
     async def _project(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
             if isinstance(chunk, Start):
-                self._projector = Projector(starts_on_input=False)
-            for update in self._projector.project(chunk):
-                await self.show(update)
+                self._projector = self._new_projector()
+            shown = chunk if self.open_session.prompting is self else without_terminal(chunk)
+            for update in self._projector.project(shown):
+                if isinstance(update, v1.Notice):
+                    await self._notify(update)
+                else:
+                    await self.show(update)
 
-    async def _replay(self, message: UIMessage) -> None:
-        """Repeat one message of the conversation (rule 107)."""
-        projector = Projector()
-        if message.role == "user":
-            updates = projector.user_message(message)
-        else:
-            updates = [update for chunk in replay(message) for update in projector.project(chunk)]
-            updates += projector.calls.end_all("interrupted")
-        for update in updates:
-            await self.show(update)
+    async def _notify(self, notice: v1.Notice) -> None:
+        await self.session.update(self.form_of(notice))
+
+    def form_of(self, notice: v1.Notice) -> v1.SessionUpdate:
+        """The notice, or a line of thought if this client cannot show notices."""
+        if self.session.client.offers("session.notices"):
+            return notice
+        line = f"{notice.title}. {notice.description}" if notice.description else notice.title
+        # A message of its own, and a line of its own for clients that join all thoughts.
+        return v1.AgentThoughtChunk(v1.TextContent(f"{line}\n"), new_id("msg"))
+
+    async def _replay(self, messages: Sequence[UIMessage]) -> None:
+        """Repeat messages of the conversation (rule 107)."""
+        updates: list[v1.SessionUpdate] = []
+        for message in messages:
+            updates += stored_updates(message, shows_compactions=self._shows_compactions)
+            if len(updates) >= _TOGETHER:
+                await self.session.update_all(updates)
+                updates.clear()
+        await self.session.update_all(updates)
 
     # Asking, and access for tools
+
+    @property
+    def is_headless(self) -> bool:
+        """Whether this client announced that no user can be asked anything: `_meta.dragoman.headless`."""
+        meta = self.session.client.capabilities.meta
+        own = meta.get("dragoman") if isinstance(meta, dict) else None
+        return isinstance(own, dict) and own.get("headless") is True
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request and return the answer."""
@@ -121,6 +176,18 @@ class Viewer:
     def describe_call(self, tool_call_id: str) -> v1.ToolCallPatch:
         """Everything this client was shown of a tool call."""
         return self._projector.calls.patch(tool_call_id)
+
+    def permissions(self, rules: SessionRules) -> ToolPermissions:
+        """Permission for the tool calls of a turn that this client started."""
+        settings, session = self.open_session.settings, self.open_session
+        return ToolPermissions(
+            rules,
+            lambda: session.mode,
+            self.roots,
+            asks_about=self.session.extra.get(ASKS_ABOUT, ()),
+            runs_safe_commands=settings.safe_commands,
+            has_sandbox=self.guard.has_sandbox,
+        )
 
     def access_for(self, turn: Turn) -> ClientAccess:
         """File, command and question access for the tools of a turn that this client started."""
@@ -136,21 +203,30 @@ class Viewer:
 
 def mode_state(session: OpenSession) -> v1.SessionModeState:
     """The modes of a session, for the responses that open one."""
-    modes = [v1.SessionMode(mode.id, mode.name, mode.description) for mode in MODES.values()]
+    modes = [v1.SessionMode(mode.id, mode.name, mode.description) for mode in session.modes]
     return v1.SessionModeState(session.mode.id, modes)
 
 
 def config_options(session: OpenSession) -> list[v1.SessionConfigOption]:
-    """The config options of a session: the modes again, the models, and how much the model thinks."""
-    mode = [v1.SessionConfigSelectOption(each.id, each.name, each.description) for each in MODES.values()]
-    model = [v1.SessionConfigSelectOption(name, name) for name in session.model_names]
-    effort = [v1.SessionConfigSelectOption(each, each.capitalize()) for each in EFFORTS]
-    chosen = session.row.effort or DEFAULT_EFFORT
-    return [
+    """The config options of a session: the modes again, the models, and how much the model thinks, if it can."""
+    mode = [v1.SessionConfigSelectOption(each.id, each.name, each.description) for each in session.modes]
+    model = [_model_option(name) for name in session.model_names]
+    options: list[v1.SessionConfigOption] = [
         v1.SessionConfigSelect("mode", "Mode", session.mode.id, mode, category="mode"),
         v1.SessionConfigSelect("model", "Model", session.model_name, model, category="model"),
-        v1.SessionConfigSelect("effort", "Thinking effort", chosen, effort, category="thought_level"),
     ]
+    chosen = effort_for(session.model_name, session.row.effort)
+    if chosen is not None:
+        effort = [v1.SessionConfigSelectOption(each, _EFFORTS[each]) for each in efforts_of(session.model_name)]
+        options.append(v1.SessionConfigSelect("effort", "Thinking effort", chosen, effort, category="thought_level"))
+    return options
+
+
+def _model_option(name: str) -> v1.SessionConfigSelectOption:
+    facts = facts_of(name)
+    if facts is None:
+        return v1.SessionConfigSelectOption(name, name)
+    return v1.SessionConfigSelectOption(name, facts.title or name, describe(facts) or UNSET)
 
 
 def turn_state(session: OpenSession) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Owns the user's and the project's settings: where their files are, what they may contain, and what applies.
 
 It reads `settings.json` of the user and of the project, the permission rules in `rules.json` and the acceptances in
-`accepted.json` (which commands of a project the user accepted). A project's settings are a proposal: they can restrict,
-but they cannot allow anything or start anything that the user has not accepted.
+`accepted.json` (which commands of a project the user accepted), and keeps keys of model providers in
+`credentials.json`. A project's settings are a proposal: they can restrict, but they cannot allow anything or start
+anything that the user has not accepted.
 It does not know which agents exist, what a rule means, or how a server is started. Read `effective.py` first.
 """
 

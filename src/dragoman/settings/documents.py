@@ -114,8 +114,9 @@ def write_private(path: Path, data: bytes) -> None:
         OSError: the file cannot be written.
     """
     from dragoman.workspace.atomic import replace_file  # settings are read at every start, and seldom written
+    from dragoman.workspace.private import make_private_folder
 
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     with suppress(FileNotFoundError):
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & 0o077:  # `replace_file` keeps the mode of a file that exists

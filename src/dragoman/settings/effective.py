@@ -14,7 +14,7 @@ from dragoman.settings.file import project_file, read_settings_file, user_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dragoman.policy import Rule, Scope
+    from dragoman.policy import Action, Rule, Scope
     from dragoman.settings.acceptances import ProposalKind
     from dragoman.settings.file import SettingsFile
 
@@ -70,6 +70,21 @@ class EffectiveSettings:
         return self.user.mode
 
     @property
+    def restores_protected(self) -> bool:
+        """Whether protected files that were changed without a permission are put back."""
+        return self.user.restores_protected
+
+    @property
+    def safe_commands(self) -> bool:
+        """Whether the built-in agent runs commands that only read files of the project without asking."""
+        return self.user.safe_commands
+
+    @property
+    def uses_ledger(self) -> bool:
+        """Whether `dragoman exec` writes its sessions into the ledger."""
+        return self.user.uses_ledger
+
+    @property
     def registry(self) -> str:
         """The address or file of the ACP registry; empty for the official one."""
         return self.user.registry
@@ -104,15 +119,13 @@ class EffectiveSettings:
         Raises:
             ConfigError: a rule cannot be understood.
         """
-        from dragoman.policy import parse_rule
-
         found = []
         for file in (self.user, self.project):
             if file is not None:
                 scope: Scope = "pinned" if file.owner == "user" else "repository"
                 for action in ("deny", "ask", "allow"):
                     where = f"{file.path}: rules.{action}"
-                    found += [parse_rule(text, action, scope, where) for text in file.rules.of(action)]
+                    found += [_parse_rule(text, action, scope, where) for text in file.rules.of(action)]
         return found
 
     def mcp_servers(self) -> dict[str, dict[str, Any]]:
@@ -160,3 +173,9 @@ class EffectiveSettings:
 
     def _is_taken(self, mcp_server: str) -> bool:
         return mcp_server.casefold() in {name.casefold() for name in self.user.mcp_servers}
+
+
+def _parse_rule(text: str, action: Action, scope: Scope, source: str) -> Rule:
+    from dragoman.policy import parse_rule  # most users have no rules in their settings
+
+    return parse_rule(text, action, scope, source)

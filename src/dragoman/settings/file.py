@@ -26,7 +26,8 @@ Owner = Literal["user", "project"]
 FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
-    *("model", "title_model", "mode"),
+    *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
+    *("system_prompt", "append_system_prompt"),
 )
 
 
@@ -59,6 +60,15 @@ class SettingsFile(Struct, frozen=True):
     """Of the built-in agent, as are the next two."""
     title_model: str = ""
     mode: str = ""
+    restores_protected: bool = False
+    """`restore_protected_files`: protected files that were changed without a permission are put back."""
+    system_prompt: str = ""
+    """Text, or the path of a file in the configuration folder; takes the place of the agent's own text."""
+    append_system_prompt: str = ""
+    safe_commands: bool = True
+    """Whether the built-in agent runs commands that only read files of the project without asking."""
+    uses_ledger: bool = True
+    """`ledger`: whether `dragoman exec` writes its sessions into the ledger."""
 
 
 def user_file(config_dir: Path) -> Path:
@@ -115,6 +125,11 @@ class _Reader:
             model=self._user_text("model", "choose the model"),
             title_model=self._user_text("title_model", "choose the model"),
             mode=self._user_text("mode", "choose the mode"),
+            restores_protected=self._user_flag("restore_protected_files"),
+            system_prompt=self._user_text("system_prompt", "write the system prompt"),
+            append_system_prompt=self._user_text("append_system_prompt", "write the system prompt"),
+            safe_commands=self._user_flag("safe_commands", True),
+            uses_ledger=self._user_flag("ledger", True),
             notes=tuple(self._notes),
         )
 
@@ -148,6 +163,17 @@ class _Reader:
             place = self._document.place(name)
             self._notes.append(f"{place}: a project's file cannot {what}; write it in your own settings")
             return ""
+        return value
+
+    def _user_flag(self, name: str, default: bool = False) -> bool:
+        """A truth value that counts only in the user's file."""
+        value = self._members.get(name, default)
+        if not isinstance(value, bool):
+            raise self._document.error(f"{name} must be true or false", name)
+        if value != default and self._owner == "project":
+            place = self._document.place(name)
+            self._notes.append(f"{place}: a project's file cannot set {name}; write it in your own settings")
+            return default
         return value
 
     def _text(self, name: str) -> str:

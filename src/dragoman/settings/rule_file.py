@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.policy import ACTIONS, Action, Rule, parse_rule
 from dragoman.settings.documents import write_private
 from dragoman.settings.places import config_dir
 from dragoman.settings.project import project_key
@@ -28,8 +27,11 @@ from dragoman.settings.project import project_key
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dragoman.policy import Action, Rule
+
 FILE_NAME: Final = "rules.json"
 KeptScope: TypeAlias = Literal["pinned", "project"]
+_ACTIONS: Final = ("allow", "deny", "ask")
 _MEMBERS: Final = frozenset({"version", "user", "projects"})
 
 
@@ -103,6 +105,8 @@ class RuleFile:
         Raises:
             ConfigError: the rule cannot be kept, or the file cannot be read or written.
         """
+        from dragoman.policy import parse_rule
+
         parse_rule(text, action, scope, str(self.path))
         with self._changing() as document:
             entries = self._entries(document, scope, project)
@@ -151,6 +155,8 @@ class RuleFile:
         return entries
 
     def _entry(self, entry: dict[str, Any], project: str | None, number: int) -> KeptRule:
+        from dragoman.policy import Rule, parse_rule
+
         where = f"{self.path}: user[{number}]" if project is None else f"{self.path}: projects[{project!r}][{number}]"
         rule = parse_rule(entry["rule"], entry["action"], "pinned" if project is None else "project", where)
         return KeptRule(Rule(rule.action, rule.text, rule.scope, str(self.path)), project, entry.get("added", ""))
@@ -206,6 +212,6 @@ def _problem(document: Any) -> str | None:
         for number, entry in enumerate(entries):
             if not isinstance(entry, dict) or not isinstance(entry.get("rule"), str):
                 return f'{where}[{number}] must look like {{"rule": "edit:src/**", "action": "allow"}}'
-            if entry.get("action") not in ACTIONS:
+            if entry.get("action") not in _ACTIONS:
                 return f"{where}[{number}].action must be allow, deny or ask"
     return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 100
 WITHHOLDABLE: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "terminal"})
 """Capabilities of the client that `quirks.withhold` can name."""
-_MEMBERS: Final = ("type", "command", "args", "env", "quirks", "id")
+_MEMBERS: Final = ("type", "command", "args", "env", "env_allow", "quirks", "id", "dangerously_allow_all")
 # Members that editors write and that do not change how an agent is started.
 _EDITOR_MEMBERS: Final = ("default_mode", "default_model", "default_config_options", "favorite_models", "use_idea_mcp")
 _QUIRKS: Final = ("withhold", "spare", "missing_file", "replays_late")
@@ -36,6 +36,10 @@ class AgentServer(Struct, frozen=True):
     quirks: dict[str, object] = {}
     """The members of `dragoman.registry.Quirks` that are set, with checked values."""
     registry_id: str = ""
+    allows_all: bool = False
+    """`dangerously_allow_all`: everything that the agent asks for is allowed, unless a rule denies it."""
+    env_allow: tuple[str, ...] | None = None
+    """The variables it may inherit, by name or pattern; None if the entry does not narrow them."""
 
 
 def read_agent_server(
@@ -66,15 +70,19 @@ def read_agent_server(
     where = document.place(*keys)
     env = _environment(document, (*keys, "env"), value.get("env", {}))
     quirks = _quirks(document, (*keys, "quirks"), value.get("quirks", {}))
+    allows_all = value.get("dangerously_allow_all", False)
+    if not isinstance(allows_all, bool):
+        raise document.error("dangerously_allow_all must be true or false", *keys, "dangerously_allow_all")
+    env_allow = _names(document, (*keys, "env_allow"), value["env_allow"]) if "env_allow" in value else None
     match value.get("type", "custom"):
         case "custom":
             command = _command(document, keys, value)
-            return AgentServer(name, where, command, env, quirks)
+            return AgentServer(name, where, command, env, quirks, "", allows_all, env_allow)
         case "registry":
             registry_id = value.get("id", name)
             if not isinstance(registry_id, str) or not registry_id:
                 raise document.error("id must be a string, the agent's id in the registry", *keys, "id")
-            return AgentServer(name, where, (), env, quirks, registry_id)
+            return AgentServer(name, where, (), env, quirks, registry_id, allows_all, env_allow)
         case other:
             known = '"custom" (a command) or "registry"'
             raise document.error(f"type {other!r} of agent {name!r} is unknown; use {known}", *keys, "type")
@@ -155,6 +163,13 @@ def _quirks(document: Document, keys: tuple[Key, ...], value: Any) -> dict[str, 
             case _:
                 raise document.error(f"{name!r} is not a quirk; use {', '.join(_QUIRKS)}", *keys, name)
     return given
+
+
+def _names(document: Document, keys: tuple[Key, ...], value: Any) -> tuple[str, ...]:
+    names = _texts(document, keys, value)
+    if wrong := next((name for name in names if not name or "=" in name), None):
+        raise document.error(f"{wrong!r} cannot be the name of a variable; write it like API_KEY or MY_*", *keys)
+    return names
 
 
 def _texts(document: Document, keys: tuple[Key, ...], value: Any) -> tuple[str, ...]:

@@ -63,7 +63,8 @@ def call(message: dict[str, Any]) -> None:
     if message["params"].get("arguments", {}).get("grow"):
         tools.append("refuse")
         say({"method": "notifications/tools/list_changed"})
-    reply(message, {"content": [{"type": "text", "text": f"acted as {os.getpid()}"}]})
+    text = f"acted as {os.getpid()}" + "x" * message["params"].get("arguments", {}).get("size", 0)
+    reply(message, {"content": [{"type": "text", "text": text}]})
 
 
 def reply(message: dict[str, Any], result: dict[str, Any]) -> None:

@@ -82,9 +82,17 @@ async def test_output_beyond_the_limit_goes_to_a_file(tmp_path: Path) -> None:
     async with connected(tmp_path, play()) as session:
         output = await session.call("play_long", size=300_000)
         assert output.is_truncated
-        assert len(output.text) < 200 * 1024
+        assert 90 * 1024 < len(output.text) < 101 * 1024
         assert output.output_path is not None
         assert Path(output.output_path).stat().st_size == 300_000  # noqa: ASYNC240
+
+
+async def test_an_answer_over_the_limit_fails_its_call_at_once(tmp_path: Path) -> None:
+    async with connected(tmp_path, old("fine")) as session:
+        async with asyncio.timeout(30):
+            with pytest.raises(ToolError, match=r"answer has 3[0-9,]* bytes, more than the 33,554,432 that are read"):
+                await session.call("old_act", size=33 * 1024 * 1024)
+        assert "acted as" in (await session.call("old_act")).text
 
 
 async def test_changed_tools_are_there_at_the_next_turn(tmp_path: Path) -> None:

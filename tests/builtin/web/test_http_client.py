@@ -2,6 +2,8 @@
 
 import asyncio
 import gzip
+import threading
+import time
 import zlib
 from contextlib import suppress
 from typing import Any
@@ -11,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.web.http_client import HttpResponse, connect, exchange
+from dragoman.builtin.web import http_client
+from dragoman.builtin.web.http_client import HttpResponse, connect, exchange, unpack
 from dragoman.builtin.web.url import read_url
 from tests.builtin.web.site import reply, serving
 
@@ -175,3 +178,32 @@ async def test_cancelling_closes_the_connection() -> None:
             await task
         async with asyncio.timeout(10):
             await site.hung_up.wait()
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("content", [b"", b"x"])
+def test_a_body_of_very_many_compressed_members_is_refused_soon(content: bytes) -> None:
+    """Three megabytes of these once kept the agent busy for more than a minute."""
+    member = gzip.compress(content)
+    few, many = member * 2_000, member * (3_000_000 // len(member))
+    start = time.process_time()
+    assert unpack(few, "gzip", 1 << 20)[1] is False
+    for_few = time.process_time() - start
+    start = time.process_time()
+    with pytest.raises(ToolError, match="more than 10,000 pieces"):
+        unpack(many, "gzip", 1 << 20)
+    assert time.process_time() - start < 30 * for_few + 0.05
+
+
+async def test_the_event_loop_is_free_while_a_body_is_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+
+    def unpack_here(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]:
+        threads.append(threading.get_ident())
+        return unpack(raw, encoding, limit_bytes)
+
+    monkeypatch.setattr(http_client, "unpack", unpack_here)
+    answer = await answered(reply(gzip.compress(b"x"), Content_Encoding="gzip"))
+    assert answer.body == b"x"
+    assert threads
+    assert threading.get_ident() not in threads

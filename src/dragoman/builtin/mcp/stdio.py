@@ -12,7 +12,10 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.wire import Framer
+import msgspec
+
+from dragoman.wire import Framer, TooLong
+from dragoman.wire.glimpse import Glimpse, glimpse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +24,13 @@ if TYPE_CHECKING:
 
     from dragoman.errors import ConnectionClosed
     from dragoman.transports.process import ProcessTransport
+    from dragoman.wire import Truncated
 
 _log = logging.getLogger("dragoman.builtin")
 
 _PAUSE_MESSAGES: Final = 64  # this many messages are read ahead of the package, then the server has to wait
 _UNSENT_BYTES: Final = 1 << 16
+_TOO_LONG: Final = -32603
 
 
 class Incoming:
@@ -48,13 +53,14 @@ class Incoming:
         from mcp_types import jsonrpc_message_adapter
 
         for frame in self._framer.feed(data):
-            if not isinstance(frame, bytes):
+            line = frame if isinstance(frame, bytes) else _refusal_of(frame)
+            if line is None:
                 continue
             try:
-                message = jsonrpc_message_adapter.validate_json(frame, by_name=False)
+                message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 # Many servers print other text to stdout, mostly at their start.
-                _log.debug("a line of an MCP server is not a message: %.200r", frame)
+                _log.debug("a line of an MCP server is not a message: %.200r", line)
                 continue
             self._messages.append(SessionMessage(message))
         if self._messages:
@@ -113,6 +119,16 @@ class Incoming:
         self.is_over = True
         self._arrived.set()
         self.can_write.set()
+
+
+def _refusal_of(frame: TooLong | Truncated) -> bytes | None:
+    """An error in place of an answer that is too long, so that its call fails now and not at its time limit."""
+    seen = glimpse(frame.head, frame.tail) if isinstance(frame, TooLong) else Glimpse()
+    if not isinstance(frame, TooLong) or seen.kind != "response" or not isinstance(seen.id, (int, str)):
+        _log.warning("a message of an MCP server is left out: it has %d bytes", frame.size_bytes)
+        return None
+    why = f"the server's answer has {frame.size_bytes:,} bytes, more than the {frame.limit_bytes:,} that are read"
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": seen.id, "error": {"code": _TOO_LONG, "message": why}})
 
 
 class Outgoing:

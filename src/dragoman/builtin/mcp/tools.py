@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 from msgspec import Struct
 
-from dragoman.builtin.tools.long_output import LIMIT_BYTES, fit
+from dragoman.builtin.tools.long_output import MCP_LIMIT, fit
 from dragoman.builtin.tools.tool import Preview, ToolOutput
 from dragoman.policy import Request
 from dragoman.text.terminal import cut
@@ -77,6 +77,9 @@ class McpTool:
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
         return Preview(self._title)
 
+    async def check(self, arguments: Any, context: ToolContext) -> None:
+        """Only the server knows what a call would do."""
+
     def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
         return (
             Request(
@@ -91,7 +94,7 @@ class McpTool:
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
         output = await self._caller.call(self.offer.name, arguments, context.trace)
-        fitted = await fit(output.text, context)
+        fitted = await fit(output.text, context, MCP_LIMIT)
         if not fitted.is_truncated:
             return output
         return msgspec.structs.replace(output, text=fitted.text, is_truncated=True, output_path=fitted.path)
@@ -162,7 +165,7 @@ class _Reading:
                 self.resources.append(_described(resource.uri, resource.mime_type, blob=resource.blob))
             return
         self.texts.append(f"{resource.uri}:\n{text}")
-        if len(text) <= LIMIT_BYTES:  # the text of a longer one is cut and kept in a file
+        if len(text) <= MCP_LIMIT.size_bytes:  # the text of a longer one is cut and kept in a file
             self.resources.append(_described(resource.uri, resource.mime_type, text=text))
 
     def _fits(self, what: str, data: str, media_type: str | None) -> bool:

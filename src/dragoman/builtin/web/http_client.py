@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _HEAD_BYTES: Final = 64 * 1024
 _LINE_BYTES: Final = 16 * 1024
 _PIECE_BYTES: Final = 64 * 1024
+_FIRST_PIECE_BYTES: Final = 256
+_MOST_MEMBERS: Final = 10_000
 _MOST_INTERIM: Final = 10
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -114,7 +116,9 @@ async def _read_answer(reader: asyncio.StreamReader, limit_bytes: int) -> HttpRe
     if answer.location is not None or status in (204, 304):
         return answer
     raw, is_cut = await _read_body(reader, headers, limit_bytes)
-    body, is_longer = _unpacked(raw, headers.get("content-encoding", ""), limit_bytes)
+    encoding = headers.get("content-encoding", "")
+    # In a thread, where it does not delay anything else.
+    body, is_longer = await asyncio.to_thread(unpack, raw, encoding, limit_bytes) if encoding else (raw, False)
     return HttpResponse(status, reason, headers, body, is_cut or is_longer)
 
 
@@ -182,24 +186,42 @@ async def _read_up_to(reader: asyncio.StreamReader, count: int, *, is_exact: boo
     return bytes(body), not is_exact and bool(await reader.read(1))
 
 
-def _unpacked(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]:
-    """Return the decompressed body and whether it is longer than the limit. A small body may unpack to any size."""
+def unpack(raw: bytes, encoding: str, limit_bytes: int) -> tuple[bytes, bool]:
+    """Return the decompressed body and whether it is longer than the limit. A small body may unpack to any size.
+
+    Takes time in proportion to the two sizes, whatever the body is made of. Raises: ToolError.
+    """
     names = [name for name in encoding.lower().replace(" ", "").split(",") if name not in ("", "identity")]
     if not names or not raw:
         return raw, False
     if names not in (["gzip"], ["x-gzip"], ["deflate"]):
         raise ToolError(f"the answer is compressed as {', '.join(names)[:100]}, which is not supported")
+    # The lower four bits of the first byte distinguish a zlib header from raw deflate data.
+    window = 47 if names != ["deflate"] or raw[0] & 0x0F == 8 else -15
     body = bytearray()
+    at = 0
     try:
-        # The lower four bits of the first byte distinguish a zlib header from raw deflate data.
-        window = 47 if names != ["deflate"] or raw[0] & 0x0F == 8 else -15
-        while raw and len(body) < limit_bytes:
-            unpacker = zlib.decompressobj(window)
-            body += unpacker.decompress(raw, limit_bytes - len(body))
-            if unpacker.unconsumed_tail:
-                return bytes(body), True
-            raw = unpacker.unused_data
+        for _ in range(_MOST_MEMBERS):
+            at = _unpack_member(memoryview(raw), at, window, body, limit_bytes)
+            if at >= len(raw) or len(body) >= limit_bytes:
+                return bytes(body), at < len(raw)
     except zlib.error:
-        if not body:
-            raise ToolError("the answer is declared as compressed, but cannot be read; try it again later") from None
-    return bytes(body), bool(raw)
+        if body:
+            return bytes(body), True
+        raise ToolError("the answer is declared as compressed, but cannot be read; try it again later") from None
+    raise ToolError(f"the answer is compressed in more than {_MOST_MEMBERS:,} pieces, which no real page is")
+
+
+def _unpack_member(raw: memoryview, at: int, window: int, body: bytearray, limit_bytes: int) -> int:
+    """Append one compressed member to the body, up to the limit, and return where the next one begins.
+
+    The input is given in pieces that grow, because what is left after a member is copied for each of them.
+    """
+    unpacker = zlib.decompressobj(window)
+    size = _FIRST_PIECE_BYTES
+    while at < len(raw) and len(body) < limit_bytes and not unpacker.eof:
+        piece = raw[at : at + size]
+        body += unpacker.decompress(piece, limit_bytes - len(body))
+        at += len(piece) - len(unpacker.unused_data) - len(unpacker.unconsumed_tail)
+        size = min(size * 2, _PIECE_BYTES)
+    return at

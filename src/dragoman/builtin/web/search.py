@@ -12,12 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.web.html_tree import read_html
-from dragoman.builtin.web.inline_text import collapse
-from dragoman.builtin.web.url import ParsedUrl, read_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dragoman.builtin.web.url import ParsedUrl
 
 URL: Final = "DRAGOMAN_SEARCH_URL"
 KEY: Final = "DRAGOMAN_SEARCH_KEY"
@@ -82,6 +81,11 @@ class SearchService(Struct, frozen=True):
         return msgspec.structs.replace(self.target, path=f"{self.target.path}{joint}{query}")
 
 
+def has_service(env: Mapping[str, str]) -> bool:
+    """Whether a service is set up. One that is set up wrongly counts: a search reports what is wrong."""
+    return bool(env.get(PROVIDER, "").strip() or _guess(env.get(URL, "").strip(), env))
+
+
 def find_service(env: Mapping[str, str]) -> SearchService | None:
     """Return the service that the environment configures, None if there is none.
 
@@ -99,6 +103,8 @@ def find_service(env: Mapping[str, str]) -> SearchService | None:
         raise ToolError(f"the web cannot be searched: {provider} needs {URL}")
     if provider in _OWN_KEYS and not key:
         raise ToolError(f"the web cannot be searched: {provider} needs a key; set {KEY} or {_OWN_KEYS[provider]}")
+    from dragoman.builtin.web.url import read_url
+
     try:
         target = read_url(url)
     except ToolError as error:
@@ -117,6 +123,8 @@ def _guess(url: str, env: Mapping[str, str]) -> str:
 
 
 def _found(entry: Any, snippet: str) -> WebResult | None:
+    from dragoman.builtin.web.inline_text import collapse
+
     if not isinstance(entry, dict) or not isinstance(entry.get("url"), str) or not entry["url"].strip():
         return None
     return WebResult(
@@ -126,4 +134,7 @@ def _found(entry: Any, snippet: str) -> WebResult | None:
 
 def _plain(text: Any) -> str:
     """Return the text without the tags by which services mark the words they found."""
+    from dragoman.builtin.web.html_tree import read_html
+    from dragoman.builtin.web.inline_text import collapse
+
     return collapse(read_html(text[:20_000])[0].text()) if isinstance(text, str) else ""

@@ -1,0 +1,35 @@
+"""A prompt on its way to its turn: what the client sent, and what the turn works with.
+
+Owns what is known of a prompt before its turn begins. `session.py` keeps the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from dragoman.builtin.context.commands import Invocation
+    from dragoman.builtin.tools.tool import ToolAccess
+    from dragoman.builtin.viewer import Viewer
+    from dragoman.uistream.messages import Part
+
+
+class QueuedPrompt(Struct):
+    """A prompt and what its turn works with."""
+
+    parts: list[Part]
+    viewer: Viewer
+    access: ToolAccess
+    trace: Mapping[str, str] = {}
+    command: Invocation | None = None
+    """The slash command the prompt begins with."""
+    metadata: dict[str, Any] = {}
+    """Stored with the message."""
+
+    @property
+    def is_for_model(self) -> bool:
+        """Whether a model answers; otherwise a command of the agent itself does."""
+        return self.command is None or self.command.prompt is not None
