@@ -44,6 +44,11 @@ require("readline").createInterface({{input: process.stdin}}).on("line", (line) 
 SHELL_AGENT = "#!/bin/sh\nexec python3 -c '\n" + PYTHON_AGENT.replace("'", '"""') + "main()\n'\n"
 
 
+def own_names(agents: Agents) -> tuple[str, ...]:
+    """The names of agents that were configured or installed; well-known agents are always among the names."""
+    return tuple(entry.name for entry in agents.entries() if entry.source != "known")
+
+
 class Home:
     """The directories of one user and one project."""
 

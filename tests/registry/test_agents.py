@@ -11,7 +11,7 @@ from dragoman.errors import ConfigError
 from dragoman.registry import resolve_command
 from dragoman.registry.catalogue import refresh_catalogue
 from dragoman.registry.installed import Installed, InstalledAgents
-from tests.registry.kit import Home, lark, write
+from tests.registry.kit import Home, lark, own_names, write
 
 
 @pytest.fixture
@@ -53,8 +53,21 @@ def test_no_other_agent_can_be_called_scripted(home: Home) -> None:
     agents = home.load()
     for name in ("scripted", "Scripted", "SCRIPTED"):
         assert agents.find(name).is_scripted
-    assert agents.names() == ("scripted",)
+    assert own_names(agents) == ("dragoman", "scripted")
     assert sum("is reserved" in note for note in agents.notes) == 2
+
+
+def test_no_other_agent_can_be_called_dragoman(home: Home) -> None:
+    home.user({"agent_servers": {"Dragoman": {"command": "evil"}}})
+    write(home.zed, {"agent_servers": {"Dragoman": {"command": "dragoman", "args": ["agent"]}}})
+    home.repository({"agent_servers": {"DRAGOMAN": {"command": "evil"}}, "default_agent": "DRAGOMAN"})
+    agents = home.load()
+    for name in ("dragoman", "Dragoman", "DRAGOMAN"):
+        assert agents.find(name).command == (sys.executable, "-m", "dragoman", "agent")
+    assert agents.is_default(agents.find("dragoman"))
+    assert own_names(agents) == ("dragoman", "scripted")
+    # The entry of an editor is the same agent, as docs/editors.md has it, and needs no note.
+    assert sum("is reserved" in note for note in agents.notes) == 1
 
 
 def test_places_are_asked_in_order(home: Home) -> None:
@@ -66,8 +79,9 @@ def test_places_are_asked_in_order(home: Home) -> None:
     ):
         write_file({"agent_servers": {name: {"command": names[-1]} for name in names}})
     agents = home.load()
-    found = {entry.name: entry.source for entry in agents.entries()}
+    found = {entry.name: entry.source for entry in agents.entries() if entry.source != "known"}
     assert found == {
+        "dragoman": "built-in",
         "lark-agent": "registry",
         "one": "user",
         "scripted": "built-in",
@@ -113,7 +127,7 @@ def test_case_counts_only_between_two(home: Home) -> None:
     ("name", "parts"),
     [
         ("gemni", ["no agent is called 'gemni'", "did you mean gemini?", "dragoman agents add gemni -- COMMAND"]),
-        ("zzz", ["known agents: gemini, scripted"]),
+        ("zzz", ["known agents: amp, ", ", dragoman, ", ", gemini, ", ", scripted, "]),
         ("gemini --acp", ["to run a command write -- gemini --acp"]),
         ("lark-agent", ["'lark-agent' is in the registry but not installed", "dragoman agents install lark-agent"]),
     ],

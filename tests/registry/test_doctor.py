@@ -13,7 +13,6 @@ import pytest
 from dragoman.errors import AgentExited, ConfigError, ConnectionClosed, RequestError
 from dragoman.registry.agents import AgentEntry, resolve_command
 from dragoman.registry.doctor import DoctorFinding, examine, probe
-from dragoman.registry.needs import AGENTS, PACKAGES
 from dragoman.registry.quirks import Quirks
 from tests.registry.kit import write
 
@@ -140,8 +139,26 @@ def test_quirks_and_problems_are_among_the_findings() -> None:
     assert found([], problem="not installed; do this")["configuration"].state == "missing"
 
 
-def test_every_package_of_the_table_leads_to_an_agent_of_it() -> None:
-    assert set(PACKAGES.values()) <= AGENTS.keys()
+@pytest.mark.parametrize(
+    ("command", "detail", "fix"),
+    [
+        (
+            ["uvx", "kimi-cli", "acp"],
+            "kimi-cli >=1.52.0: it only prints that it is no longer maintained, and ends",
+            "kimi-code",
+        ),
+        (
+            ["npx", "-y", "@zed-industries/claude-code-acp"],
+            "@zed-industries/claude-code-acp: it was replaced",
+            "claude-agent-acp",
+        ),
+    ],
+)
+def test_a_package_that_was_replaced_is_named(command: list[str], detail: str, fix: str) -> None:
+    finding = found(command)["package"]
+    assert (finding.state, finding.detail) == ("note", detail)
+    assert fix in finding.fix
+    assert "package" not in found(["cursor-agent", "acp"])
 
 
 # A real initialize

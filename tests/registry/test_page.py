@@ -9,6 +9,8 @@ import pytest
 
 from dragoman.registry.catalogue import read_catalogue
 from dragoman.registry.editors import read_editor_agents
+from dragoman.registry.facts import FACTS
+from dragoman.registry.known import well_known_agents
 from dragoman.registry.quirks import KNOWN
 from dragoman.settings import read_settings_file
 from dragoman.settings.documents import Document
@@ -40,10 +42,31 @@ def test_example_is_read_without_a_note(block: Block, tmp_path: Path) -> None:
 
 
 def test_table_of_quirks_is_complete() -> None:
-    section = PAGE.read_text().partition("## Quirks")[2]
+    section = PAGE.read_text().partition("## Quirks")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \| (.+?) \| (.+) \|$", section, flags=re.MULTILINE)[1:]
     assert len(rows) == len(KNOWN)
     for name, done, reason in rows:
         [known] = [known for known in KNOWN if name in known.names]
-        assert all(word in done for word in (*known.quirks.withhold, *known.quirks.spare))
+        assert all(word in done for word in (*known.quirks.withhold, *known.quirks.daemons))
         assert known.quirks.evidence.partition("#")[0] in reason
+
+
+def test_table_of_facts_is_complete() -> None:
+    section = PAGE.read_text().partition("## What is known about agents")[2].partition("\n## ")[0]
+    named = {name for row in re.findall(r"^\| ([\w, -]+) \|", section, flags=re.MULTILINE) for name in row.split(", ")}
+    assert {facts.name for facts in FACTS} <= named
+    for facts in FACTS:
+        assert all(f"`~/{folder}`" in section for folder in facts.state), facts.name
+        assert not facts.asking_mode or f"`{facts.asking_mode}`" in section
+
+
+def test_table_of_well_known_agents_is_complete() -> None:
+    section = PAGE.read_text().partition("## Well-known agents")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.*?) \| ?(.*?) \| `(.+?)` \| ?(.*?) \| (yes|no) \|$", section, flags=re.MULTILINE)
+    assert [row[0] for row in rows] == [agent.name for agent in well_known_agents()]
+    for agent, (_, aliases, command, package, tested) in zip(well_known_agents(), rows, strict=True):
+        assert aliases == ", ".join(agent.aliases)
+        assert command == " ".join((agent.program, *agent.args))
+        best = agent.packages[0] if agent.packages else None
+        assert package.split(" ")[1:] == ([] if best is None else [f"`{best.package}`", best.version])
+        assert (tested == "yes") is agent.is_verified

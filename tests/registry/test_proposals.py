@@ -11,7 +11,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.registry.agents import Agents
 from dragoman.settings.acceptances import Acceptances
-from tests.registry.kit import Home, write
+from tests.registry.kit import Home, own_names, write
 
 AGENT = {"command": "helper", "args": ["--acp"], "env": {"MODE": "safe"}}
 
@@ -121,7 +121,7 @@ def test_project_can_neither_install_nor_set_quirks(home: Home) -> None:
         }
     )
     agents = home.load()
-    assert agents.names() == ("helper", "scripted")
+    assert own_names(agents) == ("dragoman", "helper", "scripted")
     entry = agents.look_up("helper")
     assert entry is not None
     assert (entry.quirks.spare, entry.quirks.missing_file) == ((), "error")

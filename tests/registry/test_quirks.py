@@ -65,16 +65,17 @@ def test_program_goes_by_every_name(command: str, expected: set[str]) -> None:
     assert programs(tuple(command.split())) == expected
 
 
-def test_shared_daemons_are_spared() -> None:
-    assert quirks_of("cline", ("cline", "--acp")).spare == ("--cline-hub-daemon",)
-    assert quirks_of("x", ("uvx", "openhands", "acp")).spare == ("tmux -Lopenhands",)
+def test_daemons_are_known_by_their_command_line_and_none_is_spared() -> None:
+    assert quirks_of("cline", ("cline", "--acp")).daemons == ("--cline-hub-daemon",)
+    assert quirks_of("x", ("uvx", "openhands", "acp")).daemons == ("tmux -Lopenhands",)
+    assert [known.quirks.spare for known in KNOWN if known.quirks.spare] == []
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: min(known.names))
 def test_every_entry_does_something_for_a_reason(known: KnownAgent) -> None:
     assert known.quirks != PLAIN
     assert known.quirks.withhold <= WITHHOLDABLE
-    assert all(known.quirks.spare)
+    assert all(known.quirks.daemons)
     assert known.why
     assert known.quirks.evidence
 
@@ -88,7 +89,7 @@ def test_evidence_is_there(known: KnownAgent) -> None:
     if number:  # a numbered note
         [note] = re.findall(rf"^{number}\. .*", text, flags=re.MULTILINE)
         assert known.names & set(re.findall(r"[\w@/-]+", note.lower()))
-        assert all(word in note for word in known.quirks.spare)
+        assert all(word in note for word in known.quirks.daemons)
 
 
 def test_recording_shows_that_gemini_fails_on_the_answer_to_its_read() -> None:

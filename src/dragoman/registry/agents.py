@@ -1,8 +1,9 @@
 """Which agents there are on this machine, and what each name stands for.
 
-The sources are asked in a fixed order, and the first one that knows a name wins. A project comes last: it cannot take
-over a name, and the commands it proposes run only after the user accepted them. A source is read when it is needed, so
-an agent of the user's own settings costs one file. Starting an agent is the concern of `dragoman.client`.
+The sources are asked in a fixed order, and the first one that knows a name wins. Well-known agents come after all that
+the user configured or installed. A project comes last: it cannot take over a name, and the commands it proposes run
+only after the user accepted them. A source is read when it is needed, so an agent of the user's own settings costs one
+file. Starting an agent is the concern of `dragoman.client`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
 from dragoman.registry.editors import editor_files, read_editor_agents
+from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
 from dragoman.settings.acceptances import fingerprint
@@ -27,15 +29,20 @@ from dragoman.settings.documents import did_you_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dragoman.registry.downloads import Downloads
     from dragoman.registry.editors import Editor
+    from dragoman.registry.known import WellKnownAgent
     from dragoman.settings.effective import EffectiveSettings
     from dragoman.settings.file import SettingsFile
     from dragoman.settings.servers import AgentServer
 
-AgentSource = Literal["built-in", "user", "zed", "jetbrains", "registry", "project", "command"]
+AgentSource = Literal["built-in", "user", "zed", "jetbrains", "registry", "known", "project", "command"]
 
 SCRIPTED: Final = "scripted"
-ORDER: Final[tuple[AgentSource, ...]] = ("built-in", "user", "zed", "jetbrains", "registry", "project")
+BUILT_IN: Final = "dragoman"
+"""The built-in agent, which is used if no agent is named and no default is set."""
+RESERVED: Final = (SCRIPTED, BUILT_IN)
+ORDER: Final[tuple[AgentSource, ...]] = ("built-in", "user", "zed", "jetbrains", "registry", "known", "project")
 # ASCII only: with letters that look like others, a project's name could pass for one of the user's.
 _PROJECT_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]*")
 
@@ -54,11 +61,46 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
     """Why it cannot be started as it is, and what to do; empty if it can."""
     sha256: str = ""
     """The fingerprint that the user accepts, for an agent of a project."""
+    allows_all: bool = False
+    """The user's settings allow everything that this agent asks for."""
+    package: str = ""
+    """The package with its version that starting it may download, for a well-known agent that is not installed."""
+    env_allow: tuple[str, ...] | None = None
+    """The variables that it may inherit besides those every program needs; None for all that `changed_env` keeps."""
 
     @property
     def is_scripted(self) -> bool:
         """Whether it is the scripted agent, which calls no model."""
         return self.source == "built-in" and self.name == SCRIPTED
+
+    @property
+    def needs_confirmation(self) -> bool:
+        """Whether the user has not yet confirmed that its package may be downloaded and run."""
+        return bool(self.package and self.problem)
+
+    @property
+    def facts(self) -> AgentFacts | None:
+        """What is known about it; None if it is not a well-known agent."""
+        return facts_of(self.name, self.command)
+
+    def changed_env(self, inherited: Mapping[str, str]) -> dict[str, str | None]:
+        """How its environment differs from the inherited one: variables that are set, and None for removed ones.
+
+        A well-known agent does not get the keys of providers that it does not use.
+        """
+        facts = self.facts
+        if self.env_allow is not None:
+            from fnmatch import fnmatchcase
+
+            from dragoman.process.command import is_kept
+
+            patterns = self.env_allow
+            removed = [
+                name for name in inherited if not is_kept(name) and not any(fnmatchcase(name, p) for p in patterns)
+            ]
+        else:
+            removed = [] if facts is None else [name for name in foreign_keys(facts) if name in inherited]
+        return {**dict.fromkeys(removed), **self.env}
 
 
 def load_agents(
@@ -105,15 +147,25 @@ class Agents:
         self.installed = installed
         self._editors = editors
         self._cache_dir = cache_dir
+        self._npx_folder = installed.root.parent / "npx"
         self._read: dict[AgentSource, dict[str, AgentEntry]] = {}
         self._notes: list[str] = []
 
     def names(self) -> tuple[str, ...]:
-        """All names, sorted."""
-        return tuple(entry.name for entry in self.entries())
+        """All names, sorted; those of well-known agents also if they are not on this machine."""
+        from dragoman.registry.known import well_known_agents
+
+        found = {agent.name: agent.name for agent in well_known_agents()}
+        for source in ORDER:
+            if source != "known":
+                found |= {entry.name.casefold(): entry.name for entry in self._from(source).values()}
+        return tuple(sorted(found.values(), key=str.casefold))
 
     def entries(self) -> tuple[AgentEntry, ...]:
-        """All agents, sorted by name; of several with one name, the one that is used."""
+        """All agents, sorted by name; of several with one name, the one that is used.
+
+        Well-known agents that are not on this machine have a `problem` that names what to do.
+        """
         found: dict[str, AgentEntry] = {}
         for source in ORDER:
             for entry in self._from(source).values():
@@ -126,14 +178,24 @@ class Agents:
         Upper and lower case count only where two names of one source differ in nothing else.
         """
         for source in ORDER:
-            entries = self._from(source)
-            same = [entry for entry in entries.values() if entry.name.casefold() == name.casefold()]
-            entry = entries.get(name) or (same[0] if len(same) == 1 else None)
+            entry = self._find_known(name) if source == "known" else self._find_in(source, name)
             if entry is not None:
                 if source != "project":
                     self._note_redefinition(name, entry)
                 return entry
         return None
+
+    def _find_in(self, source: AgentSource, name: str) -> AgentEntry | None:
+        entries = self._from(source)
+        same = [entry for entry in entries.values() if entry.name.casefold() == name.casefold()]
+        return entries.get(name) or (same[0] if len(same) == 1 else None)
+
+    def _find_known(self, name: str) -> AgentEntry | None:
+        """A well-known agent, by its name or an alias; the others are not looked for."""
+        from dragoman.registry.known import well_known
+
+        agent = well_known(name)
+        return None if agent is None else self._known_entry(agent)
 
     def find(self, name: str) -> AgentEntry:
         """The agent of that name, ready to start.
@@ -148,10 +210,36 @@ class Agents:
             raise ConfigError(entry.problem)
         return entry
 
+    def confirm(self, entry: AgentEntry, *, is_stored: bool = True) -> AgentEntry:
+        """The well-known agent ready to start, after the user confirmed that its package may be downloaded and run.
+
+        Args:
+            entry: an agent that needs a confirmation.
+            is_stored: whether the confirmation also holds for later runs.
+
+        Raises:
+            ConfigError: the confirmation cannot be stored.
+        """
+        if is_stored:
+            self._downloads.confirm(entry.name, entry.package)
+        self._make_npx_folder()
+        return replace(entry, problem="")
+
+    def withdraw_confirmation(self, name: str) -> bool:
+        """Forget that the package of a well-known agent may be downloaded; False if that was not confirmed."""
+        from dragoman.registry.known import well_known
+
+        agent = well_known(name)
+        return agent is not None and self._downloads.withdraw(agent.name)
+
     @property
     def default(self) -> str | None:
         """The agent to use when none is named. A project's choice counts only after the user accepted it."""
         return self.settings.default_agent or None
+
+    def is_default(self, entry: AgentEntry) -> bool:
+        """Whether it is used when no agent is named."""
+        return entry.name == (self.default or BUILT_IN)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -166,13 +254,18 @@ class Agents:
     def _load(self, source: AgentSource) -> dict[str, AgentEntry]:
         match source:
             case "built-in":
-                return {SCRIPTED: _scripted()}
+                return {BUILT_IN: _built_in(), SCRIPTED: _scripted()}
             case "user":
                 return self._entries_of(self.settings.user.servers, source)
             case "registry":
                 entries = {id_: self._installed_entry(found) for id_, found in self._installed.items()}
                 self._notes.extend(self.installed.notes)
                 return entries
+            case "known":
+                from dragoman.registry.known import well_known_agents
+
+                found = [self._known_entry(agent) for agent in well_known_agents()]
+                return {entry.name: entry for entry in found if entry.source == "known"}
             case "zed" | "jetbrains" if source in self._editors:
                 servers, notes = read_editor_agents(self._editors[source])
                 self._notes.extend(notes)
@@ -183,12 +276,24 @@ class Agents:
 
     def _entries_of(self, servers: dict[str, AgentServer], source: AgentSource) -> dict[str, AgentEntry]:
         entries = {name: self._entry(server, source) for name, server in servers.items()}
-        for name in [name for name in entries if name.casefold() == SCRIPTED]:
-            self._note(f"{entries.pop(name).where}: the name {name!r} is reserved; choose another one")
+        for name in [name for name in entries if name.casefold() in RESERVED]:
+            where = entries.pop(name).where
+            # An editor's entry of this name is the built-in agent with the editor's options, as docs/editors.md has it.
+            if source == "user" or name.casefold() != BUILT_IN:
+                self._note(f"{where}: the name {name!r} is reserved; choose another one")
         return entries
 
     def _entry(self, server: AgentServer, source: AgentSource) -> AgentEntry:
-        entry = AgentEntry(name=server.name, command=server.command, env=server.env, source=source, where=server.where)
+        entry = AgentEntry(
+            name=server.name,
+            command=server.command,
+            env=server.env,
+            source=source,
+            where=server.where,
+            # The files of editors are read for their commands; what may be done without asking is decided here.
+            allows_all=source == "user" and server.allows_all,
+            env_allow=server.env_allow if source == "user" else None,
+        )
         if server.registry_id:
             found = self._installed.get(server.registry_id)
             if found is None:
@@ -201,16 +306,20 @@ class Agents:
 
     def _proposals(self, project: SettingsFile) -> dict[str, AgentEntry]:
         """The project's agents, except those whose name another source has."""
+        from dragoman.registry.known import well_known
+
         taken = {
             entry.name.casefold(): entry
             for source in reversed(ORDER)
-            if source != "project"
+            if source not in ("project", "known")
             for entry in self._from(source).values()
         }
         entries = {}
         for name, server in project.servers.items():
             if name.casefold() in taken:
                 self._note_redefinition(name, taken[name.casefold()])
+            elif (agent := well_known(name)) is not None:
+                self._note(f"{server.where}: agent {name!r} is not used: it is the name of {agent.title}")
             elif not _PROJECT_NAME.fullmatch(name):
                 self._note(f"{server.where}: {name!r} is not used: a project's names are plain ASCII letters")
             elif server.registry_id:
@@ -222,8 +331,13 @@ class Agents:
     def _proposal(self, server: AgentServer) -> AgentEntry:
         root = self.settings.root
         assert root is not None
-        if server.quirks:
-            self._note(f"{server.where}: the quirks of {server.name!r} are not used: only the user can set them")
+        for name, is_given in (
+            ("quirks", server.quirks),
+            ("dangerously_allow_all", server.allows_all),
+            ("env_allow", server.env_allow is not None),
+        ):
+            if is_given:
+                self._note(f"{server.where}: {name} of {server.name!r} is not used: only the user can set it")
         sha256 = fingerprint(server.command, server.env)
         first = server.command[0]
         # A path in a project's command is relative to the project, not to the folder the user is in.
@@ -243,6 +357,53 @@ class Agents:
             problem="" if is_accepted else problem,
             sha256=sha256,
         )
+
+    def _known_entry(self, agent: WellKnownAgent) -> AgentEntry:
+        """A well-known agent: as it was installed from the registry, as a program on the PATH, or as a package."""
+        import shlex
+
+        from dragoman.registry.known import locate
+
+        for id_ in (agent.name, *agent.aliases):
+            if id_ in self._installed:
+                return self._installed_entry(self._installed[id_])
+        confirmed = self._downloads.confirmed(agent.name)
+        found = locate(agent, self._npx_folder, chosen=confirmed)
+        problem = ""
+        if found.missing:
+            own = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""
+            problem = f"{agent.title} ({agent.name!r}) is not installed; it needs {found.missing}{own}"
+        elif found.package and found.package != confirmed:
+            problem = (
+                f"{agent.title} ({agent.name!r}) is not installed; {shlex.join(found.command)} would download and run "
+                f"{found.package}; confirm that once with: dragoman agents accept {agent.name}"
+            )
+        elif found.package:
+            self._make_npx_folder()
+        if found.note:
+            self._note(found.note)
+        return AgentEntry(
+            name=agent.name,
+            command=found.command,
+            env=agent.env,
+            source="known",
+            where=found.where or "known to dragoman",
+            quirks=quirks_of(agent.name, found.command),
+            problem=problem,
+            package=found.package,
+        )
+
+    def _make_npx_folder(self) -> None:
+        try:
+            self._npx_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{self._npx_folder}: cannot be created: {error.strerror}; npx needs it") from error
+
+    @cached_property
+    def _downloads(self) -> Downloads:
+        from dragoman.registry.downloads import Downloads
+
+        return Downloads(self.settings.user.path.parent)
 
     @cached_property
     def _installed(self) -> dict[str, Installed]:
@@ -272,18 +433,29 @@ class Agents:
 
     def _unknown(self, name: str) -> str:
         from dragoman.registry.catalogue import cached_catalogue
+        from dragoman.registry.known import well_known_agents
 
         catalogue = cached_catalogue(self._cache_dir)
         if catalogue is not None and name in catalogue.agents:
             return (
                 f"agent {name!r} is in the registry but not installed; install it with: dragoman agents install {name}"
             )
+        aliases = [alias for agent in well_known_agents() for alias in agent.aliases]
         known = self.names()
-        hint = did_you_mean(name, known) or f"known agents: {', '.join(known)}"
+        hint = did_you_mean(name, known) or did_you_mean(name, aliases) or f"known agents: {', '.join(known)}"
         looks_like_command = " " in name or os.sep in name
         more = f"-- {name}" if looks_like_command else f"dragoman agents add {name} -- COMMAND"
         advice = "to run a command write" if looks_like_command else "to add it:"
         return f"no agent is called {name!r}; {hint}; {advice} {more}"
+
+
+def _built_in() -> AgentEntry:
+    return AgentEntry(
+        name=BUILT_IN,
+        command=(sys.executable, "-m", "dragoman", "agent"),
+        source="built-in",
+        where="dragoman agent",
+    )
 
 
 def _scripted() -> AgentEntry:

@@ -141,6 +141,22 @@ def cached_catalogue(cache_dir: Path) -> Catalogue | None:
         return None
 
 
+def bundled(name: str) -> Listed | None:
+    """A well-known agent as an entry of the registry, from the facts that come with dragoman.
+
+    None if it is not known, or neither npm nor Python has a package of it that can run here.
+    """
+    from dragoman.registry.known import NpmPackage, fitting_package, well_known
+
+    agent = well_known(name)
+    package = None if agent is None else fitting_package(agent)
+    if agent is None or package is None:
+        return None
+    way = Package(str(package), agent.program, list(agent.args), dict(agent.env))
+    ways = Distributions(npx=way) if isinstance(package, NpmPackage) else Distributions(uvx=way)
+    return Listed(agent.name, agent.title, package.version, ways)
+
+
 def refresh_catalogue(cache_dir: Path, origin: str = ADDRESS) -> Catalogue:
     """Fetch the registry from an address or a file, and store a copy.
 

@@ -94,7 +94,7 @@ async def probe(entry: AgentEntry, cwd: Path, *, seconds: float) -> ProbeResult:
     async with spawn(
         *entry.command,
         cwd=cwd,
-        env=entry.env,
+        env=entry.changed_env(os.environ),
         spare=entry.quirks.spare,
         initialize_seconds=seconds,
         terminal_login=True,  # some agents list their terminal login only for a client with this capability
@@ -145,10 +145,12 @@ class _Examination:
             self._look_at(program)
         self._look_at_variables()
         self._look_at_codex()
+        self._look_at_replaced()
         quirks = self._entry.quirks
         if quirks.evidence:
             what = [f"withholds {name}" for name in sorted(quirks.withhold)]
             what += [f"spares {word!r}" for word in quirks.spare]
+            what += [f"its daemon {word!r} ends with the run that started it" for word in quirks.daemons]
             what += ["a missing file reads as empty"] if quirks.missing_file == "empty" else []
             what += ["replays late"] if quirks.replays_late else []
             self._add("quirks", "note", f"{', '.join(what) or 'none'} ({quirks.evidence})")
@@ -241,6 +243,17 @@ class _Examination:
             if is_below(os.path.realpath(home), os.path.realpath(temporary)):
                 detail = f"CODEX_HOME ({home}) is in the folder for temporary files, where its sandbox refuses to run"
                 self._add("environment", "note", detail, "move CODEX_HOME, or set TMPDIR to another folder")
+
+    def _look_at_replaced(self) -> None:
+        """Note a package that must not be used any more, or not in some versions."""
+        from dragoman.registry.known import well_known_agents
+
+        for agent in well_known_agents():
+            for each in agent.replaced:
+                if each.package in self._programs and each.package != agent.program:
+                    versions = f" {each.versions}" if each.versions else ""
+                    why = each.why or "it was replaced"
+                    self._add("package", "note", f"{each.package}{versions}: {why}", f"use {each.use}")
 
 
 def _shebang(program: str) -> str:

@@ -20,7 +20,9 @@ class Quirks(Struct, frozen=True, kw_only=True):
     withhold: frozenset[str] = frozenset()
     """Capabilities not to offer although the client has them, such as `fs.readTextFile`."""
     spare: tuple[str, ...] = ()
-    """Words in the command lines of shared daemons, which are not ended with the agent."""
+    """Words in the command lines of processes that are not ended with the agent."""
+    daemons: tuple[str, ...] = ()
+    """Words in the command lines of its daemons. One that a run started ends with it; another is left and named."""
     missing_file: Literal["error", "empty"] = "error"
     """The answer to reading a file that does not exist."""
     replays_late: bool = False
@@ -50,13 +52,13 @@ KNOWN: Final = (
     ),
     KnownAgent(
         frozenset({"cline"}),
-        Quirks(spare=("--cline-hub-daemon",), evidence="research/real-agents.md#35"),
-        "its hub serves every editor on this machine and is meant to outlive each of them",
+        Quirks(daemons=("--cline-hub-daemon",), evidence="research/real-agents.md#35"),
+        "its hub leaves the agent's process group; a hub that was there before serves other editors too",
     ),
     KnownAgent(
         frozenset({"openhands", "openhands-cli"}),
-        Quirks(spare=("tmux -Lopenhands",), evidence="research/real-agents.md#35"),
-        "all its instances share one tmux server and would lose their shells",
+        Quirks(daemons=("tmux -Lopenhands",), evidence="research/real-agents.md#35"),
+        "its tmux server leaves the agent's process group; one that was there before has the shells of other runs",
     ),
 )
 

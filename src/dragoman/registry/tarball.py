@@ -61,7 +61,9 @@ def members(file: IO[bytes], count: Callable[[int], None]) -> Iterator[Member]:
     reader = _ForwardReader(_decompressed(file), count)
     try:
         archive = tarfile.TarFile(fileobj=cast("IO[bytes]", reader), encoding=_ENCODING[0], errors=_ENCODING[1])
-        while (header := archive.next()) is not None:
+        # It has read the first header. After a damaged one, `next` would go on behind it as if it were not there.
+        has_members = archive.firstmember is not None  # type: ignore[attr-defined]  # as old as `members`
+        while has_members and (header := archive.next()) is not None:
             # tarfile keeps every header and every attribute it has read, so its memory would grow with the archive.
             archive.members.clear()  # type: ignore[attr-defined]  # a plain list since Python 2.3
             archive.pax_headers = {}

@@ -1,4 +1,7 @@
-"""`dragoman agents accept`: shows exactly what a project proposes to run, asks the user, and stores the acceptance."""
+"""`dragoman agents accept`: shows exactly what a project proposes to run, asks the user, and stores the acceptance.
+
+Also for a well-known agent that is not installed: it shows what would be downloaded.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.cli.command import CliCall
-    from dragoman.registry.agents import AgentEntry
+    from dragoman.registry.agents import AgentEntry, Agents
     from dragoman.settings import EffectiveSettings
 
 
@@ -29,6 +32,8 @@ def accept_proposal(call: CliCall) -> int:
     if call.given.mcp:
         return _accept_mcp_server(settings, name, is_sure=call.given.yes)
     entry = agents.look_up(name)
+    if entry is not None and entry.source == "known" and entry.package:
+        return _accept_download(agents, entry, is_sure=call.given.yes, as_json=call.given.json)
     is_proposal = entry is not None and entry.source == "project"
     is_default = settings.proposed_default_agent == name
     if entry is None or not (is_proposal or is_default):
@@ -46,6 +51,16 @@ def accept_proposal(call: CliCall) -> int:
     write_note(f"{name} is accepted; you are asked again if its command changes")
     if call.given.json:
         write_json({"name": name, "project": str(settings.root), "sha256": entry.sha256 or None})
+    return exits.OK
+
+
+def _accept_download(agents: Agents, entry: AgentEntry, *, is_sure: bool, as_json: bool) -> int:
+    sys.stderr.write(f"agent {entry.name} would download {entry.package} and run\n  {shown_command(entry.command)}\n")
+    _confirm(entry.name, is_sure=is_sure)
+    agents.confirm(entry)
+    write_note(f"{entry.name} may be downloaded; you are asked again for another version")
+    if as_json:
+        write_json({"name": entry.name, "package": entry.package, "command": list(entry.command)})
     return exits.OK
 
 

@@ -47,12 +47,12 @@ def make_default(agents: Agents, name: str) -> None:
 
 
 def _check_name(name: str, agents: Agents, *, may_replace: bool) -> None:
-    from dragoman.registry.agents import SCRIPTED
+    from dragoman.registry.agents import RESERVED
     from dragoman.settings.servers import wrong_agent_name
 
     if why := wrong_agent_name(name):
         raise exits.CliError(why, hint="choose another name")
-    if name.casefold() == SCRIPTED:
+    if name.casefold() in RESERVED:
         raise exits.CliError(f"the name {name!r} is reserved", hint="choose another name")
     if name in agents.settings.user.servers and not may_replace:
         raise exits.CliError(

@@ -11,6 +11,7 @@ from dragoman.cli import exits
 from dragoman.cli.agents.context import load_agents_here, required_name
 from dragoman.cli.agents.display import shown_command, shown_path, write_notes
 from dragoman.cli.console import paint, shown_log, write_json
+from dragoman.cli.masked_streams import mask_keys
 from dragoman.errors import AgentExited, DragomanError
 from dragoman.text.colour import BOLD, RED
 from dragoman.text.terminal import duration, one_line, plain
@@ -39,6 +40,7 @@ def examine_agent(call: CliCall) -> int:
     else:
         name = required_name(call.given.name, "doctor", "dragoman agents doctor gemini")
         entry = agents.look_up(name) or agents.find(name)
+        mask_keys(entry.env)
     findings = examine(entry)
     seconds = _seconds(call.given.timeout)
     is_complete = all(finding.state != "missing" for finding in findings)

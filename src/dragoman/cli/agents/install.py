@@ -35,6 +35,7 @@ def install_agent(call: CliCall) -> int:
         python=call.given.python or sys.executable,
         report=write_note,
     )
+    id_ = listed.id  # an alias was asked for
     if call.given.default:
         make_default(agents, id_)
     place = shown_path(str(agents.installed.root / entry.folder))
@@ -46,6 +47,14 @@ def install_agent(call: CliCall) -> int:
 
 
 def _listed(agents: Agents, id_: str) -> Listed:
+    from dragoman.registry.catalogue import bundled, cached_catalogue
+    from dragoman.settings.places import cache_dir
+
+    kept = cached_catalogue(cache_dir())
+    # A well-known agent needs no registry: its package and version come with dragoman.
+    own = None if kept is not None and id_ in kept.agents else bundled(id_)
+    if own is not None:
+        return own
     catalogue = _recent_catalogue(agents)
     if id_ not in catalogue.agents:
         from dragoman.settings.documents import did_you_mean

@@ -1,18 +1,20 @@
-"""`dragoman agents list`: the agents of this machine, or those of the ACP registry."""
+"""`dragoman agents list`: the agents of this machine and those that could be installed, or the ACP registry's."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
 from dragoman.cli.agents.context import load_agents_here
 from dragoman.cli.agents.display import shown_command, write_notes
-from dragoman.cli.agents.show import agent_document, agent_state, listed_document
+from dragoman.cli.agents.show import agent_document, agent_state, listed_document, shown_login
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.text.terminal import clip, one_line
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
+    from dragoman.registry.agents import AgentEntry, Agents
 
 _DESCRIPTION_COLUMNS = 60
 _COMMAND_COLUMNS = 70
@@ -26,18 +28,53 @@ def list_agents(call: CliCall) -> int:
     if call.given.json:
         write_json([agent_document(entry, agents) for entry in entries])
     else:
-        rows = [
-            (
-                entry.name,
-                entry.source,
-                agent_state(entry, agents),
-                clip(shown_command(entry.command), _COMMAND_COLUMNS) if entry.command else "-",
-            )
-            for entry in entries
-        ]
-        write_table(("NAME", "FROM", "STATE", "COMMAND"), rows)
+        is_absent = [entry.source == "known" and bool(entry.problem) for entry in entries]
+        _write_present([entry for entry, absent in zip(entries, is_absent, strict=True) if not absent], agents)
+        _write_absent([entry for entry, absent in zip(entries, is_absent, strict=True) if absent])
     write_notes(agents)
     return exits.OK
+
+
+def _write_present(entries: list[AgentEntry], agents: Agents) -> None:
+    from dragoman.registry.presence import version_here
+
+    rows = [
+        (
+            entry.name,
+            _shown_source(entry),
+            agent_state(entry, agents),
+            version_here(entry, agents) or "-",
+            shown_login(entry),
+            clip(shown_command(entry.command), _COMMAND_COLUMNS) if entry.command else "-",
+        )
+        for entry in entries
+    ]
+    write_table(("NAME", "FROM", "STATE", "VERSION", "LOGIN", "COMMAND"), rows)
+
+
+def _shown_source(entry: AgentEntry) -> str:
+    """Where the agent comes from; for a well-known one, what runs it."""
+    if entry.source != "known":
+        return entry.source
+    return entry.command[0] if entry.package else "PATH"
+
+
+def _write_absent(entries: list[AgentEntry]) -> None:
+    """Write the well-known agents that are not on this machine, and how to get each."""
+    from dragoman.registry.known import well_known
+
+    if not entries:
+        return
+    rows = []
+    for entry in entries:
+        agent = well_known(entry.name)
+        assert agent is not None
+        # `exec -a NAME` asks once, and then runs the package.
+        get = f"{entry.command[0]}: {entry.package}" if entry.package else agent.how_to_install
+        tested = "" if agent.is_verified else " (not tested)"
+        rows.append((entry.name, f"{agent.title}{tested}", shown_login(entry), clip(get, _COMMAND_COLUMNS)))
+    sys.stdout.write("\n")
+    write_table(("NOT INSTALLED", "AGENT", "LOGIN", "GET IT WITH"), rows)
 
 
 def _list_registry(*, as_json: bool) -> int:
@@ -47,7 +84,10 @@ def _list_registry(*, as_json: bool) -> int:
 
     catalogue = cached_catalogue(cache_dir())
     if catalogue is None:
-        raise exits.CliError("the registry has not been fetched yet", hint="dragoman agents update")
+        raise exits.CliError(
+            "the registry has not been fetched yet",
+            hint="dragoman agents update fetches it; dragoman agents list shows the agents that are known without it",
+        )
     agents = sorted(catalogue.agents.values(), key=lambda listed: listed.id)
     versions = {id_: entry.version for id_, entry in load_agents_here().installed.all().items()}
     if as_json:

@@ -36,6 +36,8 @@ def _remove(agents: Agents, name: str) -> str:
         was_installed = agents.installed.remove(name)
     if was_installed:
         return f"{name} was removed from {shown_path(str(agents.installed.root))}"
+    if agents.withdraw_confirmation(name):
+        return f"{name} is no longer downloaded without a question"
     if agents.settings.withdraw("agent", name):
         return f"{name} of this project is no longer accepted"
     entry = agents.look_up(name) or agents.find(name)

@@ -38,26 +38,59 @@ def show_agent(call: CliCall) -> int:
 
 def agent_state(entry: AgentEntry, agents: Agents) -> str:
     """Whether the agent can be started, in one or two words."""
+    if entry.needs_confirmation:
+        return "can be downloaded"
     if entry.problem:
         return "not accepted" if entry.source == "project" else "not installed"
-    return "default" if agents.default == entry.name else "ready"
+    return "default" if agents.is_default(entry) else "ready"
+
+
+def shown_login(entry: AgentEntry) -> str:
+    """What can be seen of a login, in a few words."""
+    from dragoman.registry.presence import login_here
+
+    state = login_here(entry)
+    match state.sign:
+        case "variable":
+            return f"${state.detail}"
+        case "file":
+            return f"yes ({shown_path(state.detail)})"
+        case "none":
+            return "none seen"
+        case _:
+            return "-"
 
 
 def agent_document(entry: AgentEntry, agents: Agents) -> dict[str, Any]:
     """An agent as JSON. Variables of its environment appear without their values, which are often secrets."""
+    from dragoman.registry.known import recognise
+    from dragoman.registry.presence import login_here, version_here
+
+    known = None if entry.source == "built-in" else recognise(entry.name, entry.command)
     return {
         "name": entry.name,
+        "title": None if known is None else known.title,
+        "aliases": list(known.aliases) if known is not None and entry.source == "known" else [],
         "source": entry.source,
+        "state": agent_state(entry, agents),
+        "version": version_here(entry, agents) or None,
+        "login": login_here(entry)._asdict(),
+        "package": entry.package or None,
+        "needs_confirmation": entry.needs_confirmation,
+        "is_verified": known.is_verified if known is not None and entry.source == "known" else None,
         "where": entry.where,
         "command": list(entry.command),
         "env": sorted(entry.env),
-        "is_default": agents.default == entry.name,
+        "env_allow": None if entry.env_allow is None else list(entry.env_allow),
+        "dangerously_allow_all": entry.allows_all,
+        "is_default": agents.is_default(entry),
         "scripted": entry.is_scripted,
         "problem": entry.problem or None,
         "sha256": entry.sha256 or None,
         "quirks": {
             "withhold": sorted(entry.quirks.withhold),
             "spare": list(entry.quirks.spare),
+            "daemons": list(entry.quirks.daemons),
             "missing_file": entry.quirks.missing_file,
             "replays_late": entry.quirks.replays_late,
             "evidence": entry.quirks.evidence or None,
@@ -96,8 +129,16 @@ def _entry_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
     ]
     if entry.env:
         lines.append(("environment", one_line(", ".join(sorted(entry.env)))))
+    if entry.env_allow is not None:
+        lines.append(("inherits", one_line(", ".join(entry.env_allow) or "only what every program needs")))
+    if entry.allows_all:
+        lines.append(("permission", "everything that no rule denies, without asking (dangerously_allow_all)"))
+    lines += _presence_lines(entry, agents)
     lines += [("quirk", f"does not offer {name}") for name in sorted(quirks.withhold)]
     lines += [("quirk", f"leaves {one_line(repr(word))} running") for word in quirks.spare]
+    lines += [
+        ("quirk", f"ends its daemon {one_line(repr(word))} with the run that started it") for word in quirks.daemons
+    ]
     if quirks.missing_file == "empty":
         lines.append(("quirk", "a missing file reads as empty"))
     if quirks.replays_late:
@@ -109,6 +150,27 @@ def _entry_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
     if entry.problem:
         lines.append(("to do", one_line(entry.problem)))
     return lines
+
+
+def _presence_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
+    """What is known about a well-known agent, besides its quirks."""
+    from dragoman.registry.known import recognise
+    from dragoman.registry.presence import version_here
+
+    known = None if entry.source == "built-in" else recognise(entry.name, entry.command)
+    if known is None:
+        return []
+    tested = known.evidence if known.is_verified else f"{known.evidence} (not tested with dragoman)"
+    options = ", ".join(f"--{name.replace('_', '-')}" for name in known.options)
+    lines = [
+        ("agent", known.title),
+        ("also called", ", ".join(known.aliases) if entry.source == "known" else ""),
+        ("version", one_line(version_here(entry, agents))),
+        ("login", shown_login(entry).removeprefix("-")),
+        ("takes", options),
+        ("known from", one_line(tested)),
+    ]
+    return [(label, text) for label, text in lines if text]
 
 
 def _listed_lines(listed: Listed) -> list[tuple[str, str]]:

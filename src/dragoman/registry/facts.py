@@ -1,0 +1,197 @@
+"""Facts about well-known agents, besides their quirks: state folders, keys, modes, and how they run commands.
+
+The table is here; an agent is recognised as for its quirks. `exec` uses it to put an agent into the mode in which it
+asks, to keep the keys of other providers from it, and to run it in a sandbox. An agent that is not in the table is
+started with the whole environment and in the mode it chooses.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from dragoman.registry.quirks import programs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OPENAI: Final = ("OPENAI_API_KEY",)
+_GOOGLE: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_ANTHROPIC: Final = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK"),
+)
+MODEL_KEYS: Final = (
+    *_ANTHROPIC,
+    *_OPENAI,
+    *_GOOGLE,
+    *("ALIBABA_API_KEY", "DASHSCOPE_API_KEY", "AZURE_OPENAI_API_KEY", "CEREBRAS_API_KEY", "CO_API_KEY"),
+    *("CODEX_API_KEY", "CURSOR_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY", "GITHUB_API_KEY", "GROQ_API_KEY"),
+    *("HEROKU_INFERENCE_KEY", "META_API_KEY", "MISTRAL_API_KEY", "MOONSHOTAI_API_KEY", "NEBIUS_API_KEY"),
+    *("OLLAMA_API_KEY", "OPENROUTER_API_KEY", "OVHCLOUD_API_KEY", "PAIG_API_KEY", "PYDANTIC_AI_GATEWAY_API_KEY"),
+    *("SAMBANOVA_API_KEY", "TOGETHER_API_KEY", "VERCEL_AI_GATEWAY_API_KEY", "XAI_API_KEY", "ZAI_API_KEY"),
+)
+"""Variables with keys that are good for nothing but models. Tokens of GitHub or AWS are not listed: agents use them
+for the user's work as well."""
+
+
+class AgentFacts(Struct, frozen=True, kw_only=True):
+    """What is known about one agent."""
+
+    name: str
+    names: frozenset[str]
+    """In settings, of its program, or of its package."""
+    state: tuple[str, ...] = ()
+    """Folders below the home in which it keeps its state, the first one always."""
+    state_variable: str = ""
+    """The variable that names another folder for its state."""
+    keys: tuple[str, ...] | None = None
+    """The variables of `MODEL_KEYS` that it uses; None for an agent that works with any provider."""
+    asking_mode: str = ""
+    """The id of the session mode in which it asks before it changes or runs something."""
+    unasked: str = ""
+    """What it does without asking in every mode; the end of a sentence that starts with its name."""
+    own_files: tuple[str, ...] = ()
+    """Protected files of the project that it writes itself when the user answers "always"."""
+    has_sandbox: bool = False
+    """It runs commands in a bubblewrap of its own."""
+    modes_without_sandbox: tuple[str, ...] = ()
+    """The session modes in which it does not."""
+    runs_in_terminals: bool = False
+    """It runs all commands through the terminals of its client, if the client has them."""
+
+
+def _known(name: str, *names: str) -> frozenset[str]:
+    return frozenset((name, *names))
+
+
+# Modes, permission requests and terminals as in the recordings of `transcripts/`; vibe, hermes, opencode and qwen as in
+# research/real-agents.md.
+FACTS: Final = (
+    AgentFacts(
+        name="claude",
+        names=_known(
+            *("claude", "claude-code", "claude-acp", "claude-agent-acp", "claude-code-acp"),
+            *("@agentclientprotocol/claude-agent-acp", "@zed-industries/claude-agent-acp"),
+            "@zed-industries/claude-code-acp",
+        ),
+        state=(".claude", ".cache/claude-cli-nodejs"),
+        own_files=(".claude/settings.local.json",),
+        state_variable="CLAUDE_CONFIG_DIR",
+        keys=_ANTHROPIC,
+        asking_mode="default",
+    ),
+    AgentFacts(
+        name="codex",
+        names=_known("codex", "codex-acp", "@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
+        state=(".codex",),
+        state_variable="CODEX_HOME",
+        keys=(*_OPENAI, "CODEX_API_KEY", "AZURE_OPENAI_API_KEY"),
+        asking_mode="read-only",
+        has_sandbox=True,
+        modes_without_sandbox=("full-access", "agent-full-access"),
+    ),
+    AgentFacts(
+        name="gemini",
+        names=_known("gemini", "gemini-cli", "@google/gemini-cli"),
+        state=(".gemini",),
+        keys=_GOOGLE,
+        asking_mode="default",
+    ),
+    AgentFacts(
+        name="qwen",
+        names=_known("qwen", "qwen-code", "@qwen-code/qwen-code"),
+        state=(".qwen",),
+        keys=(*_OPENAI, *_GOOGLE, *_ANTHROPIC, "DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
+        asking_mode="default",
+        unasked="may edit files of its folder without asking",
+    ),
+    AgentFacts(
+        name="copilot",
+        names=_known("copilot", "github-copilot", "@github/copilot"),
+        state=(".copilot", ".config/github-copilot", ".cache/copilot"),
+        keys=(),
+    ),
+    AgentFacts(
+        name="opencode",
+        names=_known("opencode", "opencode-ai"),
+        state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode", ".opencode"),
+        unasked='asks only about what "permission" in its own opencode.json marks with "ask"',
+    ),
+    AgentFacts(name="cline", names=_known("cline"), state=(".cline",)),
+    AgentFacts(
+        name="kimi",
+        names=_known("kimi", "kimi-cli"),
+        state=(".kimi",),
+        keys=("MOONSHOTAI_API_KEY",),
+        asking_mode="default",
+        runs_in_terminals=True,
+    ),
+    AgentFacts(
+        name="kimi-code",
+        names=_known("kimi-code", "@moonshot-ai/kimi-code"),
+        state=(".kimi-code",),
+        asking_mode="default",
+        runs_in_terminals=True,
+    ),
+    AgentFacts(
+        name="vibe",
+        names=_known("vibe", "vibe-acp", "mistral-vibe"),
+        state=(".vibe",),
+        state_variable="VIBE_HOME",
+        keys=("MISTRAL_API_KEY",),
+        asking_mode="ask",
+    ),
+    AgentFacts(
+        name="fast-agent",
+        names=_known("fast-agent", "fast-agent-acp", "fast-agent-mcp"),
+        state=(".fast-agent",),
+        runs_in_terminals=True,
+    ),
+    AgentFacts(
+        name="hermes",
+        names=_known("hermes", "hermes-acp", "hermes-agent"),
+        state=(".hermes",),
+        state_variable="HERMES_HOME",
+        asking_mode="default",
+        unasked="runs commands without asking",
+    ),
+    AgentFacts(
+        name="openhands",
+        names=_known("openhands", "openhands-cli"),
+        state=(".openhands",),
+        asking_mode="always-ask",
+    ),
+    AgentFacts(name="auggie", names=_known("auggie", "@augmentcode/auggie"), state=(".augment",), keys=()),
+    AgentFacts(
+        name="goose",
+        names=_known("goose", "goose-acp"),
+        state=(".local/share/goose", ".local/state/goose", ".config/goose"),
+    ),
+    AgentFacts(name="cursor", names=_known("cursor-agent", "cursor"), state=(".cursor",), keys=("CURSOR_API_KEY",)),
+)
+
+
+def facts_of(name: str, command: tuple[str, ...]) -> AgentFacts | None:
+    """The agent of the table that this command runs, else the one with this name; None if neither is in the table."""
+    for names in (programs(command), {name.strip().lower().replace(" ", "-")}):
+        found = next((facts for facts in FACTS if facts.names & names), None)
+        if found is not None:
+            return found
+    return None
+
+
+def state_folders(facts: AgentFacts, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The folders in which an agent keeps its state; the first one may not exist yet, the others do."""
+    own = environment.get(facts.state_variable, "") if facts.state_variable else ""
+    if own:
+        return (os.path.abspath(os.path.expanduser(own)),)
+    home = environment.get("HOME") or os.path.expanduser("~")
+    paths = [os.path.join(home, folder) for folder in facts.state]
+    return tuple(path for place, path in enumerate(paths) if place == 0 or os.path.isdir(path))
+
+
+def foreign_keys(facts: AgentFacts) -> frozenset[str]:
+    """The variables with keys of providers that this agent does not use."""
+    return frozenset() if facts.keys is None else frozenset(MODEL_KEYS) - frozenset(facts.keys)

@@ -1,0 +1,261 @@
+"""Well-known agents by name: a bundled table of their programs, packages, logins and options, and what of it is here.
+
+The rows are in `known_agents.json`, each with its evidence. A name stands for the program on the PATH, else for its npm
+or Python package in one pinned version, run by `npx` or `uvx`. That downloads and runs code, so it needs the user's
+confirmation once, see `downloads.py`. Reading the table and looking for a program starts nothing and uses no network;
+only `node --version` is run, if a package depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.registry.versions import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OptionName = Literal["append_system_prompt", "max_turns", "allowed_tools"]
+
+_NODE: Final = "install Node.js 22 or newer, which includes it"
+
+
+class NpmPackage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A package of npm in one version, and the Node.js versions that it accepts (any if empty)."""
+
+    package: str
+    version: str
+    node: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.package}@{self.version}"
+
+
+class PythonPackage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A package of Python in one version, and the Python version to run it with."""
+
+    package: str
+    version: str
+    python: str
+
+    def __str__(self) -> str:
+        return f"{self.package}=={self.version}"
+
+
+class ReplacedPackage(Struct, frozen=True, forbid_unknown_fields=True):
+    """A package that must not be used any more, and what to use in its place."""
+
+    package: str
+    use: str
+    versions: str = ""
+    """The range that is dead; empty if the package was only replaced, and still works."""
+    why: str = ""
+
+
+class OptionForm(Struct, frozen=True, forbid_unknown_fields=True):
+    """How an agent takes an option: as words of its command line, or as a member of `_meta` of `session/new`."""
+
+    args: tuple[str, ...] = ()
+    """`{value}` stands for the value."""
+    meta: tuple[str, ...] = ()
+    """The path of the member."""
+
+
+class WellKnownAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One row of the table."""
+
+    name: str
+    title: str
+    program: str
+    evidence: str
+    """The recording or document that the row is taken from."""
+    aliases: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    npm: tuple[NpmPackage, ...] = ()
+    """The best version first; the others are for older versions of Node.js."""
+    python_package: PythonPackage | None = None
+    install: str = ""
+    """How to install it, if neither npm nor Python has it."""
+    variables: tuple[str, ...] = ()
+    """Variables with keys or tokens, of which one is enough."""
+    login_files: tuple[str, ...] = ()
+    """Files below the home that exist after a login; `*` matches any name."""
+    replaced: tuple[ReplacedPackage, ...] = ()
+    options: dict[OptionName, OptionForm] = {}
+    is_verified: bool = True
+    """Whether it was run with dragoman's client, or its messages were recorded."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The words by which it is recognised: its names, its program and its packages."""
+        packages = [*(each.package for each in self.npm), *(each.package for each in self.replaced)]
+        if self.python_package is not None:
+            packages.append(self.python_package.package.partition("[")[0])
+        return frozenset((self.name, *self.aliases, self.program, *packages))
+
+    @property
+    def packages(self) -> tuple[NpmPackage | PythonPackage, ...]:
+        """Its packages, the best one first."""
+        return self.npm if self.python_package is None else (*self.npm, self.python_package)
+
+    @property
+    def how_to_install(self) -> str:
+        """A sentence or command for the user."""
+        if self.npm:
+            node = f" (with Node.js {self.npm[0].node})" if self.npm[0].node else ""
+            return f"npm install -g {self.npm[0].package}{node}"
+        if self.python_package is not None:
+            return f"pip install '{self.python_package.package}' (with Python {self.python_package.python})"
+        return self.install
+
+
+class Located(NamedTuple):
+    """What a name stands for on this machine."""
+
+    command: tuple[str, ...] = ()
+    """Empty if there is no way to run it yet."""
+    where: str = ""
+    package: str = ""
+    """The package in its version, if running the command may download it."""
+    missing: str = ""
+    """What has to be installed first."""
+    note: str = ""
+    """A sentence for the user about a program that was passed over."""
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    checked: str
+    agents: tuple[WellKnownAgent, ...]
+
+
+@cache
+def _table() -> _Table:
+    return msgspec.json.decode(Path(__file__).with_name("known_agents.json").read_bytes(), type=_Table)
+
+
+def well_known_agents() -> tuple[WellKnownAgent, ...]:
+    """All rows of the table, sorted by name."""
+    return _table().agents
+
+
+def checked_on() -> str:
+    """The day on which versions and packages of the table were last compared with the package indexes."""
+    return _table().checked
+
+
+def well_known(name: str) -> WellKnownAgent | None:
+    """The agent of this name or alias, in upper or lower case; None if it is not in the table."""
+    wanted = name.strip().casefold().replace(" ", "-")
+    for agent in _table().agents:
+        if wanted == agent.name or wanted in agent.aliases:
+            return agent
+    return None
+
+
+def recognise(name: str, command: tuple[str, ...]) -> WellKnownAgent | None:
+    """The agent that a command runs, or if that is not in the table, the agent of this name."""
+    from dragoman.registry.quirks import programs
+
+    found = programs(command)
+    by_command = next((agent for agent in _table().agents if agent.names & found), None)
+    return by_command or well_known(name)
+
+
+def locate(
+    agent: WellKnownAgent, npx_folder: Path, environment: Mapping[str, str] | None = None, *, chosen: str = ""
+) -> Located:
+    """Find out how to run an agent here.
+
+    Args:
+        agent: a row of the table.
+        npx_folder: an empty folder of the user, which `npx` takes for its project.
+        environment: whose PATH is searched; by default this process's.
+        chosen: the package that the user confirmed before. It is used without asking for the version of Node.js.
+    """
+    variables = os.environ if environment is None else environment
+    path = variables.get("PATH", os.defpath)
+    program, note = shutil.which(agent.program, path=path), ""
+    if program is not None:
+        dead = _dead_package(agent, program)
+        if dead is None:
+            return Located((agent.program, *agent.args), program)
+        note = f"{program} is not used: it is {dead.package}, and {dead.why}"
+    return _packaged(agent, npx_folder, path, chosen)._replace(note=note)
+
+
+def _packaged(agent: WellKnownAgent, npx_folder: Path, path: str, chosen: str) -> Located:
+    if agent.npm:
+        if shutil.which("npx", path=path) is None:
+            return Located(missing=f"npx, which is not on the PATH; {_NODE}")
+        package = next((each for each in agent.npm if str(each) == chosen), None) or _fitting(agent.npm, path)
+        if package is None:
+            node = f"Node.js {agent.npm[-1].node}, and this is {_node_version(path) or 'an unknown version'}"
+            return Located(missing=f"{node}; install a newer one")
+        # npx reads `.npmrc` and `node_modules` of the folder it takes for its project. In the current folder a
+        # repository could name another registry there, or ship a package of this name and version.
+        runner = ("npx", "-y", "--prefix", str(npx_folder), str(package))
+        return Located((*runner, *agent.args), f"npm package {package}", str(package))
+    if agent.python_package is not None:
+        python = agent.python_package
+        if shutil.which("uvx", path=path) is None:
+            return Located(missing="uvx, which is not on the PATH; install uv (pip install uv)")
+        words = ("uvx", "--python", python.python, "--from", str(python), agent.program)
+        return Located((*words, *agent.args), f"Python package {python}", str(python))
+    return Located(missing=f"{agent.program}, which is not on the PATH; {agent.install}")
+
+
+def _fitting(packages: tuple[NpmPackage, ...], path: str) -> NpmPackage | None:
+    """The best package for the Node.js that is here. One whose demands are not understood is tried."""
+    for package in packages:
+        if not package.node or fits(_node_version(path).removeprefix("v"), package.node) is not False:
+            return package
+    return None
+
+
+@cache
+def _node_version(path: str) -> str:
+    """What `node --version` prints, such as `v22.11.0`; empty if it cannot be run."""
+    from subprocess import DEVNULL, SubprocessError, run
+
+    node = shutil.which("node", path=path)
+    if node is None:
+        return ""
+    try:
+        done = run([node, "--version"], stdin=DEVNULL, capture_output=True, timeout=10, check=False)
+    except (OSError, SubprocessError):
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+
+
+def _dead_package(agent: WellKnownAgent, program: str) -> ReplacedPackage | None:
+    """The dead package that this program belongs to; None if it can be used."""
+    dead = [each for each in agent.replaced if each.versions]
+    if not dead:
+        return None
+    from dragoman.registry.program_version import package_of
+
+    found = package_of(program, [each.package for each in dead])
+    if found is None:
+        return None
+    return next((each for each in dead if each.package == found.name and fits(found.version, each.versions)), None)
+
+
+def fitting_package(agent: WellKnownAgent) -> NpmPackage | PythonPackage | None:
+    """The package to install here: the best npm package for this Node.js, else the Python package."""
+    path = os.environ.get("PATH", os.defpath)
+    return _fitting(agent.npm, path) or agent.python_package
+
+
+def put_member(meta: dict[str, Any], path: tuple[str, ...], value: object) -> None:
+    """Set a member of nested objects, and create those that are missing."""
+    for name in path[:-1]:
+        meta = meta.setdefault(name, {})
+    meta[path[-1]] = value
