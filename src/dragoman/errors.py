@@ -33,6 +33,11 @@ AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
 
 
+def _last_words(stderr_tail: str, *, whose: str = "the agent's") -> str:
+    last_line = stderr_tail.rstrip().rpartition("\n")[2]
+    return f"; {whose} last words on stderr: {last_line}" if last_line else ""
+
+
 class DragomanError(Exception):
     """The base class of every error that this library raises on purpose."""
 
@@ -73,9 +78,11 @@ class RequestError(DragomanError):
         self.code = code
         self.message = message
         self.data = data
+        self.stderr_tail = ""
+        """The end of the agent's stderr, if it is a child of this program and the error is an internal one."""
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.code})"
+        return f"{self.message} ({self.code}){_last_words(self.stderr_tail)}"
 
     @classmethod
     def parse_error(cls, message: str = "Parse error") -> RequestError:
@@ -145,8 +152,7 @@ class AgentExited(ConnectionClosed):
             how = f"was ended by signal {-returncode}"
         else:
             how = f"exited with code {returncode}"
-        last_line = stderr_tail.rstrip().rpartition("\n")[2]
-        super().__init__(f"the agent {how}" + (f"; its last words on stderr: {last_line}" if last_line else ""))
+        super().__init__(f"the agent {how}{_last_words(stderr_tail, whose='its')}")
         self.returncode = returncode
         self.stderr_tail = stderr_tail
 

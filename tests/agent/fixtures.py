@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dragoman.transports.fd import FdTransport
 from dragoman.transports.memory import memory_pair
 from tests.rpc.fixtures import RawEnd
+from tests.transports.remote_kit import over_network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.agent import Agent
     from dragoman.rpc import Transport
 
-Link: TypeAlias = "Callable[[], tuple[Transport, Transport]]"
+Link: TypeAlias = "Callable[[Agent], AbstractAsyncContextManager[Transport]]"
 
 # A client that can do everything the stable protocol knows.
 EVERYTHING: dict[str, Any] = {
@@ -31,13 +32,33 @@ EVERYTHING: dict[str, Any] = {
 NOTHING: dict[str, Any] = {}
 
 
-def in_memory() -> tuple[Transport, Transport]:
-    return memory_pair()
+def in_memory(agent: Agent) -> AbstractAsyncContextManager[Transport]:
+    return _between(agent, *memory_pair())
 
 
-def by_pipes() -> tuple[Transport, Transport]:
+def by_pipes(agent: Agent) -> AbstractAsyncContextManager[Transport]:
     there, back = os.pipe(), os.pipe()
-    return FdTransport(there[0], back[1]), FdTransport(back[0], there[1])
+    return _between(agent, FdTransport(there[0], back[1]), FdTransport(back[0], there[1]))
+
+
+def by_websocket(agent: Agent) -> AbstractAsyncContextManager[Transport]:
+    return over_network(agent, "ws")
+
+
+def by_http(agent: Agent) -> AbstractAsyncContextManager[Transport]:
+    return over_network(agent, "http")
+
+
+@asynccontextmanager
+async def _between(agent: Agent, ours: Transport, theirs: Transport) -> AsyncIterator[Transport]:
+    serving = asyncio.create_task(agent.serve(ours))
+    try:
+        yield theirs
+    finally:
+        theirs.close()
+        await theirs.wait_closed()
+        async with asyncio.timeout(10):
+            await serving
 
 
 class ClientLine(RawEnd):
@@ -133,16 +154,8 @@ def texts(updates: list[dict[str, Any]], kind: str = "agent_message_chunk") -> l
 @asynccontextmanager
 async def raw(agent: Agent, link: Link = in_memory) -> AsyncIterator[ClientLine]:
     """A connection on which nothing was said yet. Leaving hangs up, and waits for the agent to notice."""
-    ours, theirs = link()
-    serving = asyncio.create_task(agent.serve(ours))
-    line = ClientLine(theirs)
-    try:
-        yield line
-    finally:
-        theirs.close()
-        await theirs.wait_closed()
-        async with asyncio.timeout(10):
-            await serving
+    async with link(agent) as transport:
+        yield ClientLine(transport)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.agent import Agent, AgentSession, Turn
+from dragoman.agent import Agent, AgentSession, Context, Turn
 from dragoman.schema import v1
 from tests.agent.fixtures import ClientLine, Link, connected, reached, texts, updated
 
@@ -55,7 +55,7 @@ async def test_a_cancelled_turn_ends_its_handler_and_answers_cancelled_once(how:
 
 @both_ways
 @pytest.mark.rule(196)
-async def test_a_cancel_that_comes_before_the_handlers_first_step_is_not_lost(how: str, link: Link) -> None:
+async def test_a_cancel_that_comes_before_the_handlers_first_step_is_not_lost(how: str, local_link: Link) -> None:
     agent = Agent("test")
     started: list[str] = []
 
@@ -63,7 +63,7 @@ async def test_a_cancel_that_comes_before_the_handlers_first_step_is_not_lost(ho
     async def reply(turn: Turn) -> None:
         started.append(turn.text)
 
-    async with connected(agent, link) as line:
+    async with connected(agent, local_link) as line:
         session_id = await line.open()
         prompt = line.request(77, "session/prompt", sessionId=session_id, prompt=[{"type": "text", "text": "a"}])
         if how == "session/cancel":
@@ -382,15 +382,43 @@ async def test_what_a_cancelled_turn_left_behind_is_cancelled_when_it_speaks() -
 
 
 @pytest.mark.rule(206)
-async def test_a_handler_that_cancels_itself_answers_with_the_code_for_that() -> None:
+async def test_an_extension_that_cancels_itself_answers_with_the_code_for_that() -> None:
     agent = Agent("test")
 
     @agent.prompt
-    async def reply(turn: Turn) -> None:
+    async def reply(turn: Turn) -> None: ...
+
+    @agent.request("_vendor/give_up")
+    async def give_up(params: object, context: Context) -> None:
         raise asyncio.CancelledError
 
     async with connected(agent) as line:
-        assert (await line.turn(await line.open()))[1]["error"]["code"] == -32800
+        assert (await line.error("_vendor/give_up"))["code"] == -32800
+
+
+@pytest.mark.parametrize("how", ["function", "generator"])
+async def test_a_prompt_handler_that_raises_cancelled_although_no_client_cancelled_is_answered_with_an_error(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent("test")
+
+    async def reply(turn: Turn) -> None:
+        # A future that another part of the program cancelled, as a shared connection does when it breaks.
+        broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        broken.cancel()
+        await broken
+
+    async def stream(turn: Turn) -> AsyncIterator[str]:
+        yield "a word"
+        await reply(turn)
+
+    agent.prompt(reply if how == "function" else stream)
+
+    async with connected(agent) as line:
+        for _ in range(2):
+            answer = (await line.turn(await line.open()))[1]
+            assert answer["error"] == {"code": -32603, "message": "Internal error"}
+    assert "without a request to cancel" in caplog.text
 
 
 async def test_closing_a_session_waits_no_longer_than_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,7 +448,7 @@ async def test_closing_a_session_waits_no_longer_than_its_bound(monkeypatch: pyt
         assert (await line.answer_to(request_id))[1]["result"] == CANCELLED
 
 
-async def test_a_hundred_turns_can_be_cancelled_at_once(link: Link) -> None:
+async def test_a_hundred_turns_can_be_cancelled_at_once(local_link: Link) -> None:
     agent = Agent("test")
 
     @agent.prompt
@@ -428,7 +456,7 @@ async def test_a_hundred_turns_can_be_cancelled_at_once(link: Link) -> None:
         while True:
             await turn.say("x")
 
-    async with connected(agent, link) as line:
+    async with connected(agent, local_link) as line:
         sessions = [await line.open() for _ in range(100)]
         requests: dict[Any, int] = {line.prompt(session_id): 0 for session_id in sessions}
         for session_id in sessions:

@@ -8,7 +8,8 @@ import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.errors import ConnectionClosed
-from tests.agent.fixtures import ClientLine, Link, connected, in_memory, reached
+from dragoman.transports.memory import memory_pair
+from tests.agent.fixtures import ClientLine, Link, connected, reached
 
 
 async def test_the_end_of_a_connection_cancels_its_turns_and_waits_for_their_clean_up(link: Link) -> None:
@@ -66,7 +67,7 @@ async def test_cancelling_serve_ends_the_connection_and_its_turns() -> None:
         finally:
             ended.append(True)
 
-    ours, theirs = in_memory()
+    ours, theirs = memory_pair()
     serving = asyncio.create_task(agent.serve(ours))
     line = ClientLine(theirs)
     await line.result("initialize", protocolVersion=1)

@@ -251,6 +251,15 @@ def test_an_unstable_handler_needs_an_agent_that_opted_in(name: str) -> None:
     getattr(Agent("test", unstable=True), name)(handler)
 
 
+def test_single_unstable_methods_can_be_opted_in_by_name() -> None:
+    async def handler(*arguments: object) -> None: ...
+
+    agent = Agent("test", unstable=("session/fork",))
+    agent.fork_session(handler)
+    with pytest.raises(LocalProtocolError, match="unstable=True"):
+        agent.archive_session(handler)
+
+
 def test_unstable_options_need_an_agent_that_opted_in() -> None:
     for options in ({"mcp": ("acp",)}, {"system_prompt": "append"}):
         arguments: Any = options

@@ -48,8 +48,8 @@ async def test_a_version_that_is_not_a_small_integer_is_refused_naming_the_membe
 
 
 @pytest.mark.rule(35, 337)
-async def test_every_other_request_before_initialize_is_an_invalid_request(link: Link) -> None:
-    async with raw(_agent(), link) as line:
+async def test_every_other_request_before_initialize_is_an_invalid_request(local_link: Link) -> None:
+    async with raw(_agent(), local_link) as line:
         for method in ("session/new", "session/prompt", "authenticate", "session/list", "_x/y", "no/such"):
             assert (await line.error(method, cwd="/work", mcpServers=[]))["code"] == -32600
         await line.result("initialize", protocolVersion=1)

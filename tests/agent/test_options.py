@@ -168,6 +168,40 @@ async def test_an_unknown_option_or_value_is_refused_and_never_reaches_the_handl
         assert log == []
 
 
+@pytest.mark.rule(166)
+async def test_an_open_option_takes_any_text_and_the_others_do_not() -> None:
+    agent = Agent("test")
+    log: list[Any] = []
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None: ...
+
+    @agent.new_session
+    async def new(params: v1.NewSessionRequest, session: AgentSession) -> v1.NewSessionResponse:
+        return v1.NewSessionResponse(session.id, config_options=[MODEL, GROUPED, BRAVE])
+
+    async def set_option(
+        params: v1.SetSessionConfigOptionRequest, session: AgentSession
+    ) -> v1.SetSessionConfigOptionResponse:
+        log.append(params.value)
+        huge = v1.SessionConfigSelectOption("huge", "H")
+        return v1.SetSessionConfigOptionResponse([v1.SessionConfigSelect("model", "Model", "huge", [huge])])
+
+    agent.set_config_option(set_option, open_options=("model",))
+    async with connected(agent, capabilities=EVERYTHING) as line:
+        session_id, method = await line.open(), "session/set_config_option"
+        for wrong in (
+            {"configId": "colour", "value": "red"},
+            {"configId": "model", "type": "boolean", "value": True},
+            {"configId": "effort", "value": "huge"},
+        ):
+            assert (await line.error(method, sessionId=session_id, **wrong))["code"] == -32602
+        assert log == []
+        result = await line.result(method, sessionId=session_id, configId="model", value="huge")
+        assert _values(result) == {"model": "huge"}
+        assert log == ["huge"]
+
+
 @pytest.mark.rule(164, 174)
 async def test_a_turn_changes_mode_and_options_by_itself(link: Link) -> None:
     agent = _agent([])

@@ -365,3 +365,24 @@ async def test_an_agent_without_a_prompt_handler_does_not_serve() -> None:
         await Agent("test").serve(transport)
     with pytest.raises(LocalProtocolError, match=r"@agent\.prompt"):
         Agent("test").run()
+
+
+async def test_an_agent_can_repeat_the_message_of_every_error_in_its_details() -> None:
+    async def refuse(turn: Turn) -> None:
+        if turn.text == "break":
+            raise ValueError("not for the wire")
+        raise RequestError(4711, "Out of coffee", {"cups": 0} if turn.text == "cups" else None)
+
+    agent = Agent("test", error_details=True)
+    agent.prompt(refuse)
+    async with connected(agent) as line:
+        session_id = await line.open()
+        details = "Out of coffee"
+        for text, data in (
+            ("none", {"details": details}),
+            ("cups", {"cups": 0, "details": details}),
+            ("break", {"details": "Internal error"}),
+        ):
+            _, answer = await line.turn(session_id, text)
+            assert answer["error"]["data"] == data
+        assert (await line.error("no/such"))["data"] == {"method": "no/such", "details": "Method not found"}

@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.agent import Agent, Permission, ToolCallHandle, Turn
 from dragoman.errors import LocalProtocolError
-from dragoman.schema import v1
+from dragoman.schema import extension, v1
 from tests.agent.fixtures import ClientLine, Link, connected, reached, updated
 
 ALLOW = {"outcome": {"outcome": "selected", "optionId": "allow"}}
@@ -341,7 +341,7 @@ async def test_whatever_is_not_clearly_a_yes_is_a_no(answer: object) -> None:
         v1.PermissionOption("allow", "Allow", "allow_once"),
         v1.PermissionOption("reject", "Reject", "reject_once"),
         v1.PermissionOption("always no", "Never", "reject_always"),
-        v1.PermissionOption("strange", "Allow, sort of", "allow_sometimes"),
+        v1.PermissionOption("strange", "Allow, sort of", extension("_allow_sometimes")),
     ]
     agent = _asking(answers, options)
     async with connected(agent) as line:

@@ -149,6 +149,23 @@ async def test_a_notice_is_sent_where_it_is_shown_and_else_says_that_it_was_not(
         await _shown(lambda turn: turn.notice("info", ""))
 
 
+async def test_several_updates_are_sent_in_order_without_those_the_client_cannot_show() -> None:
+    updates: list[v1.SessionUpdate] = [
+        v1.UserMessageChunk(v1.TextContent("a")),
+        v1.Notice("info", "b"),
+        v1.AgentMessageChunk(v1.TextContent("c")),
+    ]
+
+    async def act(turn: Turn) -> None:
+        await turn.update_all(updates)
+
+    kinds = ["user_message_chunk", "notice", "agent_message_chunk"]
+    assert [update["sessionUpdate"] for update in await _shown(act)] == kinds
+    assert [update["sessionUpdate"] for update in await _shown(act, capabilities=NOTHING)] == [kinds[0], kinds[2]]
+    with pytest.raises(LocalProtocolError, match="not a session update"):
+        await _shown(lambda turn: turn.update_all(["text"]))  # type: ignore[list-item]  # what is tested
+
+
 GATED: list[v1.SessionUpdate] = [
     v1.Notice("info", "Hello"),
     v1.CompactionUpdate("c", "in_progress"),

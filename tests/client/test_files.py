@@ -390,3 +390,14 @@ async def test_threat_4_a_permission_given_by_a_rule_does_not_cover_a_hard_link(
             assert (await line.next())["result"]["outcome"]["outcome"] == "selected"
         assert await talk.write(project / "lines.txt", "x\n") == {}
         assert "code" in await talk.write(project / "linked.txt", "x\n")
+
+
+async def test_threat_4_a_hard_link_does_not_lead_around_a_rule_about_what_may_be_read(project: Path) -> None:
+    (project / "secret.txt").write_text("secret\n")
+    os.link(project / "secret.txt", project / "other.txt")
+    (project / "plain.txt").write_text("plain\n")
+    os.link(project / "plain.txt", project / "also.txt")
+    files = WorkspaceFiles(permissions=permissions(ALLOW_ALL, rule("deny", "read:secret.*")))
+    async with conversation(files, project) as talk:
+        assert "Not permitted" in (await talk.read(project / "other.txt"))["message"]
+        assert await talk.read(project / "also.txt") == "plain\n"

@@ -202,3 +202,35 @@ async def test_updates_of_sessions_that_are_not_opened_are_bounded() -> None:
         line.send(*[line.chunk("other", "x" * 900) for _ in range(100)])
         await _turns()
         assert agent._connection.early._held_bytes <= 10_000
+
+
+@pytest.mark.rule(195)
+async def test_a_cancel_of_another_task_is_sent_within_the_burst_of_updates() -> None:
+    seen = 0
+    seen_at_cancel: list[int] = []
+    is_time = asyncio.Event()
+
+    async def cancel(session: Session) -> None:
+        await is_time.wait()
+        await session.cancel()
+        seen_at_cancel.append(seen)
+
+    async with client_and_agent() as (agent, line):
+        session = await open_session(agent, line)
+        cancelling = asyncio.create_task(cancel(session))
+
+        async def answer() -> None:
+            request = await line.expect("session/prompt")
+            line.send(*[line.chunk(session.id, "word") for _ in range(300)])
+            await line.expect("session/cancel")
+            line.send(line.result(request["id"], {"stopReason": "cancelled"}))
+
+        answering = asyncio.create_task(answer())
+        async for _ in session.prompt("go"):
+            seen += 1
+            if seen == 100:
+                is_time.set()
+        await asyncio.gather(cancelling, answering)
+    # All 300 were there before the cancel, and are delivered. Without a turn for others, it would have come after them.
+    assert seen == 300
+    assert seen_at_cancel[0] <= 120

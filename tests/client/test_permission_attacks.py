@@ -229,6 +229,26 @@ async def test_what_cannot_be_read_is_not_allowed_by_a_rule_for_everything(
         assert not await agent.write(project / "a.txt", "x")
 
 
+DEEP = {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"files": [{"path": "secret.txt"}]}}}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("members", "rules", "is_allowed"),
+    [
+        ({"kind": "execute", "raw_input": {"command": "ls", **DEEP}}, [allow("execute:ls")], False),
+        ({"kind": "execute", "raw_input": {"command": "ls"}}, [allow("execute:ls")], True),
+        ({"kind": "read", "raw_input": {"path": "a.txt", **DEEP}}, [allow("read"), deny("read:secret.txt")], False),
+        ({"kind": "read", "raw_input": {"path": "a.txt", **DEEP}}, [allow("read")], True),
+        ({"kind": "read", "raw_input": {"path": "a.txt"}}, [deny("read:secret.txt")], True),
+    ],
+)
+async def test_what_could_not_be_read_of_a_request_is_judged_next_to_the_rest(
+    project: Path, members: dict[str, Any], rules: list[Rule], is_allowed: bool
+) -> None:
+    async with working(project, *rules) as agent:
+        assert (await agent.ask(**members) == "yes") == is_allowed
+
+
 async def test_a_change_with_a_command_in_it_is_both(project: Path) -> None:
     both: dict[str, Any] = {"kind": "edit", "raw_input": {"path": "a.txt", "command": "rm -r ."}}
     async with working(project, allow("edit")) as agent:

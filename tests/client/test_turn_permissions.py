@@ -93,6 +93,9 @@ async def test_a_permission_to_read_is_not_one_to_write() -> None:
         (["/bin/bash", "-lc", "npm test"], terminal("npm", "test")),
         ("make", terminal("/bin/bash", "-c", "cd '/p' && make")),
         ("cd sub && make", terminal(shell="cd /p && cd /p/sub && make")),
+        ("make 'a b' &&  ls", terminal(shell="make a\\ b && ls  # list")),
+        ("cd sub && make $X", terminal(shell="cd /p/sub && make $X")),
+        ("cd sub && make 2>&1 | tail -5", Request("a", "execute", shell="make 2>&1 | tail -5", cwd="/p/sub")),
     ],
 )
 async def test_a_permission_covers_the_command_that_follows_it_once(asked: object, started: Request) -> None:
@@ -102,6 +105,32 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
         permissions._asker = None
         assert await refused(permissions.check(terminal("id"), session))
         await permissions.check(started, session)
+        assert await refused(permissions.check(started, session))
+
+
+@pytest.mark.parametrize(
+    ("asked", "started"),
+    [
+        ("a && b", terminal(shell="a; b")),
+        ("a && b", terminal(shell="a | b")),
+        ("a && b", terminal(shell="a b")),
+        ("make", terminal(shell="make > log")),
+        ("make > log", terminal(shell="make > other")),
+        ("make", terminal(shell="A=b make")),
+        ("ls '*.py'", terminal(shell="ls *.py")),
+        ("ls '~/x'", terminal(shell="ls ~/x")),
+        ("cd sub && make", terminal("make")),
+        ("cd sub || make", Request("a", "execute", shell="make", cwd="/p/sub")),
+        ("cd sub; make", Request("a", "execute", shell="make", cwd="/p/sub")),
+        ("cd s* && make", Request("a", "execute", shell="make", cwd="/p/sub")),
+        ("bash -c 'make' > log", terminal("make")),
+    ],
+)
+async def test_a_permission_does_not_cover_a_command_that_runs_otherwise(asked: object, started: Request) -> None:
+    permissions = ClientPermissions([], agent="a", asker=User("yes"))
+    async with turn_of(permissions) as (ask, session):
+        await ask(run(asked))
+        permissions._asker = None
         assert await refused(permissions.check(started, session))
 
 

@@ -27,7 +27,8 @@ NOT_JSON = {
     "lone low surrogate, escaped": b'{"sessionId":"\\udc00x"}',
     "lone surrogate, raw": b'{"sessionId":"\xed\xa0\x80"}',
     "100,000 deep": b'{"sessionId":"s","_meta":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
-    "100,000 deep in an unknown member": b'{"sessionId":"s","x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    # What is only skipped takes less of the stack, which Python 3.14 uses up before it counts.
+    "1,000,000 deep in an unknown member": b'{"sessionId":"s","x":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}",
     "5,000 digits": b'{"sessionId":"s","_meta":{"a":' + b"9" * 5000 + b"}}",
     "1e999": b'{"sessionId":"s","_meta":{"a":1e999}}',
     "byte order mark": b'\xef\xbb\xbf{"sessionId":"s"}',

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.text.terminal import (
+    REDRAW,
     cells,
     clip,
     cut,
@@ -18,6 +19,7 @@ from dragoman.text.terminal import (
     fit,
     one_line,
     plain,
+    printed,
     sentence,
     shorten,
     size,
@@ -111,3 +113,22 @@ def test_shortened_text_shows_that_something_is_missing() -> None:
     assert cut("a\nbcd", 4) == "a\nb…"
     assert shorten(" a\n b ", 3) == "a b"
     assert shorten("a\nb c", 4) == "a b…"
+
+
+@pytest.mark.parametrize("name", CORPUS)
+def test_what_is_printed_without_colours_does_not_act(name: str) -> None:
+    assert ACTING.search(printed(CORPUS[name], has_colour=False, can_redraw=False)) is None
+
+
+@pytest.mark.parametrize("name", sorted(CORPUS.keys() - {"colour", "nested"}))
+def test_on_a_terminal_only_colours_and_the_redrawing_of_a_line_go_through(name: str) -> None:
+    text = f"\x1b[1m{REDRAW}ok\x1b[38;5;8mgrey\x1b[0m"
+    assert printed(f"{text}{CORPUS[name]}", has_colour=True, can_redraw=True).startswith(text)
+    assert ACTING.search(printed(CORPUS[name], has_colour=True, can_redraw=True)) is None
+
+
+@pytest.mark.parametrize(
+    "sequence", ["\x1b[8m", "\x1b[1;8m", "\x1b[38;5;1;8m", "\x1b[K", "\r", "\r\x1b[2K", "\x1b[1A", "\x1b[31"]
+)
+def test_a_colour_that_hides_and_other_movements_do_not(sequence: str) -> None:
+    assert ACTING.search(printed(f"a{sequence}", has_colour=True, can_redraw=True)) is None

@@ -1,4 +1,4 @@
-"""What the schema does not say and a person decided: names, homes, gates, defaults by rule.
+"""What the schema does not state and was decided by hand: names, homes, gates, defaults by rule.
 
 Everything here is data; the reader and the emitter hold no name of the protocol.
 """

@@ -219,7 +219,7 @@ class _Reader:
         return members
 
     def _flatten_alternatives(self, record: Record, node: Node) -> None:
-        """A record with an `anyOf` beside its properties: the alternatives' members become optional ones."""
+        """A record with an `anyOf` next to its properties: the alternatives' members become optional ones."""
         if record.tag_field and tag_of({**node, "required": [record.tag_field]}):
             return
         values = []

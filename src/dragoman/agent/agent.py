@@ -20,7 +20,8 @@ from dragoman.rpc import DEFAULT_LIMITS
 from dragoman.schema import UNSET, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import ssl
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, Literal
 
     from dragoman.rpc import Limits, Observer, Transport
@@ -35,11 +36,12 @@ class Agent(Handlers):
         name: The agent's name for programs, sent in `initialize`.
         version: The agent's version, sent in `initialize`.
         title: The agent's name for users.
-        unstable: Permit methods and types that are not in the stable protocol yet.
+        unstable: Permit methods and types that are not in the stable protocol yet, or only the methods that are named.
         overlapping_prompts: What happens to a prompt while another one runs in the same session: it is refused with an
             error, it waits for the other to end, or its handler starts at once and is responsible for the order.
         auth_methods: The ways to log in that are offered. Those of the agent itself need `@agent.authenticate`.
         meta: The `_meta` of the advertised capabilities, the place to announce extensions (rule 335).
+        error_details: Repeat the message of every error as `data.details`, for clients that show nothing else of it.
         limits: How much a connection may hold.
     """
 
@@ -49,10 +51,11 @@ class Agent(Handlers):
         *,
         version: str = "0",
         title: str | None = None,
-        unstable: bool = False,
+        unstable: bool | Collection[str] = False,
         overlapping_prompts: Literal["refuse", "queue", "overlap"] = "refuse",
         auth_methods: Sequence[v1.AuthMethod] = (),
         meta: Mapping[str, Any] | None = None,
+        error_details: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         super().__init__(unstable=unstable)
@@ -60,13 +63,17 @@ class Agent(Handlers):
         self.overlapping_prompts = overlapping_prompts
         self.auth_methods = tuple(auth_methods)
         self.meta = meta
+        self.error_details = error_details
         self.limits = limits
 
-    def run(self) -> None:
+    def run(self, *, observers: Sequence[Observer] = ()) -> None:
         """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
 
         SIGTERM and SIGINT end it in the same way, with turns cancelled and children ended; the exit code is then
         128 + signal.
+
+        Args:
+            observers: See every line that is sent or received.
 
         Raises:
             LocalProtocolError: A handler is missing that every such agent needs.
@@ -78,31 +85,68 @@ class Agent(Handlers):
         last_resort = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
         last_resort.daemon = True
         try:
-            number = asyncio.run(self._serve_stdio(last_resort))
+            number = asyncio.run(self._serve_stdio(last_resort, observers))
         finally:
             last_resort.cancel()
         if number is not None:
             sys.exit(128 + number)
 
-    async def serve(self, transport: Transport, *, observers: Sequence[Observer] = ()) -> None:
-        """Serves one connection and returns when it has ended; cancelling the call ends it.
+    async def serve(
+        self,
+        where: Transport | str,
+        *,
+        observers: Sequence[Observer] = (),
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        behind_proxy: bool = False,
+        hosts: Sequence[str] = (),
+        origins: Sequence[str] = (),
+        on_listening: Callable[[str], None] | None = None,
+    ) -> None:
+        """Serves one connection and returns when it has ended, or every client of an address until it is cancelled.
 
         Args:
-            transport: Leads to the client; see `dragoman.transports`.
-            observers: See every line that is sent or received on this connection.
+            where: A transport that leads to a client, or an address: `127.0.0.1:8787` for HTTP and WebSocket, which
+                needs the extra `remote`, or `unix:/path/to/socket`.
+            observers: See every line that is sent or received on this connection; for a transport only.
+            token: What clients of a port send as bearer token. By default the variable DRAGOMAN_TOKEN, else one that
+                is made once and kept in the folder `tokens` of the user's data.
+            tls: The certificate of a port that others can reach.
+            behind_proxy: A proxy in front of the port speaks TLS.
+            hosts: Further names with port by which clients may call it, such as `agents.example:443`.
+            origins: Web pages that may use it, such as `https://app.example`.
+            on_listening: Called with the URL when clients can connect.
 
         Raises:
             LocalProtocolError: A handler is missing that every such agent needs.
+            ConfigError: The address cannot be used.
         """
         self._require_complete()
+        if not isinstance(where, str):
+            await self._serve_connection(where, observers)
+            return
+        from dragoman.agent.serving import serve_address
+
+        await serve_address(
+            self,
+            where,
+            token=token,
+            tls=tls,
+            behind_proxy=behind_proxy,
+            hosts=hosts,
+            origins=origins,
+            on_listening=on_listening,
+        )
+
+    async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
         await AgentConnection(self, transport, observers).serve()
 
-    async def _serve_stdio(self, last_resort: threading.Timer) -> int | None:
+    async def _serve_stdio(self, last_resort: threading.Timer, observers: Sequence[Observer]) -> int | None:
         """Returns the signal that ended it, None if the client did."""
         from dragoman.transports.stdio import StdioTransport
 
         loop = asyncio.get_running_loop()
-        serving = asyncio.ensure_future(self.serve(StdioTransport()))
+        serving = asyncio.ensure_future(self.serve(StdioTransport(), observers=observers))
         signals: list[int] = []
 
         def stop(number: int) -> None:

@@ -5,7 +5,9 @@ Owns the answer to `initialize` (rules 36-42, 52, 69). Pure.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec.structs import replace
 
 from dragoman.schema import PROTOCOL_VERSION, UNSET, v1
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from dragoman.agent.handlers import Registered
 
 T = TypeVar("T")
+
+LEGACY_TERMINAL: Final = "terminal-auth"
+"""In `_meta` of the client's capabilities: it runs such commands; in that of a method: the command."""
 
 
 def answer_initialize(
@@ -32,9 +37,28 @@ def answer_initialize(
     )
 
 
-def shown_methods(methods: Sequence[v1.AuthMethod], *, takes_terminal: bool) -> list[v1.AuthMethod]:
-    """The auth methods this client may see: `terminal` ones only if it can open a terminal (rule 69)."""
-    return [method for method in methods if takes_terminal or not isinstance(method, v1.AuthMethodTerminal)]
+def shown_methods(
+    methods: Sequence[v1.AuthMethod], *, takes_terminal: bool, reads_legacy: bool = False
+) -> list[v1.AuthMethod]:
+    """The auth methods this client may see: `terminal` ones only if it can open a terminal (rule 69).
+
+    Args:
+        reads_legacy: the client runs the command in `_meta["terminal-auth"]`, as clients did before the protocol had
+            the type. Such a method is then shown without the type, and its `_meta` to no other client.
+    """
+    return [shown for method in methods if (shown := _shown(method, takes_terminal, reads_legacy)) is not None]
+
+
+def _shown(method: v1.AuthMethod, takes_terminal: bool, reads_legacy: bool) -> v1.AuthMethod | None:
+    if not isinstance(method, v1.AuthMethodTerminal):
+        return method
+    meta = method.meta if isinstance(method.meta, dict) else {}
+    if takes_terminal:
+        others = {name: value for name, value in meta.items() if name != LEGACY_TERMINAL}
+        return method if reads_legacy or len(others) == len(meta) else replace(method, meta=others or UNSET)
+    if reads_legacy and LEGACY_TERMINAL in meta:
+        return v1.AuthMethodAgent(method.id, method.name, method.description, meta=meta)
+    return None
 
 
 def capabilities_of(registered: Registered, meta: Mapping[str, Any] | None) -> v1.AgentCapabilities:

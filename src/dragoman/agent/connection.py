@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Raw
 
-from dragoman.agent.capabilities import answer_initialize, shown_methods
+from dragoman.agent.capabilities import LEGACY_TERMINAL, answer_initialize, shown_methods
 from dragoman.agent.client import RemoteClient
 from dragoman.agent.context import Context
 from dragoman.agent.handlers import handled
@@ -129,6 +129,7 @@ class AgentConnection:
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         name = call.method
+        call.has_details = self._agent.error_details
         if name == "initialize":
             return self._initialize(self._read(call, v1.InitializeRequest))
         if not self._is_initialized:  # rule 35
@@ -171,7 +172,12 @@ class AgentConnection:
         return _value(answer_initialize(self._registered, self._agent.info, self._auth_methods(), self._agent.meta))
 
     def _auth_methods(self) -> list[v1.AuthMethod]:
-        return shown_methods(self._agent.auth_methods, takes_terminal=self.client.offers("auth.terminal"))
+        meta = self.client.capabilities.meta
+        return shown_methods(
+            self._agent.auth_methods,
+            takes_terminal=self.client.offers("auth.terminal"),
+            reads_legacy=isinstance(meta, dict) and meta.get(LEGACY_TERMINAL) is True,
+        )
 
     def _authenticate(
         self, call: Call, method: Method, handler: Handler, params: v1.AuthenticateRequest

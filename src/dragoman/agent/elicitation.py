@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dragoman.agent.values import check_form
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import UNSET, v1
 
@@ -48,6 +49,7 @@ async def elicit(
     """Sends the question in the one mode it has (rules 298, 299, 302)."""
     if schema is not None and url is None:
         client._require("elicitation.form", "asking with a form")
+        check_form(schema)
         form = v1.ElicitationFormMode(message, schema, scope.session_id, scope.tool_call_id, scope.request_id)
         return await _ask(client, form)
     if url is None or schema is not None:

@@ -10,33 +10,26 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dragoman.agent.client import ClientError
 from dragoman.errors import NOT_FOUND, LocalProtocolError, RequestError
+from dragoman.rpc.binding import bind, bind_one, is_plain_function
+from dragoman.schema import AGENT_METHODS, v1
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
     from typing import Literal, TypeAlias
-
-    from dragoman.agent.context import Context
-    from dragoman.agent.session import AgentSession
-    from dragoman.agent.turn import Turn
-    from dragoman.schema import v1
 
     Accepts: TypeAlias = Literal["image", "audio", "embedded_context"]
     McpKind: TypeAlias = Literal["http", "sse", "acp"]
     PromptItem: TypeAlias = str | v1.ContentBlock | v1.SessionUpdate
+    # Handlers are called by `rpc/binding.py`, in order or by the names of their parameters.
     PromptHandler: TypeAlias = (
-        Callable[[Turn], Awaitable[v1.PromptResponse | v1.StopReason | None]]
-        | Callable[[Turn], AsyncIterator[PromptItem]]
+        Callable[..., Awaitable[v1.PromptResponse | v1.StopReason | None]]
+        | Callable[..., AsyncIterator[PromptItem]]
+        | Callable[..., Iterator[PromptItem]]
     )
-    NewSessionHandler: TypeAlias = Callable[
-        [v1.NewSessionRequest, AgentSession], Awaitable[v1.NewSessionResponse | None]
-    ]
-    P = TypeVar("P", bound=PromptHandler)
-    N = TypeVar("N", bound=NewSessionHandler)
-    Params = TypeVar("Params")
     Result = TypeVar("Result")
-    # A handler of a request about one open session, and of one about the connection as a whole.
-    OfSession: TypeAlias = Callable[[Params, AgentSession], Awaitable[Result]]
-    OfConnection: TypeAlias = Callable[[Params, Context], Awaitable[Result]]
+    Handler: TypeAlias = Callable[..., Awaitable[Result]] | Callable[..., Result]
+    P = TypeVar("P", bound=PromptHandler)
+    N = TypeVar("N", bound=Handler[v1.NewSessionResponse | None])
 
 T = TypeVar("T")
 
@@ -64,14 +57,16 @@ async def _accept(params: object, session: object) -> None:
 class Registered:
     """Every handler of one agent, and the options given with them."""
 
-    def __init__(self, *, takes_unstable: bool) -> None:
-        self.takes_unstable = takes_unstable
+    def __init__(self, *, unstable: bool | Collection[str]) -> None:
+        self.takes_unstable = unstable is True
+        self._opted_in = frozenset(() if isinstance(unstable, bool) else unstable)
         self.requests: dict[str, Callable[..., Any]] = {}
         self.notifications: dict[str, Callable[..., Any]] = {}
         self.accepts: frozenset[str] = frozenset()
         self.mcp: frozenset[str] = frozenset()
         self.additional_directories = False
         self.system_prompt: str | None = None
+        self.open_options: frozenset[str] = frozenset()
 
     def find(self, method: str) -> Callable[..., Any] | None:
         """Registers the handler of a request; None when the agent does not serve it."""
@@ -79,15 +74,20 @@ class Registered:
 
     def require_unstable(self, what: str) -> None:
         """Raises LocalProtocolError unless the agent opted in."""
-        if not self.takes_unstable:
+        if not self.takes_unstable and what not in self._opted_in:
             raise LocalProtocolError(f"{what}: not stable; create the agent with unstable=True")
 
 
 class Handlers:
-    """The decorators of an agent. Registering a method twice is refused."""
+    """The decorators of an agent. Registering a method twice is refused.
 
-    def __init__(self, *, unstable: bool) -> None:
-        self.registered = Registered(takes_unstable=unstable)
+    A handler takes the request and its session (or, for requests without one, its `Context`), in this order, or names
+    what it wants of `request`, `session`, `context`, `client` and the members of the request: `def switch(mode_id,
+    session)`. It is an `async def` or a plain function, which must not block.
+    """
+
+    def __init__(self, *, unstable: bool | Collection[str]) -> None:
+        self.registered = Registered(unstable=unstable)
 
     @overload
     def prompt(self, handler: P, /) -> P: ...
@@ -99,7 +99,8 @@ class Handlers:
         """Registers the handler of `session/prompt`, which every agent needs.
 
         The handler is an async function of a Turn that returns a stop reason, a PromptResponse or None (`end_turn`), or
-        an async generator of text, content blocks and updates.
+        a generator, async or not, of text, content blocks and updates. It may name what it wants of `turn`, `text`,
+        `prompt`, `session`, `client` and `meta` instead: `async def reply(text, session)`.
 
         Args:
             accepts: The kinds of content that prompts may carry besides text and links.
@@ -107,7 +108,7 @@ class Handlers:
 
         def register(handler: P) -> P:
             self.registered.accepts = frozenset(accepts)
-            return self._add("session/prompt", handler)
+            return _put(self.registered.requests, "session/prompt", handler, _bind_prompt(handler))
 
         return register if handler is None else register(handler)
 
@@ -154,9 +155,7 @@ class Handlers:
 
         return register if handler is None else register(handler)
 
-    def load_session(
-        self, handler: OfSession[v1.LoadSessionRequest, v1.LoadSessionResponse | None]
-    ) -> OfSession[v1.LoadSessionRequest, v1.LoadSessionResponse | None]:
+    def load_session(self, handler: Handler[v1.LoadSessionResponse | None]) -> Handler[v1.LoadSessionResponse | None]:
         """Registers the handler of `session/load`: it sends the whole history, then returns (rule 107).
 
         Raise `RequestError.not_found()` for a session that does not exist.
@@ -164,66 +163,66 @@ class Handlers:
         return self._add("session/load", handler)
 
     def resume_session(
-        self, handler: OfSession[v1.ResumeSessionRequest, v1.ResumeSessionResponse | None]
-    ) -> OfSession[v1.ResumeSessionRequest, v1.ResumeSessionResponse | None]:
+        self, handler: Handler[v1.ResumeSessionResponse | None]
+    ) -> Handler[v1.ResumeSessionResponse | None]:
         """Registers the handler of `session/resume`; updates are sent after its answer (rule 112)."""
         return self._add("session/resume", handler)
 
-    def list_sessions(
-        self, handler: OfConnection[v1.ListSessionsRequest, v1.ListSessionsResponse]
-    ) -> OfConnection[v1.ListSessionsRequest, v1.ListSessionsResponse]:
+    def list_sessions(self, handler: Handler[v1.ListSessionsResponse]) -> Handler[v1.ListSessionsResponse]:
         """Registers the handler of `session/list`: one page of sessions, only those of `cwd` if the request has one."""
         return self._add("session/list", handler)
 
     def close_session(
-        self, handler: OfSession[v1.CloseSessionRequest, v1.CloseSessionResponse | None]
-    ) -> OfSession[v1.CloseSessionRequest, v1.CloseSessionResponse | None]:
+        self, handler: Handler[v1.CloseSessionResponse | None]
+    ) -> Handler[v1.CloseSessionResponse | None]:
         """Registers the handler of `session/close`, called after the session's turns were answered (rule 116)."""
         return self._add("session/close", handler)
 
     def delete_session(
-        self, handler: OfConnection[v1.DeleteSessionRequest, v1.DeleteSessionResponse | None]
-    ) -> OfConnection[v1.DeleteSessionRequest, v1.DeleteSessionResponse | None]:
+        self, handler: Handler[v1.DeleteSessionResponse | None]
+    ) -> Handler[v1.DeleteSessionResponse | None]:
         """Registers the handler of `session/delete`. A session that does not exist is not an error (rule 138).
 
         An open session is closed when the handler returns.
         """
         return self._add("session/delete", handler)
 
-    def set_mode(
-        self, handler: OfSession[v1.SetSessionModeRequest, v1.SetSessionModeResponse | None]
-    ) -> OfSession[v1.SetSessionModeRequest, v1.SetSessionModeResponse | None]:
+    def set_mode(self, handler: Handler[v1.SetSessionModeResponse | None]) -> Handler[v1.SetSessionModeResponse | None]:
         """Registers the handler of `session/set_mode`, called for modes the session offered only."""
         return self._add("session/set_mode", handler)
 
     def set_config_option(
-        self, handler: OfSession[v1.SetSessionConfigOptionRequest, v1.SetSessionConfigOptionResponse | None]
-    ) -> OfSession[v1.SetSessionConfigOptionRequest, v1.SetSessionConfigOptionResponse | None]:
+        self,
+        handler: Handler[v1.SetSessionConfigOptionResponse | None],
+        *,
+        open_options: Sequence[str] = (),
+    ) -> Handler[v1.SetSessionConfigOptionResponse | None]:
         """Registers the handler of `session/set_config_option`, called for options and values the session offered only.
 
         None means the choice changed nothing else; the library then answers with the complete list (rule 163).
+
+        Args:
+            open_options: Options that also take texts the session did not offer, such as the name of any model. The
+                handler checks these, and returns a list that has the new value.
         """
+        self.registered.open_options = frozenset(open_options)
         return self._add("session/set_config_option", handler)
 
-    def authenticate(
-        self, handler: OfConnection[v1.AuthenticateRequest, v1.AuthenticateResponse | None]
-    ) -> OfConnection[v1.AuthenticateRequest, v1.AuthenticateResponse | None]:
+    def authenticate(self, handler: Handler[v1.AuthenticateResponse | None]) -> Handler[v1.AuthenticateResponse | None]:
         """Registers the handler of `authenticate`, called for the methods in the agent's `auth_methods` only."""
         return self._add("authenticate", handler)
 
-    def logout(
-        self, handler: OfConnection[v1.LogoutRequest, v1.LogoutResponse | None]
-    ) -> OfConnection[v1.LogoutRequest, v1.LogoutResponse | None]:
+    def logout(self, handler: Handler[v1.LogoutResponse | None]) -> Handler[v1.LogoutResponse | None]:
         """Registers the handler of `logout`."""
         return self._add("logout", handler)
 
-    def request(self, method: str) -> Callable[[OfConnection[Any, Any]], OfConnection[Any, Any]]:
+    def request(self, method: str) -> Callable[[Handler[Any]], Handler[Any]]:
         """Registers the handler of an extension request; its name begins with an underscore (rule 331)."""
         if not method.startswith("_"):
             raise LocalProtocolError(f"{method!r}: the name of an extension begins with an underscore")
         return lambda handler: self._add(method, handler)
 
-    def notification(self, method: str) -> Callable[[OfConnection[Any, None]], OfConnection[Any, None]]:
+    def notification(self, method: str) -> Callable[[Handler[None]], Handler[None]]:
         """Registers the handler of an extension notification, or of `mcp/message` (not stable).
 
         Handlers start in the order in which notifications arrive.
@@ -233,79 +232,114 @@ class Handlers:
         elif not method.startswith("_"):
             raise LocalProtocolError(f"{method!r}: the name of an extension begins with an underscore")
 
-        def register(handler: OfConnection[Any, None]) -> OfConnection[Any, None]:
-            return _put(self.registered.notifications, method, handler)
+        def register(handler: Handler[None]) -> Handler[None]:
+            return _put(self.registered.notifications, method, handler, _bind(method, handler))
 
         return register
 
     # Not stable: these need an agent created with unstable=True
 
-    def fork_session(
-        self, handler: OfSession[v1.ForkSessionRequest, v1.ForkSessionResponse | None]
-    ) -> OfSession[v1.ForkSessionRequest, v1.ForkSessionResponse | None]:
+    def fork_session(self, handler: Handler[v1.ForkSessionResponse | None]) -> Handler[v1.ForkSessionResponse | None]:
         """Registers the handler of `session/fork`; gets the new session, whose id the library made."""
         return self._add_unstable("session/fork", handler)
 
     def archive_session(
-        self, handler: OfConnection[v1.ArchiveSessionRequest, v1.ArchiveSessionResponse | None]
-    ) -> OfConnection[v1.ArchiveSessionRequest, v1.ArchiveSessionResponse | None]:
+        self, handler: Handler[v1.ArchiveSessionResponse | None]
+    ) -> Handler[v1.ArchiveSessionResponse | None]:
         """Registers the handler of `session/archive`."""
         return self._add_unstable("session/archive", handler)
 
     def unarchive_session(
-        self, handler: OfConnection[v1.UnarchiveSessionRequest, v1.UnarchiveSessionResponse | None]
-    ) -> OfConnection[v1.UnarchiveSessionRequest, v1.UnarchiveSessionResponse | None]:
+        self, handler: Handler[v1.UnarchiveSessionResponse | None]
+    ) -> Handler[v1.UnarchiveSessionResponse | None]:
         """Registers the handler of `session/unarchive`."""
         return self._add_unstable("session/unarchive", handler)
 
-    def session_status(
-        self, handler: OfConnection[v1.SessionStatusRequest, v1.SessionStatusResponse]
-    ) -> OfConnection[v1.SessionStatusRequest, v1.SessionStatusResponse]:
+    def session_status(self, handler: Handler[v1.SessionStatusResponse]) -> Handler[v1.SessionStatusResponse]:
         """Registers the handler of `session/status`."""
         return self._add_unstable("session/status", handler)
 
-    def set_session_title(
-        self, handler: OfConnection[v1.SetSessionTitleRequest, v1.SetSessionTitleResponse]
-    ) -> OfConnection[v1.SetSessionTitleRequest, v1.SetSessionTitleResponse]:
+    def set_session_title(self, handler: Handler[v1.SetSessionTitleResponse]) -> Handler[v1.SetSessionTitleResponse]:
         """Registers the handler of `session/set_title`."""
         return self._add_unstable("session/set_title", handler)
 
-    def list_providers(
-        self, handler: OfConnection[v1.ListProvidersRequest, v1.ListProvidersResponse]
-    ) -> OfConnection[v1.ListProvidersRequest, v1.ListProvidersResponse]:
+    def list_providers(self, handler: Handler[v1.ListProvidersResponse]) -> Handler[v1.ListProvidersResponse]:
         """Registers the handler of `providers/list`."""
         return self._add_unstable("providers/list", handler)
 
-    def set_provider(
-        self, handler: OfConnection[v1.SetProviderRequest, v1.SetProviderResponse | None]
-    ) -> OfConnection[v1.SetProviderRequest, v1.SetProviderResponse | None]:
+    def set_provider(self, handler: Handler[v1.SetProviderResponse | None]) -> Handler[v1.SetProviderResponse | None]:
         """Registers the handler of `providers/set`."""
         return self._add_unstable("providers/set", handler)
 
     def disable_provider(
-        self, handler: OfConnection[v1.DisableProviderRequest, v1.DisableProviderResponse | None]
-    ) -> OfConnection[v1.DisableProviderRequest, v1.DisableProviderResponse | None]:
+        self, handler: Handler[v1.DisableProviderResponse | None]
+    ) -> Handler[v1.DisableProviderResponse | None]:
         """Registers the handler of `providers/disable`."""
         return self._add_unstable("providers/disable", handler)
 
-    def auth_status(
-        self, handler: OfConnection[v1.AuthStatusRequest, v1.AuthStatusResponse]
-    ) -> OfConnection[v1.AuthStatusRequest, v1.AuthStatusResponse]:
+    def auth_status(self, handler: Handler[v1.AuthStatusResponse]) -> Handler[v1.AuthStatusResponse]:
         """Registers the handler of `auth/status`."""
         return self._add_unstable("auth/status", handler)
 
     def _add(self, method: str, handler: T) -> T:
-        return _put(self.registered.requests, method, handler)
+        return _put(self.registered.requests, method, handler, _bind(method, handler))
 
     def _add_unstable(self, method: str, handler: T) -> T:
         self.registered.require_unstable(method)
         return self._add(method, handler)
 
 
-def _put(table: dict[str, Any], method: str, handler: T) -> T:
+def _put(table: dict[str, Any], method: str, handler: T, bound: Callable[..., Any]) -> T:
     if method in table:
         raise LocalProtocolError(f"{method} has a handler already")
-    if not callable(handler):
-        raise LocalProtocolError(f"the handler of {method} is not callable")
-    table[method] = handler
+    table[method] = bound
     return handler
+
+
+# What a handler can name besides the request. The first is its second argument.
+_OF_SESSION: dict[str, Callable[[Any, Any], Any]] = {
+    "session": lambda _, session: session,
+    "client": lambda _, session: session.client,
+}
+_OF_CONNECTION: dict[str, Callable[[Any, Any], Any]] = {
+    "context": lambda _, context: context,
+    "client": lambda _, context: context.client,
+}
+_OF_TURN: dict[str, Callable[[Any], Any]] = {
+    "text": lambda turn: turn.text,
+    "prompt": lambda turn: turn.prompt,
+    "session": lambda turn: turn.session,
+    "client": lambda turn: turn.session.client,
+    "meta": lambda turn: turn.meta,
+}
+# Requests about one session whose handlers get it.
+_WITH_SESSION = frozenset(
+    f"session/{name}" for name in ("new", "load", "resume", "fork", "close", "set_mode", "set_config_option")
+)
+
+
+def _bind(method: str, handler: Any) -> Callable[..., Any]:
+    return bind(
+        method, handler, _OF_SESSION if method in _WITH_SESSION else _OF_CONNECTION, lambda: _members_of(method)
+    )
+
+
+def _members_of(method: str) -> Sequence[str]:
+    known = AGENT_METHODS.get(method)
+    if known is None:
+        return ()  # the request of an extension is any JSON value
+    # The params of this one are a union of structs with the same members.
+    kind = v1.SetSessionConfigSelect if method == "session/set_config_option" else known.params
+    fields: Sequence[str] = kind.__struct_fields__
+    return fields
+
+
+def _bind_prompt(handler: Any) -> Callable[..., Any]:
+    if not callable(handler):
+        raise LocalProtocolError("the handler of session/prompt is not callable")
+    if is_plain_function(handler):
+        raise LocalProtocolError(
+            f"the handler of session/prompt, {handler.__name__}, is a plain function and cannot await turn.say(); "
+            "write it as async def, or yield the text"
+        )
+    return bind_one("session/prompt", handler, _OF_TURN, "turn")

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from dragoman.agent.values import check_content, check_plan, check_tool_call, check_value
 from dragoman.errors import CapabilityError, LocalProtocolError
 from dragoman.schema import Unknown, v1
 
@@ -26,15 +27,15 @@ def make_update_checks(client: RemoteClient, *, takes_unstable: bool) -> UpdateC
     from dragoman.schema.stability import UNSTABLE_TYPES  # defines every type, which `initialize` can do without
 
     checks: UpdateChecks = {
-        v1.UserMessageChunk: None,
-        v1.AgentMessageChunk: None,
-        v1.AgentThoughtChunk: None,
-        v1.Plan: None,
+        v1.UserMessageChunk: _check_chunk,
+        v1.AgentMessageChunk: _check_chunk,
+        v1.AgentThoughtChunk: _check_chunk,
+        v1.Plan: _check_plan,
         v1.AvailableCommandsUpdate: None,
         v1.SessionInfoUpdate: None,
         v1.UsageUpdate: None,
-        v1.ToolCall: _check_paths,
-        v1.ToolCallUpdate: _check_paths,
+        v1.ToolCall: _check_tool,
+        v1.ToolCallUpdate: _check_tool,
         v1.CurrentModeUpdate: _note_mode,
         v1.ConfigOptionUpdate: _note_options,
         Unknown: None,  # an agent that relays another one passes on what neither side knows
@@ -53,8 +54,23 @@ def make_update_checks(client: RemoteClient, *, takes_unstable: bool) -> UpdateC
         if kind in UNSTABLE_TYPES and not takes_unstable:
             checks[kind] = _refuse_unstable
         else:
-            checks[kind] = None if client.offers(gate) else _refusal(gate)
+            checks[kind] = OFFERED.get(kind.__name__) if client.offers(gate) else _refusal(gate)
     return checks
+
+
+def _check_chunk(settings: OfferedSettings, update: v1.ContentChunk) -> object:
+    check_content(update.content)
+    return update
+
+
+def _check_plan(settings: OfferedSettings, update: v1.Plan) -> object:
+    check_plan(update.entries)
+    return update
+
+
+def _check_tool(settings: OfferedSettings, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
+    check_tool_call(update)
+    return _check_paths(settings, update)
 
 
 def _check_paths(settings: OfferedSettings, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
@@ -73,8 +89,36 @@ def _note_mode(settings: OfferedSettings, update: v1.CurrentModeUpdate) -> objec
     return update
 
 
+def check_notice(settings: OfferedSettings, update: v1.Notice) -> object:
+    """The check of a notice, for a client that can show one."""
+    check_value("NoticeSeverity", update.severity, "the severity of a notice")
+    return update
+
+
+def _check_compaction(settings: OfferedSettings, update: v1.CompactionUpdate) -> object:
+    check_value("CompactionStatus", update.status, "the status of a compaction")
+    return update
+
+
 def _note_options(settings: OfferedSettings, update: v1.ConfigOptionUpdate) -> object:
     return v1.ConfigOptionUpdate(settings.offer_options(update.config_options), meta=update.meta)
+
+
+# Checks of updates that only some clients take, by the name of the update.
+OFFERED: dict[str, Check] = {"Notice": check_notice, "CompactionUpdate": _check_compaction}
+# What is left of a check for an update of another agent, whose values are passed on as they came.
+_RELAYED: dict[Check, Check | None] = {
+    _check_chunk: None,
+    _check_plan: None,
+    _check_tool: _check_paths,
+    _check_compaction: None,
+    check_notice: None,
+}
+
+
+def for_relayed(check: Check | None) -> Check | None:
+    """The same check without the comparison of values with those the schema names."""
+    return None if check is None else _RELAYED.get(check, check)
 
 
 def _refuse_unstable(settings: OfferedSettings, update: object) -> NoReturn:

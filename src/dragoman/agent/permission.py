@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from dragoman.agent.client import ClientError
+from dragoman.agent.values import check_permission_options, check_tool_call
 from dragoman.errors import LocalProtocolError, RemoteProtocolError
 from dragoman.schema import v1
 
@@ -49,6 +50,8 @@ async def ask_permission(
     offered = allow_or_reject() if options is None else list(options)
     if not offered or len({option.option_id for option in offered}) != len(offered):
         raise LocalProtocolError("a permission request needs at least one option, and every option needs its own id")
+    check_permission_options(offered)
+    check_tool_call(tool_call)
     request = v1.RequestPermissionRequest(session.id, tool_call, offered)
     try:
         response = await session.client._ask("session/request_permission", request, v1.RequestPermissionResponse)

@@ -168,7 +168,8 @@ class Sessions:
         self, call: Call, method: Method, handler: Handler, params: v1.SetSessionConfigOptionRequest
     ) -> Work:
         session = self.find(params.session_id)
-        session._settings.check_option(params.config_id, params.value)
+        is_open = params.config_id in self._registered.open_options
+        session._settings.check_option(params.config_id, params.value, is_open=is_open)
         return self._set_config_option(method, handler, params, session)
 
     async def _set_config_option(

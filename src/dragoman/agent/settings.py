@@ -71,15 +71,19 @@ class OfferedSettings:
             raise LocalProtocolError(f"mode {mode_id!r} is not among the modes this session offers")
         self.modes = replace(self.modes, current_mode_id=mode_id)
 
-    def check_option(self, config_id: str, value: str | bool) -> None:
-        """Raises: RequestError -32602 for an option or value that is not offered (rule 166)."""
+    def check_option(self, config_id: str, value: str | bool, *, is_open: bool = False) -> None:
+        """Raises: RequestError -32602 for an option or value that is not offered (rule 166).
+
+        Args:
+            is_open: any text is a value of this option.
+        """
         for option in self.visible():
             if isinstance(option, Unknown) or option.id != config_id:
                 continue
             if isinstance(option, v1.SessionConfigBoolean):
                 is_offered = isinstance(value, bool)
             else:
-                is_offered = value in _values(option)
+                is_offered = value in _values(option) or (is_open and isinstance(value, str))
             if not is_offered:
                 raise RequestError.invalid_params(f"Config option {config_id!r} has no such value", path="$.value")
             return

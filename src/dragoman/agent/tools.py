@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dragoman.agent.session import AgentSession
     from dragoman.agent.turn import Turn
+    from dragoman.agent.values import ToolKindValue, ToolStatusValue
 
 _OVER = frozenset({"completed", "failed"})
 
@@ -54,8 +55,8 @@ class ToolCallHandle:
         self,
         *,
         title: str | UnsetType = UNSET,
-        kind: v1.ToolKind | UnsetType = UNSET,
-        status: v1.ToolCallStatus | UnsetType = UNSET,
+        kind: ToolKindValue | UnsetType = UNSET,
+        status: ToolStatusValue | UnsetType = UNSET,
         content: Iterable[v1.ToolCallContent | v1.ContentBlock | str] | UnsetType = UNSET,
         locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation] | UnsetType = UNSET,
         raw_input: Any = UNSET,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from dragoman.agent import files
@@ -16,7 +17,7 @@ from dragoman.agent.handlers import handled
 from dragoman.agent.terminals import open_terminal
 from dragoman.agent.tools import ask, new_tool_call, run_tool
 from dragoman.agent.updates import UpdateSender
-from dragoman.errors import LocalProtocolError
+from dragoman.errors import LocalProtocolError, RequestError
 from dragoman.schema import UNSET, Unknown, v1
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dragoman.agent.session import AgentSession
     from dragoman.agent.terminals import TerminalHandle
     from dragoman.agent.tools import ToolCallHandle
+    from dragoman.agent.values import ToolKindValue
     from dragoman.rpc import Call
 
 _log = logging.getLogger("dragoman.agent")
@@ -73,7 +75,7 @@ class Turn(UpdateSender):
         self,
         title: str,
         *,
-        kind: v1.ToolKind = "other",
+        kind: ToolKindValue = "other",
         id: str | None = None,
         name: str | None = None,
         locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation] = (),
@@ -86,7 +88,7 @@ class Turn(UpdateSender):
 
         Args:
             title: What the user reads.
-            kind: What sort of tool it is; clients choose an icon by it.
+            kind: What sort of tool it is, one of the protocol's words; clients choose an icon by it.
             id: The call's id, unique in the session; made if not given.
             name: The tool's name for programs (not stable).
             locations: Files the call works on. A relative path starts at the session's `cwd`.
@@ -220,6 +222,14 @@ class Turn(UpdateSender):
             await turns[0].wait()
         try:
             answer = await handled("session/prompt", self._handle(handler))
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self.cancelled or (task is not None and task.cancelling()):
+                raise
+            # The handler waited for something that was cancelled elsewhere. Passed on, it would read as if the client
+            # had cancelled this turn.
+            _log.exception("the prompt handler raised CancelledError without a request to cancel")
+            raise RequestError.internal_error() from None
         except Exception:
             if not self.cancelled:
                 raise
@@ -246,6 +256,11 @@ class Turn(UpdateSender):
         if hasattr(work, "__aiter__"):
             await self._relay(work)
             return v1.PromptResponse("end_turn")
+        if isinstance(work, Iterator):
+            await self._relay(_one_by_one(work))
+            return v1.PromptResponse("end_turn")
+        if not isinstance(work, Awaitable):
+            raise LocalProtocolError("the handler of session/prompt gave no awaitable; write it as async def")
         answer = await work
         if answer is None:
             return v1.PromptResponse("end_turn")
@@ -279,6 +294,17 @@ class Turn(UpdateSender):
         if self.cancelled:
             raise asyncio.CancelledError("this turn was cancelled")
         raise LocalProtocolError("this turn is over; what happens between turns goes through turn.session")
+
+
+async def _one_by_one(items: Iterator[PromptItem]) -> AsyncIterator[PromptItem]:
+    """The items of a plain generator, which is closed with this one."""
+    try:
+        for item in items:
+            yield item
+    finally:
+        close = getattr(items, "close", None)
+        if close is not None:
+            close()
 
 
 def _is_content(item: PromptItem) -> TypeGuard[str | v1.ContentBlock]:

@@ -6,9 +6,12 @@ per session, the text, and a suffix; no objects are built for it. Does not know 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from dragoman.errors import LocalProtocolError
+from dragoman.agent.outgoing import check_notice, for_relayed
+from dragoman.agent.values import check_value
+from dragoman.errors import CapabilityError, LocalProtocolError
 from dragoman.schema import UNSET, Unknown, encode, v1
 from dragoman.wire import NOTIFICATION_END, notification_start
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from dragoman.agent.outgoing import UpdateChecks
     from dragoman.agent.settings import OfferedSettings
+    from dragoman.agent.values import PlanStatusValue, SeverityValue
 
 _UPDATE_END = b"}" + NOTIFICATION_END
 _TEXT_END = b"}}" + _UPDATE_END
@@ -67,11 +71,14 @@ class UpdateSender:
         else:
             await self.update(v1.AgentThoughtChunk(_block(content), message_id))
 
-    async def plan(self, entries: Iterable[v1.PlanEntry | tuple[str, v1.PlanEntryStatus] | str]) -> None:
+    async def plan(self, entries: Iterable[v1.PlanEntry | tuple[str, PlanStatusValue] | str]) -> None:
         """Shows the whole plan, in place of the former one (rule 265).
 
         Args:
             entries: Each is a PlanEntry, a (content, status) pair, or just the content, which is then pending.
+
+        Raises:
+            LocalProtocolError: A status or priority is not one of the protocol's.
         """
         await self.update(v1.Plan([_entry(entry) for entry in entries]))
 
@@ -126,33 +133,56 @@ class UpdateSender:
         """Sets the title of the session; None removes it."""
         await self.update(v1.SessionInfoUpdate(title=title))
 
-    async def notice(self, severity: v1.NoticeSeverity, title: str, description: str | None = None) -> bool:
+    async def notice(self, severity: SeverityValue, title: str, description: str | None = None) -> bool:
         """Shows a notice next to the conversation. Returns False if this client cannot show one; nothing was sent then.
 
-        Raises: LocalProtocolError for an empty title (rule 219).
+        Raises: LocalProtocolError for an empty title (rule 219), or a severity that the protocol does not name.
         """
         if not title:
             raise LocalProtocolError("a notice needs a title")
-        if self._checks[v1.Notice] is not None:
+        check_value("NoticeSeverity", severity, "the severity of a notice")
+        if self._checks[v1.Notice] is not check_notice:
             return False
         await self.update(v1.Notice(severity, title, UNSET if description is None else description))
         return True
 
-    async def update(self, update: v1.SessionUpdate) -> None:
+    async def update(self, update: v1.SessionUpdate, *, relayed: bool = False) -> None:
         """Sends any session update.
 
-        Raises: LocalProtocolError for what is not an update, is not stable or breaks a rule, CapabilityError for a kind
-        the client did not advertise.
+        Args:
+            update: The update. Values that the schema lists have to be among the listed ones.
+            relayed: The update was received from another agent: its values are passed on, whatever they are.
+
+        Raises:
+            LocalProtocolError: It is not an update, is not stable or breaks a rule.
+            CapabilityError: The client did not advertise this kind of update.
         """
-        if self._submit(update):
+        if self._submit(update, is_relayed=relayed):
             await self._breathe()
 
-    def _submit(self, update: v1.SessionUpdate) -> bool:
+    async def update_all(self, updates: Iterable[v1.SessionUpdate]) -> None:
+        """Sends several updates directly one after the other, as a history that is repeated.
+
+        An update of a kind that the client did not advertise is left out. Give at most some hundred at a time: nothing
+        else is sent or received meanwhile.
+
+        Raises: LocalProtocolError for what is not an update, is not stable or breaks a rule.
+        """
+        must_breathe = False
+        for update in updates:
+            with suppress(CapabilityError):
+                must_breathe = self._submit(update) or must_breathe
+        if must_breathe:
+            await self._breathe()
+
+    def _submit(self, update: v1.SessionUpdate, *, is_relayed: bool = False) -> bool:
         """Checks and posts an update without waiting; True asks the sender to call `_breathe`."""
         try:
             check = self._checks[type(update)]
         except KeyError:
             raise LocalProtocolError(f"{type(update).__name__} is not a session update") from None
+        if is_relayed:
+            check = for_relayed(check)
         if check is not None:
             update = check(self._settings, update)
         return self._post(b"".join((self._prefix, encode(update), _UPDATE_END)))
@@ -166,7 +196,7 @@ def _block(content: str | v1.ContentBlock) -> v1.ContentBlock:
     return content
 
 
-def _entry(entry: v1.PlanEntry | tuple[str, v1.PlanEntryStatus] | str) -> v1.PlanEntry:
+def _entry(entry: v1.PlanEntry | tuple[str, PlanStatusValue] | str) -> v1.PlanEntry:
     if isinstance(entry, v1.PlanEntry):
         return entry
     content, status = (entry, "pending") if isinstance(entry, str) else entry

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from dragoman.client.connection import ClientConnection
+from msgspec.structs import replace
+
+from dragoman.client.connection import ClientConnection, HasStderr
 from dragoman.client.remote import RemoteAgent
 from dragoman.client.services import ClientServices
 from dragoman.errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError
@@ -19,6 +21,7 @@ from dragoman.rpc import DEFAULT_LIMITS, Limits
 from dragoman.schema import PROTOCOL_VERSION, v1
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Unpack
 
@@ -48,9 +51,11 @@ class ClientOptions(TypedDict, total=False):
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
     extensions: handlers for extension methods and notifications, by method.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
+    meta: extensions for the `_meta` of the advertised capabilities, by vendor.
     unstable: allow the unstable methods and members of the protocol.
     limits: how much the connection may hold in memory.
     observers: see every line sent and received.
+    prompt_meta: called with the session's id before each prompt; what it returns is added to the prompt's `_meta`.
     initialize_seconds: how long the agent may take to answer `initialize`.
     """
 
@@ -63,33 +68,61 @@ class ClientOptions(TypedDict, total=False):
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
     terminal_login: bool
+    meta: Mapping[str, Any]
     unstable: bool
     limits: Limits
     observers: Sequence[Observer]
+    prompt_meta: Callable[[str], Mapping[str, Any]] | None
     initialize_seconds: float
 
 
 @asynccontextmanager
-async def connect(transport: Transport, **options: Unpack[ClientOptions]) -> AsyncIterator[RemoteAgent]:
-    """Connect to an agent over any transport and initialize it. At exit the connection is closed.
+async def connect(
+    where: Transport | str,
+    *,
+    token: str | None = None,
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+    **options: Unpack[ClientOptions],
+) -> AsyncIterator[RemoteAgent]:
+    """Connect to an agent by its URL or over any transport, and initialize it. At exit the connection is closed.
 
     Args:
-        transport: leads to the agent; it is closed with the connection.
+        where: `wss://host/acp` or `https://host/acp` (the extra `remote`), `unix:/path/to/socket`, or a transport that
+            leads to the agent; it is closed with the connection.
+        token: for a URL: the bearer token.
+        headers: for a URL: sent with every request.
+        tls: for a URL: settings for a certificate that the system does not trust.
         options: services, name, limits, observers; see `ClientOptions`.
 
     Raises:
+        ConfigError: it is not such a URL, or the extra is not installed.
         RemoteProtocolError: the agent speaks another version of the protocol.
         ConnectionClosed: the agent ended before it answered, or did not answer in time.
     """
-    async with open_connection(transport, options) as connection:
+    if isinstance(where, str):
+        where = await _transport_to(where, token, headers, tls)
+    async with open_connection(where, options) as connection:
         yield RemoteAgent(connection)
+
+
+async def _transport_to(
+    url: str, token: str | None, headers: Mapping[str, str] | None, tls: ssl.SSLContext | None
+) -> Transport:
+    if url.startswith("unix:"):
+        from dragoman.transports.unix import connect_unix
+
+        return await connect_unix(url.removeprefix("unix:"))
+    from dragoman.transports.remote.connect import connect_url
+
+    return await connect_url(url, token=token, headers=headers, tls=tls)
 
 
 @asynccontextmanager
 async def spawn(
     *command: str | os.PathLike[str],
     cwd: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
     spare: Spare = (),
     on_stderr: Callable[[bytes], None] | None = None,
     **options: Unpack[ClientOptions],
@@ -99,7 +132,7 @@ async def spawn(
     Args:
         command: the program and its arguments.
         cwd: the folder it is started in; this program's folder if None.
-        env: variables that are added to this program's environment.
+        env: variables that are added to this program's environment; None removes one.
         spare: daemons of the agent that are left running, by words of their command line.
         on_stderr: called with what the agent writes to stderr.
         options: services, name, limits, observers; see `ClientOptions`.
@@ -118,7 +151,7 @@ async def spawn_transport(
     command: Sequence[str | os.PathLike[str]],
     *,
     cwd: str | os.PathLike[str] | None,
-    env: Mapping[str, str] | None,
+    env: Mapping[str, str | None] | None,
     spare: Spare,
     on_stderr: Callable[[bytes], None] | None,
 ) -> Transport:
@@ -143,13 +176,19 @@ async def open_connection(transport: Transport, options: ClientOptions) -> Async
         extensions=options.get("extensions"),
         terminal_login=options.get("terminal_login", False),
     )
-    connection = ClientConnection(
-        transport,
-        services,
-        is_unstable=options.get("unstable", False),
-        limits=options.get("limits", DEFAULT_LIMITS),
-        observers=options.get("observers", ()),
-    )
+    try:
+        connection = ClientConnection(
+            transport,
+            services,
+            is_unstable=options.get("unstable", False),
+            limits=options.get("limits", DEFAULT_LIMITS),
+            observers=options.get("observers", ()),
+        )
+    except BaseException:  # a service is wrong: the agent that was started for it is ended
+        transport.close()
+        await transport.wait_closed()
+        raise
+    connection.prompt_meta = options.get("prompt_meta")
     connection.peer.start()
     try:
         connection.initialized = await _initialize(connection, options, transport)
@@ -158,22 +197,17 @@ async def open_connection(transport: Transport, options: ClientOptions) -> Async
         await asyncio.shield(connection.close("the client closed the connection"))
 
 
-@runtime_checkable
-class _HasStderr(Protocol):
-    """A transport to a program whose last lines on stderr are kept."""
-
-    @property
-    def stderr_tail(self) -> str: ...
-
-
 async def _initialize(
     connection: ClientConnection, options: ClientOptions, transport: Transport
 ) -> v1.InitializeResponse:
     from dragoman._version import __version__
 
+    capabilities = connection.client_capabilities
+    if options.get("meta"):
+        capabilities = replace(capabilities, meta={**(capabilities.meta or {}), **options["meta"]})
     request = v1.InitializeRequest(
         PROTOCOL_VERSION,
-        client_capabilities=connection.client_capabilities,
+        client_capabilities=capabilities,
         client_info=v1.Implementation(
             options.get("name", "dragoman"), options.get("version", __version__), title=options.get("title", "Dragoman")
         ),
@@ -183,7 +217,7 @@ async def _initialize(
         async with asyncio.timeout(seconds):
             response = await connection.peer.request("initialize", request, v1.InitializeResponse)
     except TimeoutError:
-        tail = transport.stderr_tail if isinstance(transport, _HasStderr) else ""
+        tail = transport.stderr_tail if isinstance(transport, HasStderr) else ""
         last_line = tail.rstrip().rpartition("\n")[2]
         raise ConnectionClosed(
             f"the agent did not answer initialize within {seconds:g} seconds"

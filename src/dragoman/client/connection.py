@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from dragoman.client.early_updates import EarlyUpdates
 from dragoman.client.requests import RequestHandler
 from dragoman.errors import (
     AUTH_REQUIRED,
+    INTERNAL_ERROR,
     AuthRequired,
     CapabilityError,
     ConnectionClosed,
@@ -35,7 +36,7 @@ from dragoman.schema import (
 from dragoman.schema.gates import is_advertised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from msgspec import Raw
     from msgspec.json import Decoder
@@ -49,10 +50,26 @@ _log = logging.getLogger("dragoman.client")
 E = TypeVar("E", bound=Exception | None)
 
 
+@runtime_checkable
+class HasStderr(Protocol):
+    """A transport to a program whose last lines on stderr are kept."""
+
+    @property
+    def stderr_tail(self) -> str: ...
+
+
+@runtime_checkable
+class HasPid(Protocol):
+    """A transport to a program that this one started."""
+
+    @property
+    def pid(self) -> int: ...
+
+
 class ClientConnection:
     """The client role of the protocol over one transport."""
 
-    hot_mark = b'"method":"session/update"'
+    hot_mark = b'"session/update"'  # without the name before it, which some agents follow with a space
 
     def __init__(
         self,
@@ -63,12 +80,16 @@ class ClientConnection:
         limits: Limits = DEFAULT_LIMITS,
         observers: Sequence[Observer] = (),
     ) -> None:
+        self._transport = transport
         self.hot_decoder: Decoder[Any] | None = decoder(v1.UpdateFrame)
         self.is_unstable = is_unstable
+        self.limits = limits
         self.links: dict[str, SessionLink] = {}  # the open sessions by id
         self.initialized = v1.InitializeResponse(PROTOCOL_VERSION)  # until the agent has answered
         # Called when the connection has ended, with the sessions that were open.
         self.when_lost: Callable[[ConnectionClosed, list[SessionLink]], None] | None = None
+        # Called with a session's id before each prompt, for the `_meta` of it.
+        self.prompt_meta: Callable[[str], Mapping[str, Any]] | None = None
         self.early = EarlyUpdates(limits)
         self._requests = RequestHandler(services, self.links, self.early, is_unstable=is_unstable)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -107,10 +128,17 @@ class ClientConnection:
         )
 
     def explain(self, error: E) -> E | AuthRequired:
-        """The same error; one that asks for a login gets the agent's login methods."""
+        """The same error; one that asks for a login gets the agent's login methods, an internal one its last words."""
         if isinstance(error, RequestError) and error.code == AUTH_REQUIRED and not isinstance(error, AuthRequired):
             return AuthRequired(error.message, error.data, self.initialized.auth_methods or ())
+        if isinstance(error, RequestError) and error.code == INTERNAL_ERROR and isinstance(self._transport, HasStderr):
+            error.stderr_tail = self._transport.stderr_tail
         return error
+
+    @property
+    def pid(self) -> int | None:
+        """The agent's process, if it is a child of this one."""
+        return self._transport.pid if isinstance(self._transport, HasPid) else None
 
     async def close_session(self, session_id: str) -> None:
         """End a session at the agent; one that the agent does not know any more counts as closed (rule 121)."""

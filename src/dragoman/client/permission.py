@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.client.permission_request import could_concern, describe, settle_evidence, settle_paths
+from dragoman.client.permission_request import describe, settle_evidence, settle_paths
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Rule, Verdict, judge, parse_rule, proposals
@@ -30,6 +30,7 @@ from dragoman.policy.decide import (
     Option,
     Selection,
     choose,
+    command_line,
     decide_by_answer,
     decide_by_rules,
     judge_all,
@@ -39,9 +40,11 @@ from dragoman.policy.decide import (
     rule_to_remember,
 )
 from dragoman.policy.paths import is_below
+from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
-from dragoman.workspace.safety import with_safe_parts
+from dragoman.workspace.judging import off_loop_if_long
+from dragoman.workspace.safety import with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -61,6 +64,12 @@ Answer: TypeAlias = str | None
 # A long session makes thousands of decisions; programs show the latest ones.
 _MOST_DECISIONS: Final = 10_000
 _READING: Final = "reading a file of the project needs no rule"
+SANDBOX: Final = "sandbox"
+"""`Decision.decided_by` of a command that needs no permission because it runs in a sandbox."""
+OWN_CALL: Final = "dragoman-"
+"""Begins the id of a tool call in a question of the client's own."""
+# What the sandbox adds to the rules. Like every allow it covers nothing that is denied, asked about or protected.
+_INSIDE: Final = Rule("allow", "execute:*", "flag", "the sandbox")
 # An error is one sentence; a command line may be a page.
 _ERROR_CHARACTERS: Final = 120
 
@@ -140,6 +149,12 @@ class ClientPermissions:
         given = self._rules() if callable(self._rules) else self._rules
         return (*given, *self._remembered)
 
+    async def __call__(
+        self, request: v1.RequestPermissionRequest, session: Session
+    ) -> v1.SelectedPermissionOutcome | None:
+        """The same as `permission`, so that the object itself is the service."""
+        return await self.permission(request, session)
+
     async def permission(
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
@@ -148,7 +163,9 @@ class ClientPermissions:
         tool_call_id = request.tool_call.tool_call_id
         found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
         evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
-        verdict, first = self._judge(evidence, session)
+        evidence, verdict, first = await off_loop_if_long(evidence.requests, self._judge, evidence, session)
+        if verdict.action == "ask" and self._is_confined_later(evidence, session):
+            verdict = Verdict("allow", None, SANDBOX)
         # The agent asked, so an "always" is the agent's to remember: a rule here would be a second one.
         options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
         option = option_for(verdict, options)
@@ -162,15 +179,18 @@ class ClientPermissions:
             )
             decision = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
-            self._turn_permissions.add(evidence, session)
+            self.note_permitted(evidence.requests, decision)
+            if decision.decided_by != SANDBOX:
+                self._turn_permissions.add(evidence, session)
         return None if decision.option_id is None else v1.SelectedPermissionOutcome(decision.option_id)
 
-    def _judge(self, evidence: Evidence, session: Session) -> tuple[Verdict, Request]:
-        """The verdict about all requests of one tool call, and the request that decided it.
+    def _judge(self, evidence: Evidence, session: Session) -> tuple[Evidence, Verdict, Request]:
+        """The evidence with facts of the disk, the verdict about all its requests, and the request that decided it.
 
         What could not be read is not covered by a wide allow.
         """
         rules = self.rules
+        evidence = replace(evidence, requests=tuple(_with_facts(rules, each, session) for each in evidence.requests))
         deciding: dict[str, Request] = {}
 
         def judge_one(request: Request) -> Verdict:
@@ -179,13 +199,7 @@ class ClientPermissions:
             return verdict
 
         verdict, _ = judge_all(evidence.requests, judge_one)
-        first = deciding[verdict.action]
-        if evidence.problem and verdict.action != "deny":
-            concern = could_concern(rules, evidence)
-            if concern or verdict.action == "ask":
-                why = f"what it is about could not be read: {evidence.problem}"
-                return Verdict("ask", verdict.rule, f"{why}, and {concern}" if concern else why), first
-        return verdict, first
+        return evidence, verdict, deciding[verdict.action]
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -202,30 +216,88 @@ class ClientPermissions:
             RequestError: it is not permitted; this is the response for the agent.
         """
         asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        verdict = _judge_one(self.rules, asked, session)
+        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
+        await self._decide(asked, verdict, options, session, change=change, env=env)
+
+    async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
+        """Return whether the user permitted this very command: by a rule that names it, or by an answer.
+
+        Otherwise the command is acceptable in the sandbox only. There it needs no rule; deny and ask rules hold, and a
+        command that names a protected file is asked about.
+
+        Raises:
+            RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
+        """
+        asked = settle_paths(request, session, agent=self.agent, root=self._root)
+        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
+        if verdict.action == "allow":
+            self.note_permitted((asked,), self._record(decide_by_rules(asked, verdict), session))
+            return verdict.rule is not None and _names_command(verdict.rule)
+        # A permission that was given for exactly this command is worth more than the sandbox.
+        is_covered = not asked.caution and self._turn_permissions.cover(asked, session, None)
+        if verdict.action == "ask" and (is_covered or self._is_acceptable_inside(asked, session)):
+            decision = self._record(_allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
+            self.note_permitted((asked,), decision)
+            return is_covered
+        await self._decide(asked, verdict, options, session, env=env)
+        return True
+
+    def _is_acceptable_inside(self, request: Request, session: Session) -> bool:
+        """Whether a command needs no permission in a sandbox: nothing but the lack of a rule speaks against it."""
+        return request.kind == "execute" and _judge_one((*self.rules, _INSIDE), request, session).action == "allow"
+
+    def _is_confined_later(self, evidence: Evidence, session: Session) -> bool:
+        """Whether all that the agent asks about are commands that it then runs through the client, in the sandbox."""
+        if evidence.problem or not self.confines_requests():
+            return False
+        return all(self._is_acceptable_inside(request, session) for request in evidence.requests)
+
+    def confines_requests(self) -> bool:
+        """Whether a command that the agent asks permission for is run by the client, in a sandbox; False here."""
+        return False
+
+    def note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
+        """Called with what was permitted, for programs that keep track of it; does nothing by itself."""
+
+    async def _decide(
+        self,
+        asked: Request,
+        verdict: Verdict,
+        options: Sequence[Option],
+        session: Session,
+        *,
+        change: Change | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         if verdict.action != "ask":
             decision = self._record(decide_by_rules(asked, verdict), session)
         # The user who gave the permission could not know of the caution.
         elif not asked.caution and self._turn_permissions.cover(asked, session, change):
-            covered = Decision(action="allow", decided_by=TURN_PERMISSION, title=asked.title, kind=asked.kind)
-            decision = self._record(covered, session)
+            decision = self._record(_allowed_by(TURN_PERMISSION, asked), session)
         else:
-            options = offer_short_options(asked)
             permission = self._permission_request(asked, options, change, session)
             question = replace(_question(permission, asked, verdict), env=env or {}, proposals=proposals(asked))
             decision = await self._ask(question, options, verdict, session)
         if not decision.is_allowed:
             title, reason = (shorten(text, _ERROR_CHARACTERS) for text in (asked.title, decision.reason))
             raise RequestError.internal_error(f"Not permitted: {title}: {reason}")
+        self.note_permitted((asked,), decision)
+
+    def _weigh(self, asked: Request, session: Session) -> tuple[Request, Verdict, tuple[Option, ...]]:
+        """The request with facts of the disk, the verdict about it, and the options to offer if that is to ask."""
+        rules = self.rules
+        asked = _with_facts(rules, asked, session)
+        verdict = _judge_one(rules, asked, session)
+        return asked, verdict, offer_short_options(asked) if verdict.action == "ask" else ()
 
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
     ) -> v1.RequestPermissionRequest:
         """The request of the client's own, for something the agent asked no permission for."""
         call = v1.ToolCallPatch(
-            f"dragoman-{next(self._numbers)}",
+            f"{OWN_CALL}{next(self._numbers)}",
             kind=asked.kind,
             title=asked.title,
             content=UNSET if change is None else [_diff(change)],
@@ -299,12 +371,16 @@ class ClientPermissions:
         return decision
 
 
+def _with_facts(rules: Sequence[Rule], request: Request, session: Session) -> Request:
+    return with_facts(rules, request, (session.cwd, *session.additional_directories))
+
+
 def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Verdict:
     """The verdict about one request. Reading below the session's folders is allowed unless a rule restricts it."""
     added = [os.path.realpath(folder) for folder in session.additional_directories]
     # The session's additional folders belong to the project: a command in one of them is not outside.
     is_added = any(is_below(request.cwd, folder) for folder in added)
-    request = with_safe_parts(rules, request, (session.cwd, *session.additional_directories))
+    request = _with_facts(rules, request, session)  # it may have them already; then they stay the same
     verdict = judge(rules, replace(request, cwd="") if is_added else request)
     if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
         return verdict
@@ -312,6 +388,23 @@ def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Ver
     if request.paths and all(any(is_below(path, root) for root in roots) for path in request.paths):
         return Verdict("allow", None, _READING)
     return verdict
+
+
+def _allowed_by(decided_by: str, request: Request) -> Decision:
+    return Decision(
+        action="allow",
+        decided_by=decided_by,
+        title=request.title,
+        kind=request.kind,
+        command=command_line(request),
+        paths=request.paths,
+    )
+
+
+def _names_command(rule: Rule) -> bool:
+    """Whether a rule is about certain commands, and not about all of them or about those that only read."""
+    command = read_pattern(rule.text).command
+    return command is not None and not command.is_everything
 
 
 def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: Verdict) -> Question:

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from dragoman.client.tool_input import ShownChange, ShownCommand, ToolInput, json_object
 from dragoman.policy import Request
-from dragoman.policy.commands import effective
-from dragoman.policy.rule import PATH_KINDS, read_pattern
+from dragoman.policy.parts import what_runs
+from dragoman.policy.rule import PATH_KINDS
 from dragoman.schema import v1
 from dragoman.state import ToolCallState
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dragoman.client.session import Session
-    from dragoman.policy import Rule
     from dragoman.state import SessionState
 
 _Source: TypeAlias = v1.ToolCallPatch | ToolCallState
@@ -162,8 +161,24 @@ def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Eviden
             is_known = kind in _COMPLETE or (kind == "other" and is_complete)
             if not is_known and not (kind in PATH_KINDS and (paths or commands)):
                 problem = problem or f"it names no {_OBJECTS.get(kind, 'file and no command')}"
+    if problem:
+        requests += _unread(requests, shared)
     read = tuple(replace(request, unreadable=problem) for request in requests)
     return Evidence(read, tuple(found.changes), commands, problem)
+
+
+def _unread(requests: Sequence[Request], shared: Request) -> list[Request]:
+    """What has to be allowed next to the files and commands that were found: what could not be read of the request.
+
+    A request that names nothing stands for that itself.
+    """
+    found: dict[str, Request] = {}
+    for request in requests:
+        if request.kind in _LOOKING and request.paths:
+            found[request.kind] = replace(request, paths=())
+        elif request.command is not None or request.shell is not None:
+            found["other"] = replace(shared, kind="other")
+    return list(found.values())
 
 
 _OBJECTS: Final = {"execute": "command", "fetch": "address", **dict.fromkeys(PATH_KINDS, "file")}
@@ -174,23 +189,8 @@ def _distinct(commands: Iterable[ShownCommand], root: str) -> tuple[ShownCommand
     found: dict[object, ShownCommand] = {}
     for command in commands:
         place = os.path.normpath(os.path.join(root, command.cwd))
-        found.setdefault((effective(command.argv, command.line), place), command)
+        found.setdefault((what_runs(command.argv, command.line), place), command)
     return tuple(found.values())
-
-
-def could_concern(rules: Iterable[Rule], evidence: Evidence) -> str:
-    """What could concern a request that was not read, for a sentence; empty if nothing could."""
-    if any(request.kind not in _LOOKING for request in evidence.requests):
-        return "it may change a protected file"
-    kinds = {request.kind for request in evidence.requests} | {"*"}
-    if kinds & {"read", "search"}:
-        kinds |= {"read", "search"}
-    agent = evidence.requests[0].agent
-    for rule in rules:
-        pattern = read_pattern(rule.text)
-        if rule.action != "allow" and pattern.agent in (None, agent) and pattern.kind in kinds:
-            return f"the rule {rule.action} {rule.text} may be about it"
-    return ""
 
 
 def settle_evidence(evidence: Evidence, session: Session, *, agent: str, root: str | None = None) -> Evidence:

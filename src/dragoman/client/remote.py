@@ -17,7 +17,7 @@ from dragoman.schema import UNSET, Unknown, v1
 from dragoman.schema.gates import is_advertised
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Sequence
+    from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 
     from dragoman.client.connection import ClientConnection
     from dragoman.errors import ConnectionClosed
@@ -125,6 +125,11 @@ class RemoteAgent:
         return self.initialized.auth_methods or ()
 
     @property
+    def pid(self) -> int | None:
+        """The process of an agent that was started by this program; None over any other transport."""
+        return self._connection.pid
+
+    @property
     def is_open(self) -> bool:
         """Whether the connection is open."""
         return self._connection.peer.is_open
@@ -147,6 +152,8 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
+        meta: Mapping[str, Any] | None = None,
+        append_system_prompt: str | None = None,
     ) -> Session:
         """Start a session.
 
@@ -154,6 +161,9 @@ class RemoteAgent:
             cwd: the session's folder, made absolute.
             mcp_servers: MCP servers for the agent to connect to.
             additional_directories: more folders the agent may work in, made absolute.
+            meta: the request's `_meta`.
+            append_system_prompt: text for the end of the agent's system prompt (unstable; needs
+                `sessionCapabilities.systemPrompt`).
 
         Raises:
             CapabilityError: the agent did not advertise this kind of MCP server, or additional directories.
@@ -164,6 +174,8 @@ class RemoteAgent:
             _absolute(cwd),
             self._servers(mcp_servers),
             additional_directories=self._directories(additional_directories),
+            system_prompt=self._appended(append_system_prompt),
+            meta=dict(meta) if meta else UNSET,
         )
         return await self._open("session/new", params)
 
@@ -174,6 +186,8 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
+        meta: Mapping[str, Any] | None = None,
+        append_system_prompt: str | None = None,
     ) -> Loading:
         """Open an earlier session; its history is replayed first (needs `loadSession`).
 
@@ -182,6 +196,9 @@ class RemoteAgent:
             cwd: the session's folder, made absolute.
             mcp_servers: MCP servers for the agent to connect to.
             additional_directories: more folders the agent may work in, made absolute.
+            meta: the request's `_meta`.
+            append_system_prompt: text for the end of the agent's system prompt (unstable; needs
+                `sessionCapabilities.systemPrompt`).
 
         Raises: what `new_session` does; when it is sent, LocalProtocolError if the session is open already.
         """
@@ -191,6 +208,8 @@ class RemoteAgent:
             cwd=_absolute(cwd),
             session_id=session_id,
             additional_directories=self._directories(additional_directories),
+            system_prompt=self._appended(append_system_prompt),
+            meta=dict(meta) if meta else UNSET,
         )
         return Loading(self._connection, "session/load", params)
 
@@ -201,6 +220,8 @@ class RemoteAgent:
         *,
         mcp_servers: Sequence[v1.McpServer] = (),
         additional_directories: Sequence[_Path] = (),
+        meta: Mapping[str, Any] | None = None,
+        append_system_prompt: str | None = None,
     ) -> Session:
         """Open an earlier session without its history (needs `sessionCapabilities.resume`).
 
@@ -211,6 +232,8 @@ class RemoteAgent:
             _absolute(cwd),
             mcp_servers=self._servers(mcp_servers),
             additional_directories=self._directories(additional_directories),
+            system_prompt=self._appended(append_system_prompt),
+            meta=dict(meta) if meta else UNSET,
         )
         return await Loading(self._connection, "session/resume", params)
 
@@ -336,6 +359,12 @@ class RemoteAgent:
                         f"(agentCapabilities.mcpCapabilities.{name})"
                     )
         return list(servers)
+
+    def _appended(self, text: str | None) -> Any:
+        if text is None:
+            return UNSET
+        self._require("a system prompt of the client", "sessionCapabilities.systemPrompt")
+        return v1.SystemPrompt("append", [v1.TextContent(text)])
 
     def _directories(self, directories: Sequence[_Path]) -> Any:
         if not directories:

@@ -19,11 +19,12 @@ from dragoman.client.services import (
     ReadsFiles,
     WritesFiles,
 )
-from dragoman.errors import RequestError
+from dragoman.errors import LocalProtocolError, RequestError
+from dragoman.rpc.binding import awaitable, bind
 from dragoman.schema import CLIENT_METHODS, UNSET, decode, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from msgspec import Raw
 
@@ -54,6 +55,12 @@ class RequestHandler:
         self, services: ClientServices, links: dict[str, SessionLink], early: EarlyUpdates, *, is_unstable: bool
     ) -> None:
         self._services = services
+        self._permit = (
+            None
+            if services.permission is None
+            else bind("session/request_permission", services.permission, _SESSION, _permission_members)
+        )
+        self._extensions = {name: _bind_extension(name, each) for name, each in services.extensions.items()}
         self._links = links
         self._early = early
         self._is_unstable = is_unstable
@@ -102,7 +109,7 @@ class RequestHandler:
     def serve(self, call: Call, report: Callable[[Loss], None]) -> Coroutine[Any, Any, object]:
         """The coroutine that answers `call`. Raises: RequestError or RemoteProtocolError to refuse it at once."""
         method = CLIENT_METHODS.get(call.method)
-        extension = self._services.extensions.get(call.method)
+        extension = self._extensions.get(call.method)
         if method is None or not method.is_stable:
             if extension is None or (method is not None and not self._is_unstable):
                 raise RequestError.method_not_found(call.method)
@@ -133,7 +140,7 @@ class RequestHandler:
                 self._open_urls.discard(elicitation_id)
                 return elicitation.complete(elicitation_id)
             return None  # an id that is not known is ignored (rule 319)
-        extension = self._services.extensions.get(method)
+        extension = self._extensions.get(method)
         return None if extension is None else _call(extension, decode(Any, params or _NO_PARAMS))
 
     def end(self, session: Session) -> list[Coroutine[Any, Any, object]]:
@@ -151,7 +158,7 @@ class RequestHandler:
 
     async def _permission(self, request: v1.RequestPermissionRequest, session: Session) -> object:
         session.note_permission(request.tool_call)
-        service = self._services.permission
+        service = self._permit
         if service is None:
             _log.warning("permission to %r was cancelled: no user can be asked", _title(request))
             return _NO_PERMISSION
@@ -181,6 +188,20 @@ class RequestHandler:
             self._open_urls.add(request.elicitation_id)
             return await service.url(request, session)
         raise RequestError.invalid_params("This client did not advertise that mode of elicitation", path="$.mode")
+
+
+# What a permission service can name besides the request and its members.
+_SESSION: dict[str, Callable[[Any, Any], Any]] = {"session": lambda _, session: session}
+
+
+def _permission_members() -> Sequence[str]:
+    return v1.RequestPermissionRequest.__struct_fields__
+
+
+def _bind_extension(method: str, handler: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
+    if not callable(handler):
+        raise LocalProtocolError(f"the handler of {method} is not callable")
+    return awaitable(handler)
 
 
 async def _read_text_file(files: ReadsFiles, request: v1.ReadTextFileRequest, session: Session) -> object:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from dragoman.schema import v1
     from dragoman.workspace import Change
 
-    PermissionService: TypeAlias = Callable[
-        [v1.RequestPermissionRequest, Session], Awaitable[str | v1.RequestPermissionOutcome | None]
-    ]
-    ExtensionHandlers: TypeAlias = Mapping[str, Callable[[Any], Awaitable[Any]]]
+    PermissionAnswer: TypeAlias = str | v1.RequestPermissionOutcome | None
+    # Called with the request and its session, in this order or by name: `request`, `session`, `tool_call`, `options`.
+    PermissionService: TypeAlias = Callable[..., Awaitable[PermissionAnswer]] | Callable[..., PermissionAnswer]
+    ExtensionHandlers: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 
 class ChecksPermission(Protocol):
@@ -34,6 +34,18 @@ class ChecksPermission(Protocol):
 
         Raises:
             RequestError: it is not permitted; this is the response for the agent.
+        """
+
+
+@runtime_checkable
+class ChecksConfined(ChecksPermission, Protocol):
+    """What the terminal service calls before it runs a command for which there is a sandbox."""
+
+    async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
+        """Return whether the user permitted this very command; False if it is acceptable in the sandbox only.
+
+        Raises:
+            RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
         """
 
 

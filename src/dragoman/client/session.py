@@ -15,7 +15,7 @@ from dragoman.schema.gates import is_advertised
 from dragoman.state import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from dragoman.client.session_link import Received, SessionLink
@@ -113,27 +113,31 @@ class Session:
         """Call `callback` if the session is cancelled while the `with` block runs."""
         return self._link.on_cancel(callback)
 
-    def prompt(self, prompt: str | v1.ContentBlock | Sequence[v1.ContentBlock]) -> PromptTurn:
+    def prompt(
+        self,
+        prompt: str | v1.ContentBlock | Sequence[str | v1.ContentBlock],
+        *,
+        meta: Mapping[str, Any] | None = None,
+    ) -> PromptTurn:
         """A turn with this prompt. It is sent when it is first awaited, iterated or entered.
 
         Args:
-            prompt: the text, a content block, or several.
+            prompt: the text, a content block, or several of both.
+            meta: the request's `_meta`, such as W3C trace ids.
 
         Raises:
             CapabilityError: the agent did not advertise that it accepts a block of this type.
             LocalProtocolError: when it is sent, another prompt of this session is running.
         """
-        if isinstance(prompt, str):
-            blocks: tuple[v1.ContentBlock, ...] = (v1.TextContent(prompt),)
-        elif isinstance(prompt, list | tuple):
-            blocks = tuple(prompt)
-        else:
-            blocks = (prompt,)  # type: ignore[assignment]  # not a sequence: one block
+        parts: Any = prompt if isinstance(prompt, list | tuple) else (prompt,)
+        blocks: tuple[v1.ContentBlock, ...] = tuple(
+            v1.TextContent(part) if isinstance(part, str) else part for part in parts
+        )
         for block in blocks:
             gate = _GATED_BLOCKS.get(type(block))
             if gate is not None and not is_advertised(self._link.connection.capabilities, gate):
                 raise CapabilityError(f"the agent does not take {block.__class__.__name__} in prompts ({gate})")
-        return PromptTurn(self._link, blocks)
+        return PromptTurn(self._link, blocks, meta)
 
     def updates(self) -> Updates:
         """Everything received from now on, replayed history included and marked."""

@@ -27,7 +27,7 @@ from dragoman.schema import v1
 from dragoman.state import SessionState, fold_all
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from dragoman.client.connection import ClientConnection
@@ -80,7 +80,7 @@ class SessionLink:
 
     def __init__(self, connection: ClientConnection, session_id: str) -> None:
         self.id: Final = session_id
-        self.state: Final = SessionState()
+        self.state: Final = SessionState(text_limit=connection.limits.turn_text)
         self.connection = connection
         self.turn: RunningTurn | None = None
         self.is_closed = False
@@ -162,7 +162,9 @@ class SessionLink:
 
     # Turns
 
-    def start_turn(self, prompt: Sequence[v1.ContentBlock], *, has_reader: bool) -> RunningTurn:
+    def start_turn(
+        self, prompt: Sequence[v1.ContentBlock], *, has_reader: bool, meta: Mapping[str, Any] | None = None
+    ) -> RunningTurn:
         """Send a prompt.
 
         Raises: LocalProtocolError while another prompt runs or after the session was closed; ConnectionClosed after
@@ -185,9 +187,9 @@ class SessionLink:
                 self.state.end_turn(None, UNSET)
             turn.settle(response, self.connection.explain(error))
 
-        self.connection.peer.ask(
-            "session/prompt", v1.PromptRequest(self.id, list(prompt)), v1.PromptResponse, settle, lane=self.id
-        )
+        added = {} if self.connection.prompt_meta is None else self.connection.prompt_meta(self.id)
+        request = v1.PromptRequest(self.id, list(prompt), meta={**added, **(meta or {})} or UNSET)
+        self.connection.peer.ask("session/prompt", request, v1.PromptResponse, settle, lane=self.id)
         self._replaying = "no"
         self._skips_replay = False
         self._received_at = monotonic()

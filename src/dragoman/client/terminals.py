@@ -1,23 +1,27 @@
 """Runs an agent's commands on this machine: the service for `terminal/*`.
 
 Owns which session may use which terminal, how many there may be, and that none outlives its session. `permissions` are
-checked before a command is started; how it runs belongs to `dragoman.process`.
+checked before a command is started; a `confinement` runs it in a sandbox and compares protected files afterwards. How
+it runs belongs to `dragoman.process`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 
+from dragoman.client.confinement import Confinement, FinishedCommand
+from dragoman.client.services import ChecksConfined
 from dragoman.errors import ConfigError, DragomanError, RequestError
 from dragoman.process.command import child_environment, resolve_command
 from dragoman.process.terminal import CEILING_BYTES, COLUMNS, ROWS, Terminal
-from dragoman.schema import v1
+from dragoman.schema import UNSET, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
@@ -26,7 +30,10 @@ if TYPE_CHECKING:
     from dragoman.client.services import ChecksPermission
     from dragoman.client.session import Session
     from dragoman.policy import Request
+    from dragoman.process.sandbox import Confined
     from dragoman.process.sweep import Spare
+
+_log = logging.getLogger("dragoman.client")
 
 MOST_TERMINALS: Final = 64  # of one session: a descriptor and a process each, and no agent seen uses more than three
 _REMEMBERED: Final = 256  # released terminals that can still be looked at, each with the last
@@ -39,7 +46,10 @@ _HARMLESS: Final = re.compile(
 
 
 class Look(Struct, frozen=True):
-    """What a terminal shows at one moment. `command` is the line as a user would type it."""
+    """What a terminal shows at one moment.
+
+    `command` is the line as a user would type it. `sandbox` is the backend that it runs in, None for outside.
+    """
 
     terminal_id: str
     session_id: str
@@ -51,18 +61,42 @@ class Look(Struct, frozen=True):
     is_released: bool
     exit_code: int | None
     signal: str | None
+    sandbox: str | None = None
+
+
+class _Command(Struct, frozen=True):
+    """A command that is about to be started. `is_inside`: in the sandbox."""
+
+    argv: list[str]
+    line: str
+    cwd: str
+    env: dict[str, str]
+    added: dict[str, str]
+    request: Request
+    is_inside: bool = False
 
 
 class _Owned:
     """A terminal and the session that owns it."""
 
-    __slots__ = ("command", "cwd", "session", "terminal")
+    __slots__ = ("command", "cwd", "finishing", "sandbox", "session", "terminal")
 
-    def __init__(self, terminal: Terminal, session: Session, command: str, cwd: str) -> None:
+    def __init__(
+        self, terminal: Terminal, session: Session, command: str, cwd: str, *, sandbox: str | None = None
+    ) -> None:
         self.terminal = terminal
         self.session = session  # the object: a session's id is unique on its connection only
         self.command = command
         self.cwd = cwd
+        self.sandbox = sandbox
+        self.finishing: asyncio.Task[FinishedCommand] | None = None
+
+    async def finished(self) -> FinishedCommand | None:
+        """Wait until the command has ended and was looked at; None if it runs without a confinement."""
+        if self.finishing is None:
+            await self.terminal.wait()
+            return None
+        return await asyncio.shield(self.finishing)
 
 
 class LocalTerminals:
@@ -77,6 +111,7 @@ class LocalTerminals:
         most_terminals: how many terminals one session may have at a time.
         ceiling_bytes: the most output that is kept of a terminal, whatever limit the agent sets.
         spare: daemons that are left running, by words of their command line.
+        confinement: the sandbox of the commands, and the comparison of protected files after each; None has neither.
     """
 
     def __init__(
@@ -91,6 +126,7 @@ class LocalTerminals:
         most_terminals: int = MOST_TERMINALS,
         ceiling_bytes: int = CEILING_BYTES,
         spare: Spare = (),
+        confinement: Confinement | None = None,
     ) -> None:
         self._permissions = permissions
         self._pty = pty
@@ -101,6 +137,7 @@ class LocalTerminals:
         self._most_terminals = most_terminals
         self._ceiling_bytes = ceiling_bytes
         self._spare = spare
+        self._confinement = confinement
         self._owned: dict[str, _Owned] = {}
         self._released: dict[str, Look] = {}
 
@@ -112,8 +149,8 @@ class LocalTerminals:
         cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
         argv, is_shell = resolve_command(request.command, request.args_or_default, env, cwd)
         line = request.command if is_shell else shlex.join(argv)
-        if self._permissions is not None:
-            await self._permissions.check(_described(argv, line, is_shell, added, cwd, session), session, env=added)
+        described = _described(argv, line, is_shell, added, cwd, session)
+        is_inside = await self._check(described, added, session)
         # The session may have ended while the user was asked.
         if session.is_closed:
             raise RequestError.not_found("The session has ended", {"sessionId": session.id})
@@ -122,27 +159,31 @@ class LocalTerminals:
                 f"This session already has {self._most_terminals} terminals; release one before creating another"
             )
         terminal_id = f"term-{os.urandom(8).hex()}"
-        terminal = self._start(terminal_id, argv, cwd, env, request, session)
-        self._owned[terminal_id] = _Owned(terminal, session, line, cwd)
+        command = _Command(argv, line, cwd, env, added, described, is_inside)
+        self._owned[terminal_id] = self._start(terminal_id, command, request, session)
         return terminal_id
 
     async def output(self, request: v1.TerminalOutputRequest, session: Session) -> v1.TerminalOutputResponse:
-        terminal = self._find(request.terminal_id, session)
-        text, is_truncated = terminal.read()
+        owned = self._find(request.terminal_id, session)
+        terminal = owned.terminal
         if terminal.is_running:
-            return v1.TerminalOutputResponse(text, is_truncated)
+            text, is_truncated = terminal.read()
+            return v1.TerminalOutputResponse(text, is_truncated, meta=_meta(owned))
+        finished = await owned.finished()
+        text, is_truncated = terminal.read()
         status = v1.TerminalExitStatus(terminal.exit_code, terminal.signal)
-        return v1.TerminalOutputResponse(text, is_truncated, status)
+        # A model has to know why the command failed, and nothing else of the response reaches it.
+        return v1.TerminalOutputResponse(text + _refused(finished), is_truncated, status, meta=_meta(owned))
 
     async def wait_for_exit(
         self, request: v1.WaitForTerminalExitRequest, session: Session
     ) -> v1.WaitForTerminalExitResponse:
-        terminal = self._find(request.terminal_id, session)
-        await terminal.wait()
-        return v1.WaitForTerminalExitResponse(terminal.exit_code, terminal.signal)
+        owned = self._find(request.terminal_id, session)
+        await owned.finished()
+        return v1.WaitForTerminalExitResponse(owned.terminal.exit_code, owned.terminal.signal, meta=_meta(owned))
 
     async def kill(self, request: v1.KillTerminalRequest, session: Session) -> None:
-        await self._find(request.terminal_id, session).kill()
+        await self._find(request.terminal_id, session).terminal.kill()
 
     async def release(self, request: v1.ReleaseTerminalRequest, session: Session) -> None:
         self._find(request.terminal_id, session)
@@ -174,18 +215,48 @@ class LocalTerminals:
     def _of(self, session: Session) -> dict[str, _Owned]:
         return {terminal_id: owned for terminal_id, owned in self._owned.items() if owned.session is session}
 
-    def _find(self, terminal_id: str, session: Session) -> Terminal:
+    def _find(self, terminal_id: str, session: Session) -> _Owned:
         owned = self._owned.get(terminal_id)
         if owned is None or owned.session is not session:
             raise RequestError.not_found("No such terminal in this session", {"terminalId": terminal_id})
-        return owned.terminal
+        return owned
+
+    async def _check(self, described: Request, added: Mapping[str, str], session: Session) -> bool:
+        """Check the permission to run a command; return whether it runs in the sandbox."""
+        permissions, confinement = self._permissions, self._confinement
+        has_sandbox = confinement is not None and confinement.sandbox is not None
+        if confinement is not None and has_sandbox and isinstance(permissions, ChecksConfined):
+            is_permitted = await permissions.check_confined(described, session, env=added)
+            return confinement.is_required or not is_permitted
+        if permissions is not None:
+            await permissions.check(described, session, env=added)
+        return has_sandbox
 
     def _start(
+        self, terminal_id: str, command: _Command, request: v1.CreateTerminalRequest, session: Session
+    ) -> _Owned:
+        confinement = self._confinement
+        if confinement is None:
+            terminal = self._start_terminal(terminal_id, command, None, request, session)
+            return _Owned(terminal, session, command.line, command.cwd)
+        confinement.begin()
+        try:
+            confined = _confine(confinement, command) if command.is_inside else None
+            terminal = self._start_terminal(terminal_id, command, confined, request, session)
+        except BaseException:
+            confinement.end(was_inside=False)
+            raise
+        backend = confinement.sandbox.backend if confinement.sandbox is not None and command.is_inside else None
+        owned = _Owned(terminal, session, command.line, command.cwd, sandbox=backend)
+        finishing = _finish(confinement, terminal_id, owned, command.request, confined)
+        owned.finishing = asyncio.get_running_loop().create_task(finishing)
+        return owned
+
+    def _start_terminal(
         self,
         terminal_id: str,
-        argv: Sequence[str],
-        cwd: str,
-        env: Mapping[str, str],
+        command: _Command,
+        confined: Confined | None,
         request: v1.CreateTerminalRequest,
         session: Session,
     ) -> Terminal:
@@ -193,9 +264,10 @@ class LocalTerminals:
         limit = request.output_byte_limit
         try:
             return Terminal.start(
-                argv,
-                cwd=cwd,
-                env=env,
+                command.argv if confined is None else confined.argv,
+                cwd=command.cwd if confined is None else confined.cwd,
+                env=command.env if confined is None else confined.env,
+                starter=None if confined is None else confined.starter,
                 pty=self._pty,
                 columns=self._columns,
                 rows=self._rows,
@@ -214,6 +286,7 @@ class LocalTerminals:
             owned.terminal.begin_release()
         try:
             await asyncio.gather(*(owned.terminal.release() for owned in ended.values()))
+            await asyncio.gather(*(owned.finished() for owned in ended.values()))
         finally:
             for terminal_id, owned in ended.items():
                 self._remember(_look(terminal_id, owned, is_released=True))
@@ -240,7 +313,52 @@ def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look
         is_released=is_released,
         exit_code=terminal.exit_code,
         signal=terminal.signal,
+        sandbox=owned.sandbox,
     )
+
+
+def _confine(confinement: Confinement, command: _Command) -> Confined:
+    try:
+        return confinement.confine(command.argv, cwd=command.cwd, env=command.env, added=command.added)
+    except ConfigError as error:
+        raise RequestError.invalid_params(str(error), path="$.command") from error
+
+
+async def _finish(
+    confinement: Confinement, terminal_id: str, owned: _Owned, request: Request, confined: Confined | None
+) -> FinishedCommand:
+    """Wait for the end of a command, compare the protected files, and report what the sandbox kept from it."""
+    terminal = owned.terminal
+    await terminal.wait()
+    finished = FinishedCommand(
+        terminal_id=terminal_id,
+        session_id=owned.session.id,
+        command=owned.command,
+        request=request,
+        sandbox=owned.sandbox,
+        exit_code=terminal.exit_code,
+        signal=terminal.signal,
+        denials=() if confined is None else tuple(confined.denials(terminal.text)),
+        changes=confinement.end(was_inside=confined is not None),
+    )
+    if confinement.on_finished is not None:
+        try:
+            confinement.on_finished(finished)
+        except Exception:
+            _log.exception("an observer of commands failed")
+    return finished
+
+
+def _meta(owned: _Owned) -> dict[str, Any] | UnsetType:
+    """States in which sandbox a command runs, for agents that show it."""
+    return UNSET if owned.finishing is None else {"dragoman": {"sandbox": owned.sandbox}}
+
+
+def _refused(finished: FinishedCommand | None) -> str:
+    if finished is None or not finished.denials:
+        return ""
+    wanted = ", ".join(denial.describe() for denial in finished.denials)
+    return f"\n[dragoman: this command ran in a sandbox ({finished.sandbox}) and did not get: {wanted}]\n"
 
 
 def _described(

@@ -12,7 +12,7 @@ from dragoman.errors import LocalProtocolError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator, Sequence
+    from collections.abc import Coroutine, Generator, Mapping, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -66,9 +66,12 @@ class PromptTurn:
     last reference is dropped goes on and only changes `session.state`.
     """
 
-    def __init__(self, link: SessionLink, prompt: Sequence[v1.ContentBlock]) -> None:
+    def __init__(
+        self, link: SessionLink, prompt: Sequence[v1.ContentBlock], meta: Mapping[str, Any] | None = None
+    ) -> None:
         self._link = link
         self._prompt = prompt
+        self._meta = meta
         self._running: RunningTurn | None = None
 
     @property
@@ -132,7 +135,7 @@ class PromptTurn:
             running.inbox = None
 
     def _start(self, *, has_reader: bool = True) -> RunningTurn:
-        self._running = running = self._link.start_turn(self._prompt, has_reader=has_reader)
+        self._running = running = self._link.start_turn(self._prompt, has_reader=has_reader, meta=self._meta)
         return running
 
     async def _begin(self, *, has_reader: bool = True) -> RunningTurn:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from dragoman.client.tool_input import ShownChange, ShownCommand, is_same_text
-from dragoman.policy.commands import effective, simple_command
+from dragoman.policy.parts import unwrapped, what_runs
 from dragoman.policy.paths import is_protected
+from dragoman.policy.shell import Line, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from dragoman.policy import Request
     from dragoman.workspace import Change
 
-# `cd FOLDER && REST`, with a folder that every shell reads as these letters.
+# `cd FOLDER && REST` in a line that cannot be read, with a folder that every shell reads as these letters.
 _LEADING_CD: Final = re.compile(r"\s*(?P<move>cd\s+(?:'[^']*'|\"[^\"]*\"|[^\s'\"&;|<>])+)\s*&&(?P<rest>.+)", re.DOTALL)
 _MOST_UNWRAPPED: Final = 4  # agents seen use one
 
@@ -85,20 +86,39 @@ def same_command(shown: ShownCommand, run: ShownCommand, folder: str) -> bool:
     return first is not None and first == _reduced(run, folder)
 
 
-def _reduced(command: ShownCommand, folder: str) -> tuple[tuple[str, ...] | str, str] | None:
-    """(words or line, folder) behind shells and changes of the folder; None for no command."""
+def _reduced(command: ShownCommand, folder: str) -> tuple[Line | str, str] | None:
+    """What runs and its folder, behind shells and changes of the folder; None for no command."""
     place = os.path.realpath(os.path.join(folder, command.cwd))
-    words, line = effective(command.argv, command.line)
+    found = what_runs(command.argv, command.line)
     for _ in range(_MOST_UNWRAPPED):
-        leading = _LEADING_CD.fullmatch(line) if line is not None else None
-        move = simple_command(leading["move"]) if leading is not None else None
-        if leading is None or move is None or len(move) != 2 or move[1].startswith("-"):
+        moved = _without_cd(found)
+        if moved is None:
             break
-        place = os.path.realpath(os.path.join(place, move[1]))
-        words, line = effective(None, leading["rest"])
-    if words is None and line is None:
+        target, found = moved
+        place = os.path.realpath(os.path.join(place, os.path.expanduser(target)))
+    return None if found is None else (found, place)
+
+
+def _without_cd(found: Line | str | None) -> tuple[str, Line | str | None] | None:
+    """The folder of a leading `cd FOLDER &&` and what follows it; None if there is none."""
+    if isinstance(found, str):
+        leading = _LEADING_CD.fullmatch(found)
+        move = read_line(leading["move"]) if leading is not None else None
+        if leading is None or not isinstance(move, Line) or (target := _target(move)) is None:
+            return None
+        return target, what_runs(None, leading["rest"])
+    if found is None or not found.joins or found.joins[0] != "and" or (target := _target(found)) is None:
         return None
-    return words if words is not None else (line or "").strip(), place
+    return target, unwrapped(Line(found.commands[1:], found.joins[1:]))
+
+
+def _target(line: Line) -> str | None:
+    """The folder of the `cd` that a line begins with."""
+    first = line.commands[0]
+    if first.argv[0] != "cd" or len(first.words) != 2 or first.assignments or first.redirections:
+        return None
+    word = first.words[1]
+    return None if word.fixed is not None or word.text.startswith("-") or not word.text else word.path
 
 
 def _cover_change(permitted: list[ShownChange], change: Change) -> bool:

@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import ConnectionClosed, RequestError
+from dragoman.rpc.loop_queue import start_eagerly
 from dragoman.schema import encode
 from dragoman.wire import write_error, write_result
 
@@ -25,7 +26,17 @@ _log = logging.getLogger("dragoman.rpc")
 class Call:
     """One incoming request: what was asked, and how it can end early."""
 
-    __slots__ = ("_after", "_task", "cancelled_result", "id", "is_cancelled", "is_running", "method", "params")
+    __slots__ = (
+        "_after",
+        "_task",
+        "cancelled_result",
+        "has_details",
+        "id",
+        "is_cancelled",
+        "is_running",
+        "method",
+        "params",
+    )
 
     def __init__(self, request_id: int | str | None, method: str, params: Raw | None) -> None:
         self.id = request_id
@@ -33,10 +44,12 @@ class Call:
         self.params = params
         self.is_cancelled = False
         self.is_running = False
+        self.has_details = False
+        """Whether an error repeats its message as `data.details`: some clients show nothing else."""
         # What a cancelled request of this method answers with; without it that is error -32800 (rule 204).
         self.cancelled_result: Callable[[], object] | None = None
         self._after: list[Callable[[], None]] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
 
     def after_response(self, callback: Callable[[], None]) -> None:
         """Runs `callback` right after the response was written, successful or not."""
@@ -53,13 +66,28 @@ class Call:
             self._task.cancel()
 
     def start(
-        self, work: Coroutine[Any, Any, object], respond: Callable[[Call, bytes | None], None]
+        self,
+        work: Coroutine[Any, Any, object],
+        respond: Callable[[Call, bytes | None], None],
+        loop: asyncio.AbstractEventLoop,
+        *,
+        is_eager: bool = False,
     ) -> asyncio.Task[None]:
-        """Runs the handler in its own task; `respond` is called with the response's frame, or None if there is none."""
-        self._task = asyncio.get_running_loop().create_task(self._serve(work, respond))
-        return self._task
+        """Runs the handler in its own task; `respond` is called with the response's frame, or None if there is none.
 
-    async def _serve(self, work: Coroutine[Any, Any, object], respond: Callable[[Call, bytes | None], None]) -> None:
+        With `is_eager` the first step is taken here; the task that is returned may be done.
+        """
+        serving = self._serve(work, respond, loop)
+        return start_eagerly(serving, loop) if is_eager else loop.create_task(serving)
+
+    async def _serve(
+        self,
+        work: Coroutine[Any, Any, object],
+        respond: Callable[[Call, bytes | None], None],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        # An eager task runs before `start` has it. (The loop is passed on: asking for it is a system call on 3.11.)
+        self._task = asyncio.current_task(loop)
         self.is_running = True
         frame: bytes | None = None
         try:
@@ -86,7 +114,10 @@ class Call:
 
     def refused(self, error: RequestError) -> bytes:
         """The frame that answers with `error`."""
-        return write_error(self.id, error.code, error.message, error.data)
+        data = error.data
+        if self.has_details and (data is None or isinstance(data, dict)):
+            data = {"details": error.message, **(data or {})}
+        return write_error(self.id, error.code, error.message, data)
 
     def _cancelled(self) -> bytes:
         if self.is_cancelled and self.cancelled_result is not None:

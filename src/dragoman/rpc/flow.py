@@ -27,7 +27,11 @@ In all other cases reading goes on, because a task depends on it. An inbox that 
 its consumer gets `SlowConsumer` at its next step, while the session's state, which is folded before an update is put
 into an inbox, stays complete.
 
-*Who calls.* `Inbox.put`, `drop` and `_take_run` report sizes (`note_over`, `note_consumed`); `_wait` reports a
+*Turns.* A consumer whose inbox is not empty does not have to wait, so it could take hundreds of updates before anything
+else runs: the task that wants to cancel the turn, for example. So it takes a few at a time, and in between gives the
+loop a turn if anything other than the reader waits for one (`loop_queue.py`).
+
+*Who calls.* `Inbox.put`, `drop` and `_take_part` report sizes (`note_over`, `note_consumed`); `_wait` reports a
 suspended consumer (`note_waiting`); the peer reports requests (`note_asked`, `note_answered`). Each report can change
 the decision in one direction only, so it calls `decide` only where that can matter. `decide` calls the transport's
 `pause_reading` or `resume_reading`, and only on a change.
@@ -42,33 +46,52 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from dragoman.errors import SlowConsumer
+from dragoman.rpc.loop_queue import others_wait
+from dragoman.rpc.transport import SizesBuffers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dragoman.rpc.limits import Limits
+    from dragoman.rpc.transport import Transport
 
 T = TypeVar("T")
+
+# Items that a consumer takes before others get a turn. Looking for others costs a fraction of one item.
+TURN_ITEMS: Final = 16
 
 
 class Inbox(Generic[T]):
     """What one consumer has not taken yet, in order. Iterate it; after `end` it stops when its last item was taken.
 
-    Items come in runs and are accounted for by the run: taking the next item of a run is a pop and nothing else.
+    Items come in runs, are taken from them a few at a time, and are accounted for by these parts: taking the next item
+    of a part is a pop and nothing else.
     """
 
-    __slots__ = ("_error", "_flow", "_is_ended", "_runs", "_taken", "_taken_bytes", "_waiter", "key", "size_bytes")
+    __slots__ = (
+        "_at",
+        "_error",
+        "_flow",
+        "_is_ended",
+        "_runs",
+        "_taken",
+        "_taken_bytes",
+        "_waiter",
+        "key",
+        "size_bytes",
+    )
 
     def __init__(self, flow: Flow, key: object) -> None:
         self.key = key
-        # Everything held, the run that is being taken included until its last item is out.
+        # Everything held, the part that is being taken included until its last item is out.
         self.size_bytes = 0
         self._flow = flow
-        self._runs: deque[tuple[Sequence[T], int]] = deque()
-        self._taken: list[T] = []  # the run that is being taken, last item first
+        self._runs: deque[tuple[Sequence[T], int]] = deque()  # with the share of each item
+        self._at = 0  # where the next part of the first run begins
+        self._taken: list[T] = []  # the part that is being taken, last item first
         self._taken_bytes = 0
         self._waiter: asyncio.Future[None] | None = None
         self._is_ended = False
@@ -78,9 +101,8 @@ class Inbox(Generic[T]):
         """Takes items that arrived, `share_bytes` each; never blocks. An inbox that ended takes nothing more."""
         if self._is_ended:
             return
-        size_bytes = len(items) * share_bytes
-        self._runs.append((items, size_bytes))
-        self.size_bytes = held = self.size_bytes + size_bytes
+        self._runs.append((items, share_bytes))
+        self.size_bytes = held = self.size_bytes + len(items) * share_bytes
         if self._waiter is not None:
             self._wake()
         if held > self._flow.mark_bytes:
@@ -97,7 +119,7 @@ class Inbox(Generic[T]):
         """Discard everything and accept nothing more: the consumer is gone, or gets `error` instead."""
         self._runs.clear()
         self._taken.clear()
-        self.size_bytes = self._taken_bytes = 0
+        self.size_bytes = self._taken_bytes = self._at = 0
         self._is_ended = True
         self._error = error
         self._wake()
@@ -108,14 +130,16 @@ class Inbox(Generic[T]):
 
     async def __anext__(self) -> T:
         if not self._taken:
-            await self._take_run()
+            await self._take_part()
         return self._taken.pop()
 
-    async def _take_run(self) -> None:
+    async def _take_part(self) -> None:
         self.size_bytes -= self._taken_bytes
         self._taken_bytes = 0
         if self._flow.over and self.size_bytes <= self._flow.resume_bytes:
             self._flow.note_consumed(self)
+        if self._runs and self._flow.others_wait():
+            await asyncio.sleep(0)
         while not self._runs:
             if self._is_ended:
                 error, self._error = self._error, None
@@ -123,13 +147,21 @@ class Inbox(Generic[T]):
                     raise error
                 raise StopAsyncIteration
             await self._wait()
-        items, self._taken_bytes = self._runs.popleft()
-        self._taken = list(reversed(items))
+        items, share_bytes = self._runs[0]
+        start, end = self._at, self._at + TURN_ITEMS
+        if end < len(items):
+            self._at = end
+        else:
+            self._at = 0
+            self._runs.popleft()
+        self._taken = list(items[start:end])
+        self._taken.reverse()
+        self._taken_bytes = len(self._taken) * share_bytes
 
     async def _wait(self) -> None:
         if self._waiter is not None:
             raise RuntimeError("two tasks iterate one stream of updates; give each its own `session.updates()`")
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._flow.loop.create_future()
         self._flow.note_waiting(self)
         try:
             await self._waiter
@@ -145,21 +177,28 @@ class Inbox(Generic[T]):
 class Flow:
     """Decides, for one connection, whether to go on reading."""
 
-    def __init__(self, limits: Limits, pause: Callable[[], None], resume: Callable[[], None]) -> None:
+    def __init__(self, limits: Limits, transport: Transport) -> None:
         self.mark_bytes = limits.in_mark_bytes
         self.resume_bytes = limits.in_resume_bytes
         self.over: set[Inbox[object]] = set()
         self.waiting: set[Inbox[object]] = set()
         self.is_paused = False
         self._limit_bytes = limits.in_limit_bytes
-        self._pause = pause
-        self._resume = resume
+        self._transport = transport
+        self.loop = asyncio.get_running_loop()
+        self._others_wait = others_wait(self.loop)
+        self._sized = transport if isinstance(transport, SizesBuffers) else None
+        self._streams = 0  # lanes of sessions, below
         # How many answers local tasks wait for, per lane.
         self._awaited: dict[object, int] = {}
 
     def inbox(self, key: object) -> Inbox[T]:
         """A new inbox that belongs to `key`."""
         return Inbox(self, key)
+
+    def others_wait(self) -> bool:
+        """Whether anything on the loop waits for its turn, the reader of this connection aside."""
+        return self._others_wait(self._transport)
 
     def note_over(self, inbox: Inbox[T]) -> None:
         if inbox.size_bytes > self._limit_bytes:
@@ -185,7 +224,10 @@ class Flow:
 
     def note_asked(self, lane: object) -> None:
         """A local task begins to wait for an answer."""
-        self._awaited[lane] = self._awaited.get(lane, 0) + 1
+        waiting = self._awaited.get(lane, 0)
+        self._awaited[lane] = waiting + 1
+        if not waiting and lane is not None:
+            self._count_stream(1)
         if self.is_paused:
             self.decide()
 
@@ -193,15 +235,26 @@ class Flow:
         left = self._awaited.pop(lane) - 1
         if left:
             self._awaited[lane] = left
-        elif self.over:
+            return
+        if lane is not None:
+            self._count_stream(-1)
+        if self.over:
             self.decide()
+
+    def _count_stream(self, step: int) -> None:
+        self._streams += step
+        if self._sized is not None:
+            self._sized.note_streams(self._streams)
 
     def decide(self) -> None:
         """Pause or resume, as the module's docstring says."""
         should_pause = bool(self.over) and self._is_useless_to_read()
         if should_pause != self.is_paused:
             self.is_paused = should_pause
-            (self._pause if should_pause else self._resume)()
+            if should_pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
 
     def _is_useless_to_read(self) -> bool:
         """Conditions 2 and 3: no local task depends on anything that has still to arrive."""

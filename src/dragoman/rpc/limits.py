@@ -40,6 +40,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     unknown_sessions: int = 64
     unknown_bytes: int = 1 * MIB
 
+    # Text of messages that a session's state keeps for one turn, in characters; None keeps everything. An agent that
+    # does not stop writing must not fill the memory; the longest real answers have a few hundred thousand.
+    turn_text: int | None = 16 * MIB
+
     # Lines in a row that are not messages, after which a client closes the connection: banners and warnings on stdout
     # are a dozen lines, and a program that is not an agent writes without end.
     noise_lines: int = 100

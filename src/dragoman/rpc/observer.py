@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.rpc")
 
+_WARNINGS = 100  # about losses, for one connection; further ones and repetitions are logged for debugging only
+
 
 class Observer:
     """Subclass and override what you want to see. An exception raised here is logged and goes no further."""
@@ -38,6 +40,7 @@ class Observers:
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = tuple(observers)
+        self._logged: set[tuple[str, Loss]] = set()
 
     def __bool__(self) -> bool:
         return bool(self._observers)
@@ -49,7 +52,12 @@ class Observers:
         self._notify(lambda observer: observer.sent(line))
 
     def lost(self, method: str, loss: Loss) -> None:
-        _log.warning("%s: dropped %s: %s", method, loss.path, loss.why)
+        # An agent with a flaw repeats it in every update: writing each to the log takes longer than reading it.
+        level = logging.DEBUG
+        if (method, loss) not in self._logged and len(self._logged) < _WARNINGS:
+            self._logged.add((method, loss))
+            level = logging.WARNING
+        _log.log(level, "%s: dropped %s: %s", method, loss.path, loss.why)
         self._notify(lambda observer: observer.lost(method, loss))
 
     def ended(self, reason: str) -> None:

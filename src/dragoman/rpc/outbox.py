@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from dragoman.rpc.limits import Limits
     from dragoman.rpc.observer import Observers
     from dragoman.rpc.transport import Transport
+
+
+# What each of many senders may send in its turn: fewer would cost more for the turn than for the messages. A hundred
+# senders delay the reader by a millisecond with this.
+_LEAST_SHARE: Final = 8
 
 
 class Outbox:
@@ -90,9 +95,9 @@ class Outbox:
         self._breathing += 1
         try:
             await asyncio.sleep(0)
-            # Senders that breathe in the same turn share one quantum, so that a hundred of them delay the reader
-            # no longer than one does, and none gets ahead of the others.
-            self._budget = self._limits.quantum // self._breathing or 1
+            # Senders that breathe in the same turn share one quantum, so that many of them delay the reader not much
+            # longer than one does, and none gets ahead of the others.
+            self._budget = max(self._limits.quantum // self._breathing, _LEAST_SHARE)
         finally:
             self._breathing -= 1
         self._deadline = monotonic() + self._limits.slice_seconds

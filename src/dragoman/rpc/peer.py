@@ -8,6 +8,11 @@ The transport calls `feed` with bytes. `feed` handles every complete line before
 awaiting: a notification goes to the role, a response resolves its `Pending`, a request becomes a `Call`. Only the work
 of a `Call` runs in a task. So when a response wakes a waiting task, everything that arrived before it has been handled.
 
+The task of a call takes its first step at the end of `feed`, so that an answer which is at hand leaves in the same turn
+of the loop. By then all of the batch was handled: a cancellation that follows its request directly still comes first.
+After a notification or a response, the next calls of the batch begin in the next turn instead, because what these two
+woke (a consumer of updates, a waiting task) has its turn then, and goes first, as its frame did.
+
 Everything that is sent passes through one `Outbox`, so order is the order of calls. While `feed` runs, the outbox is
 corked: the answers to one batch of input leave in one write.
 
@@ -66,8 +71,10 @@ T = TypeVar("T")
 
 CANCEL_REQUEST = "$/cancel_request"
 
-# Every known writer puts the method into the first bytes of a line; where it stands later nothing is lost but speed.
-_MARK_BYTES = 128
+# The method stands in the first bytes of a line, or in the last ones where a writer puts the params first. If it is
+# somewhere else, nothing is lost but speed.
+_HEAD_BYTES = 128
+_TAIL_BYTES = 64
 
 _NOISE_BYTES = 200  # shown of a line that is not a message, enough to recognise it by
 
@@ -109,13 +116,14 @@ class Peer:
         observers: Sequence[Observer] = (),
         noise_limit: int | None = None,
     ) -> None:
+        self._loop = asyncio.get_running_loop()
         self.limits = limits
         self.noise_lines = 0
         self._noise_limit = noise_limit
         self._noise_run = 0
         self.observers = Observers(observers)
         self._is_observed = bool(observers)
-        self.flow = Flow(limits, transport.pause_reading, transport.resume_reading)
+        self.flow = Flow(limits, transport)
         self.outbox = Outbox(transport, limits, self.observers, self._give_up)
         self.post = self.outbox.post
         self.breathe = self.outbox.breathe
@@ -130,8 +138,11 @@ class Peer:
         self._next_id = 0
         self._calls: dict[int | str | None, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Calls of this batch that take their first step at its end, and whether the next one may be among them.
+        self._fresh: list[tuple[Call, Coroutine[Any, Any, object]]] = []
+        self._may_step = False
         self._complained_at = -1.0
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over: asyncio.Future[None] = self._loop.create_future()
 
     def start(self) -> None:
         """Begins to read."""
@@ -143,7 +154,7 @@ class Peer:
 
     async def wait_closed(self) -> None:
         """Returns when the connection is over, its handlers have ended and its transport is released."""
-        await self._over
+        await asyncio.shield(self._over)  # one caller that is cancelled must not cancel it for the others
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._transport.wait_closed()
@@ -178,7 +189,7 @@ class Peer:
         """
         if self.outbox.is_full:
             await self.outbox.room()
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[T] = self._loop.create_future()
 
         def settle(result: T | None, error: Exception | None) -> None:
             if on_result is not None and error is None:
@@ -247,12 +258,17 @@ class Peer:
         if not frames:
             return
         self.outbox.cork()
+        self._may_step = True
         try:
             at = 0
             while at < len(frames):
                 at += self._handle_run(frames, at) or self._handle(frames[at])
         finally:
-            self.outbox.uncork()
+            try:
+                if self._fresh:
+                    self._start_fresh()
+            finally:
+                self.outbox.uncork()
 
     def drained(self) -> None:
         self.outbox.drained()
@@ -260,11 +276,12 @@ class Peer:
     def end(self, reason: ConnectionClosed) -> None:
         """The transport has ended: what arrived is handled first, then the connection is closed with `reason`."""
         frames = self._framer.end()
+        self._may_step = False
         for frame in frames:
             self._handle(frame)
         if frames:
             # A request in the last line is worth its answer if the handler has it at hand: its first step comes first.
-            asyncio.get_running_loop().call_soon(self._finish, reason)
+            self._loop.call_soon(self._finish, reason)
         else:
             self._finish(reason)
 
@@ -273,7 +290,9 @@ class Peer:
     def _handle_run(self, frames: list[Frame], start: int) -> int:
         """Passes the hot notifications from here on, one directly after another, to the role; returns how many."""
         first = frames[start]
-        if self._hot_decode is None or not isinstance(first, bytes) or self._hot_mark not in first[:_MARK_BYTES]:
+        if self._hot_decode is None or not isinstance(first, bytes):
+            return 0
+        if self._hot_mark not in first[:_HEAD_BYTES] and self._hot_mark not in first[-_TAIL_BYTES:]:
             return 0
         run = decode_run(frames, self._hot_decode, start)
         if run:
@@ -282,6 +301,7 @@ class Peer:
                 for line in lines:
                     self.observers.received(line)
             self._noise_run = 0
+            self._may_step = False
             self._role.on_hot(run, sum(map(len, lines)))
         return len(run)
 
@@ -309,6 +329,7 @@ class Peer:
             return
         if pending.is_abandoned:
             return
+        self._may_step = False
         self.flow.note_answered(pending.lane)
         if message.error is not None:
             pending.settle(None, _request_error(message.error))
@@ -338,7 +359,19 @@ class Peer:
             self.outbox.send(call.refused(RequestError.internal_error()))
         else:
             self._calls[call.id] = call
-            task = call.start(work, self._respond)
+            if self._may_step:
+                self._fresh.append((call, work))
+            else:
+                self._keep(call.start(work, self._respond, self._loop))
+
+    def _start_fresh(self) -> None:
+        """The first steps of the batch's calls, in order of arrival."""
+        fresh, self._fresh = self._fresh, []
+        for call, work in fresh:
+            self._keep(call.start(work, self._respond, self._loop, is_eager=True))
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        if not task.done():
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -352,6 +385,7 @@ class Peer:
             if message.method == CANCEL_REQUEST:
                 self._cancel_call(message.params)
             else:
+                self._may_step = False
                 self._role.on_notification(message.method, message.params)
         except ProtocolError as error:
             _log.warning("ignored an unreadable %s: %s", message.method, error)
@@ -411,7 +445,7 @@ class Peer:
 
     def _give_up(self, why: str) -> None:
         """Called in the middle of a write, so the end comes in a turn of its own."""
-        asyncio.get_running_loop().call_soon(self._finish, ConnectionClosed(why))
+        self._loop.call_soon(self._finish, ConnectionClosed(why))
 
     def _finish(self, reason: ConnectionClosed) -> None:
         if self.closed_by is not None:

@@ -5,7 +5,7 @@ Owns the two protocols every transport is written against. Does not know framing
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from dragoman.errors import ConnectionClosed
 
@@ -47,3 +47,11 @@ class Transport(Protocol):
 
     async def wait_closed(self) -> None:
         """Return when everything is released: file descriptors closed, process reaped."""
+
+
+@runtime_checkable
+class SizesBuffers(Protocol):
+    """A transport that can hold more on its way while many sessions stream at once."""
+
+    def note_streams(self, count: int) -> None:
+        """So many sessions wait for the answer to a prompt now."""

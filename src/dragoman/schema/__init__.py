@@ -14,7 +14,7 @@ from dragoman.schema import v1
 from dragoman.schema.codec import Loss, decode, decoder, encode
 from dragoman.schema.gates import is_advertised
 from dragoman.schema.methods import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Method
-from dragoman.schema.parts import RequestId, Unknown
+from dragoman.schema.parts import ExtensionValue, RequestId, Unknown, extension
 
 if TYPE_CHECKING:
     from dragoman.schema.stability import UNSTABLE_MEMBERS, UNSTABLE_TYPES, find_unstable
@@ -29,6 +29,7 @@ __all__ = [
     "UNSET",
     "UNSTABLE_MEMBERS",
     "UNSTABLE_TYPES",
+    "ExtensionValue",
     "Loss",
     "Method",
     "RequestId",
@@ -37,6 +38,7 @@ __all__ = [
     "decode",
     "decoder",
     "encode",
+    "extension",
     "find_unstable",
     "is_advertised",
     "v1",

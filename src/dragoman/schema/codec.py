@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from dragoman.errors import PARSE_ERROR, LocalProtocolError, RemoteProtocolError
-from dragoman.schema.parts import Choice, Unknown
+from dragoman.schema.parts import Choice, ExtensionValue, Unknown
 
 T = TypeVar("T")
 
@@ -27,22 +27,25 @@ class Loss(Struct, frozen=True):
     """What was wrong and what was done; never quotes the input."""
 
 
-def _write_unknown(value: Any) -> Any:
+def _write_own(value: Any) -> Any:
     if isinstance(value, Unknown):
         return value.raw
+    if isinstance(value, ExtensionValue):
+        return str(value)  # only a plain string can be written
     raise NotImplementedError(f"{type(value).__name__} cannot be written as JSON")
 
 
-def _read_choice(kind: Any, value: Any) -> Any:
+def read_choice(kind: Any, value: Any) -> Any:
+    """The hook by which msgspec reads a union that it cannot express."""
     if not isinstance(kind, Choice):
         raise NotImplementedError(f"no way to read {kind!r}")
     chosen = kind.pick(value)
     if isinstance(chosen, Unknown):
         return chosen
-    return msgspec.convert(value, chosen, dec_hook=_read_choice)
+    return msgspec.convert(value, chosen, dec_hook=read_choice)
 
 
-_encoder: Final = msgspec.json.Encoder(enc_hook=_write_unknown)
+_encoder: Final = msgspec.json.Encoder(enc_hook=_write_own)
 _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
@@ -56,7 +59,7 @@ def encode(value: object) -> bytes:
         try:
             return _encoder.encode(value)
         except UnicodeEncodeError:
-            return _encoder.encode(_without_surrogates(msgspec.to_builtins(value, enc_hook=_write_unknown)))
+            return _encoder.encode(_without_surrogates(msgspec.to_builtins(value, enc_hook=_write_own)))
     except (NotImplementedError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise LocalProtocolError(f"cannot be written as JSON: {error}") from error
 
@@ -77,7 +80,7 @@ def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     try:
         return _decoders[kind]
     except KeyError:
-        made = _decoders[kind] = msgspec.json.Decoder(kind, dec_hook=_read_choice)
+        made = _decoders[kind] = msgspec.json.Decoder(kind, dec_hook=read_choice)
         return made
 
 

@@ -3,17 +3,22 @@
 Unknown variants are kept as `Unknown`; what is invalid follows the schema's mark of the nearest member around it
 (default on error, skip invalid items, default on null), and without a mark the whole value fails with its path.
 It works on plain Python values, never on bytes, and never runs for clean traffic.
+
+Most flawed messages have one flaw. So every object is first tried as a whole, strictly, by msgspec; a member that it
+names as wrong is taken out, read by the rules above, and the rest is tried again. Only what remains unclear after a few
+of these is read member by member. The result, the losses and the errors are those of the member-by-member reading.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from msgspec import UNSET, inspect
+from msgspec import UNSET, ValidationError, convert, inspect, structs
 
 from dragoman.errors import RemoteProtocolError
-from dragoman.schema.codec import Loss
+from dragoman.schema.codec import Loss, read_choice
 from dragoman.schema.parts import Choice, Unknown
 from dragoman.schema.v1.marks import LENIENT_NAMES, MARKS
 
@@ -21,6 +26,14 @@ _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _META_ONLY: Final = {"_meta": "e"}
 _shapes: Final[dict[Any, inspect.Type]] = {}
+# What is needed at each object and each union, computed at the first of its kind.
+_optional: Final[dict[type, dict[str, inspect.Field]]] = {}
+_unions: Final[dict[int, _Union]] = {}
+
+# The member in the path that ends every message of msgspec: "Expected `str`, got `int` - at `$.title`".
+_MEMBER: Final = re.compile(r"`\$\.([^.\[`]+)[^`]*`\Z")
+# Members of one object that are read by themselves; beyond that, trying the rest again costs more than it saves.
+_FLAWS: Final = 3
 
 
 class _MisfitError(Exception):
@@ -30,8 +43,8 @@ class _MisfitError(Exception):
         self.why = why
 
 
-def read(kind: Any, value: Any, report: Callable[[Loss], None] | None) -> Any:
-    """`value` as `kind`, as far as the marks allow.
+def read(kind: Any, value: Any, report: Callable[[Loss], None] | None, *, tries_whole: bool = True) -> Any:
+    """`value` as `kind`, as far as the marks allow; `tries_whole=False` reads everything member by member.
 
     Raises:
         RemoteProtocolError: -32602 with the path of the member that does not fit.
@@ -41,7 +54,7 @@ def read(kind: Any, value: Any, report: Callable[[Loss], None] | None) -> Any:
     if value is None and isinstance(shape, inspect.StructType) and not any(field.required for field in shape.fields):
         value = {}  # rules 109 and 279: a null result means the empty object
     try:
-        result = _Reader(losses).read(shape, value, "$")
+        result = _Reader(losses, tries_whole=tries_whole).read(shape, value, "$")
     except _MisfitError as error:
         raise RemoteProtocolError(error.why, path=error.path) from None
     if report is not None:
@@ -70,21 +83,22 @@ def _no(path: str, expected: str, value: Any) -> _MisfitError:
 
 
 class _Reader:
-    def __init__(self, losses: list[Loss]) -> None:
+    def __init__(self, losses: list[Loss], *, tries_whole: bool) -> None:
         self.losses = losses
+        self.tries_whole = tries_whole
 
     def read(self, shape: inspect.Type, value: Any, path: str, marks: str = "") -> Any:
         match shape:
-            case inspect.AnyType():
-                return value
             case inspect.StructType():
                 return self._struct(shape, value, path)
+            case inspect.UnionType():
+                return self._union(shape, value, path, marks)
+            case inspect.AnyType():
+                return value
             case inspect.ListType():
                 return self._list(shape, value, path, marks)
             case inspect.DictType():
                 return self._dict(shape, value, path)
-            case inspect.UnionType():
-                return self._union(shape, value, path, marks)
             case inspect.CustomType():
                 return self._choice(shape.cls, value, path)
         return _scalar(shape, value, path)
@@ -93,6 +107,11 @@ class _Reader:
         if type(value) is not dict:
             raise _no(path, "an object", value)
         name = shape.cls.__name__
+        # The outermost object was tried already: that is why this runs. Other names than the schema's are looked up.
+        if self.tries_whole and path != "$" and name not in LENIENT_NAMES:
+            found = self._whole(shape.cls, value, path)
+            if found is not None:
+                return found
         self._check_tag(shape, value, path)
         marks = MARKS.get(name, _META_ONLY)
         members: dict[str, Any] = {}
@@ -110,6 +129,35 @@ class _Reader:
             return shape.cls(**members)
         except ValueError as error:
             raise _MisfitError(path, str(error)) from None
+
+    def _whole(self, kind: type, value: dict[str, Any], path: str) -> Any:
+        """The object, if all of it but a few optional members is as the schema says; None otherwise."""
+        optional = _optional_fields(kind)
+        flawed: dict[str, inspect.Field] = {}
+        rest = value
+        while True:
+            try:
+                found: Any = convert(rest, kind, dec_hook=read_choice)
+                break
+            except ValidationError as error:
+                named = _MEMBER.search(str(error))
+            name = "" if named is None else named[1]
+            if name not in optional or name not in rest or len(flawed) == _FLAWS:
+                return None
+            flawed[name] = optional[name]
+            rest = rest.copy()
+            del rest[name]
+        if not flawed:
+            return found
+        if len(flawed) > 1:  # losses are reported in the order of the schema
+            flawed = {name: field for name, field in optional.items() if name in flawed}
+        marks = MARKS.get(kind.__name__, _META_ONLY)
+        changes = {}
+        for name, field in flawed.items():
+            member = self._member(field, value[name], f"{path}.{name}", marks.get(name, ""))
+            if member is not UNSET:
+                changes[field.name] = member
+        return structs.replace(found, **changes) if changes else found
 
     @staticmethod
     def _check_tag(shape: inspect.StructType, value: dict[str, Any], path: str) -> None:
@@ -163,33 +211,65 @@ class _Reader:
         return self.read(_shape(chosen), value, path)
 
     def _union(self, shape: inspect.UnionType, value: Any, path: str, marks: str) -> Any:
-        if value is None and _accepts_null(shape):
+        union = _taken_apart(shape)
+        if value is None and union.has_null:
             return None
-        others = [each for each in shape.types if not isinstance(each, inspect.NoneType)]
-        if len(others) == 1:
-            return self.read(others[0], value, path, marks)
-        if isinstance(others[0], inspect.StructType) and isinstance(others[1], inspect.StructType):
-            return self._variant([each for each in others if isinstance(each, inspect.StructType)], value, path)
-        for each in others:
+        if union.tag_field is not None:
+            return self._variant(union, union.tag_field, value, path)
+        if len(union.others) == 1:
+            return self.read(union.others[0], value, path, marks)
+        for each in union.others:
             try:
                 return self.read(each, value, path, marks)
             except _MisfitError:
                 continue
         raise _MisfitError(path, f"{_name(value)} is not allowed here or is out of range")
 
-    def _variant(self, variants: list[inspect.StructType], value: Any, path: str) -> Any:
+    def _variant(self, union: _Union, field: str, value: Any, path: str) -> Any:
         if type(value) is not dict:
             raise _no(path, "an object", value)
-        field = variants[0].tag_field
-        assert field is not None
         tag = value.get(field)
         if type(tag) is not str:
             why = "a required member is missing" if field not in value else f"expected a string, got {_name(tag)}"
             raise _MisfitError(f"{path}.{field}", why)
-        for variant in variants:
-            if variant.tag == tag:
-                return self._struct(variant, value, path)
-        return Unknown(tag, value)
+        known = union.by_tag.get(tag)
+        return Unknown(tag, value) if known is None else self._struct(known, value, path)
+
+
+class _Union:
+    """A union taken apart: null or not, and the rest; variants by their tags, if it has several objects."""
+
+    __slots__ = ("by_tag", "has_null", "others", "shape", "tag_field")
+
+    def __init__(self, shape: inspect.UnionType) -> None:
+        self.shape = shape  # kept, because unions are found by identity
+        self.has_null = _accepts_null(shape)
+        self.others = [each for each in shape.types if not isinstance(each, inspect.NoneType)]
+        variants = [each for each in self.others if isinstance(each, inspect.StructType)]
+        self.by_tag: dict[object, inspect.StructType] = {}
+        self.tag_field: str | None = None
+        if len(variants) > 1:
+            self.by_tag = {variant.tag: variant for variant in variants}
+            self.tag_field = variants[0].tag_field
+
+
+def _taken_apart(shape: inspect.UnionType) -> _Union:
+    try:
+        return _unions[id(shape)]
+    except KeyError:
+        made = _unions[id(shape)] = _Union(shape)
+        return made
+
+
+def _optional_fields(kind: type) -> dict[str, inspect.Field]:
+    """The members that may be missing, by their names on the wire."""
+    try:
+        return _optional[kind]
+    except KeyError:
+        shape = _shape(kind)
+        assert isinstance(shape, inspect.StructType)
+        made = _optional[kind] = {field.encode_name: field for field in shape.fields if not field.required}
+        return made
 
 
 def _accepts_null(shape: inspect.Type) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-__all__ = ["UNSET", "Choice", "Unknown", "UnsetType", "Wire"]
+__all__ = ["UNSET", "Choice", "ExtensionValue", "Unknown", "UnsetType", "Wire", "extension"]
 
 
 class Wire(Struct, frozen=True, rename="camel"):
@@ -39,6 +39,25 @@ class Unknown:
     def __repr__(self) -> str:
         # The body may hold what must not reach a log (headers, environment), so only the tag is shown.
         return f"Unknown(tag={self.tag!r})"
+
+
+class ExtensionValue(str):
+    """A value of the sender's own where the schema lists the values; made by `extension`."""
+
+    __slots__ = ()
+
+
+def extension(value: str) -> ExtensionValue:
+    """Marks a value as one of your own, so that it may be sent where the schema lists the values.
+
+    Use it only if the other side announced that it reads the value: a strict reader refuses the whole message.
+
+    Raises:
+        ValueError: It does not begin with an underscore, which the protocol reserves for extensions.
+    """
+    if not value.startswith("_") or value == "_":
+        raise ValueError(f"the value of an extension begins with an underscore and a name, like '_x'; not {value!r}")
+    return ExtensionValue(value)
 
 
 class Choice(type):

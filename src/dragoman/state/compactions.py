@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from dragoman.schema.v1 import CompactionStatus, CompactionSummaryChunk, CompactionUpdate
     from dragoman.state.messages import Messages
+    from dragoman.state.text_buffer import TextRoom
     from dragoman.state.timeline import Timeline, UnfoldedUpdates
     from dragoman.state.turns import Turns
 
@@ -27,8 +28,8 @@ class CompactionState(Passage):
 
     __slots__ = ("_error", "_id", "_status")
 
-    def __init__(self, compaction_id: str, turn: int | None) -> None:
-        super().__init__(turn)
+    def __init__(self, compaction_id: str, turn: int | None, room: TextRoom | None = None) -> None:
+        super().__init__(turn, room)
         self._id = compaction_id
         self._status: CompactionStatus = "in_progress"
         self._error: str | None = None
@@ -102,6 +103,8 @@ class Compactions:
         compaction = self.by_id.get(compaction_id)
         if compaction is None:
             self._messages.close()
-            compaction = self.by_id[compaction_id] = _GrowingCompaction(compaction_id, self._turns.current_index)
+            compaction = self.by_id[compaction_id] = _GrowingCompaction(
+                compaction_id, self._turns.current_index, self._messages.room
+            )
             self._timeline.append(compaction)
         return compaction

@@ -9,6 +9,8 @@ from dragoman.state.text_buffer import Passage
 if TYPE_CHECKING:
     from typing import Literal, TypeAlias
 
+    from dragoman.state.text_buffer import TextRoom
+
     Role: TypeAlias = Literal["user", "agent", "thought"]
 
 
@@ -17,8 +19,8 @@ class Message(Passage):
 
     __slots__ = ("_message_id", "_role")
 
-    def __init__(self, role: Role, message_id: str | None, turn: int | None) -> None:
-        super().__init__(turn)
+    def __init__(self, role: Role, message_id: str | None, turn: int | None, room: TextRoom | None = None) -> None:
+        super().__init__(turn, room)
         self._role = role
         self._message_id = message_id
 

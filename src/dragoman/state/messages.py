@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dragoman.schema import UNSET
 from dragoman.schema.v1 import AgentMessageChunk, AgentThoughtChunk, TextContent, UserMessageChunk
 from dragoman.state.message import Message
-from dragoman.state.text_buffer import GrowingPassage
+from dragoman.state.text_buffer import LONG_PIECE, MANY_PIECES, GrowingPassage, TextRoom
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,11 +63,13 @@ class Messages:
         "_turns",
         "_wire_id",
         "items",
+        "room",
         "thoughts",
         "user_count",
     )
 
-    def __init__(self, timeline: Timeline, turns: Turns) -> None:
+    def __init__(self, timeline: Timeline, turns: Turns, room: TextRoom) -> None:
+        self.room = room  # for the text of agents; the user's own prompts are kept whole
         self._timeline = timeline
         self._turns = turns
         self.items: list[Message] = []
@@ -87,7 +89,10 @@ class Messages:
             self._open_for(chunk)
         content = chunk.content
         if type(content) is TextContent and content.annotations is UNSET and content.meta is UNSET:
-            self._pending.append(content.text)
+            text = content.text
+            self._pending.append(text)
+            if len(text) > LONG_PIECE:
+                self._open.compress()
         else:
             self._open.append(content)
         if chunk.meta is not UNSET:
@@ -104,13 +109,19 @@ class Messages:
 
     def add_prompt(self, prompt: Sequence[ContentBlock]) -> None:
         """Add the user's prompt as a message: agents do not send it back."""
-        self._prompt = self._begin(UserMessageChunk, None)
+        self.room.refill()
+        self._prompt = self._begin(UserMessageChunk, None, has_room=True)
         self._prompt.replace(prompt)
 
     def close(self) -> None:
         """End the open message: the next chunk without an id begins another one."""
         self._open.compress()
         self._kind = None
+
+    def compress_long(self) -> None:
+        """Join the texts of the open message if there are many: apart they take many times their size."""
+        if len(self._pending) > MANY_PIECES:
+            self._open.compress()
 
     def compress_open(self) -> None:
         """Join the texts of the open message, which stays open."""
@@ -137,8 +148,9 @@ class Messages:
             if kind is AgentMessageChunk:
                 self._turns.enter(message)
 
-    def _begin(self, kind: type[Chunk], message_id: str | None) -> _GrowingMessage:
-        message = _GrowingMessage(_ROLES[kind], message_id, self._turns.current_index)
+    def _begin(self, kind: type[Chunk], message_id: str | None, *, has_room: bool = False) -> _GrowingMessage:
+        room = None if has_room else self.room
+        message = _GrowingMessage(_ROLES[kind], message_id, self._turns.current_index, room)
         if kind is UserMessageChunk:
             self.user_count += 1
         self.items.append(message)

@@ -11,7 +11,7 @@ so on. They share the `Timeline`, in which every new item gets its place. Does n
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from dragoman.errors import LocalProtocolError
 from dragoman.schema import UNSET, Unknown, v1
@@ -22,7 +22,7 @@ from dragoman.state.messages import Messages
 from dragoman.state.plans import Plans, PlanState
 from dragoman.state.settings import SessionSettings
 from dragoman.state.subagents import SessionMessages, SessionMessageState, Subagents, SubagentState
-from dragoman.state.text_buffer import View
+from dragoman.state.text_buffer import TextRoom, View
 from dragoman.state.timeline import Notices, Timeline, UnfoldedUpdates
 from dragoman.state.tools import ToolCalls, ToolCallState
 from dragoman.state.turns import Turns, TurnState
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from dragoman.schema import UnsetType
     from dragoman.state.timeline import Unfolded
+
+# The longest answers of real agents have a few hundred thousand characters.
+TEXT_LIMIT: Final = 16 * 1024 * 1024
 
 TimelineItem: TypeAlias = (
     Message | ToolCallState | PlanState | CompactionState | SubagentState | SessionMessageState | v1.Notice | Unknown
@@ -59,11 +62,17 @@ class SessionState:
         "_unfolded",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, text_limit: int | None = TEXT_LIMIT) -> None:
+        """Create the state of a session that has no updates yet.
+
+        Args:
+            text_limit: how many characters of messages are kept for each turn; None keeps everything. Of a longer
+                text the beginning is kept, and `lost_characters` of the message and of the turn count the rest.
+        """
         self._revision = 0
         self._timeline = timeline = Timeline()
         self._turns = turns = Turns()
-        self._messages = messages = Messages(timeline, turns)
+        self._messages = messages = Messages(timeline, turns, TextRoom(text_limit))
         self._unfolded = unfolded = UnfoldedUpdates(timeline)
         self._notices = Notices(timeline)
         self._tool_calls = ToolCalls(timeline, messages, turns)
@@ -323,6 +332,7 @@ def fold(state: SessionState, update: v1.SessionUpdate) -> SessionState:
         raise TypeError(f"{type(update).__name__} is not a session update") from None
     step(update)
     state._revision += 1
+    state._messages.compress_long()
     return state
 
 
@@ -338,4 +348,5 @@ def fold_all(state: SessionState, updates: Sequence[v1.SessionUpdate]) -> Sessio
             raise TypeError(f"{type(update).__name__} is not a session update")
         step(update)
         state._revision += 1
+    state._messages.compress_long()
     return state

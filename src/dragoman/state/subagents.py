@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SubagentUpdate,
     )
     from dragoman.state.messages import Messages
+    from dragoman.state.text_buffer import TextRoom
     from dragoman.state.timeline import Timeline
     from dragoman.state.turns import Turns
 
@@ -51,8 +52,8 @@ class SessionMessageState(Passage):
     __slots__ = ("_message_id", "_recipient_message_id", "_recipient_session_id", "_sender_message_id",
                  "_sender_session_id")  # fmt: skip
 
-    def __init__(self, message_id: str, turn: int | None) -> None:
-        super().__init__(turn)
+    def __init__(self, message_id: str, turn: int | None, room: TextRoom | None = None) -> None:
+        super().__init__(turn, room)
         self._message_id = message_id
         self._sender_session_id: str | None = None
         self._sender_message_id: str | None = None
@@ -167,6 +168,8 @@ class SessionMessages:
         message = self.by_id.get(message_id)
         if message is None:
             self._messages.close()
-            message = self.by_id[message_id] = _GrowingSessionMessage(message_id, self._turns.current_index)
+            message = self.by_id[message_id] = _GrowingSessionMessage(
+                message_id, self._turns.current_index, self._messages.room
+            )
             self._timeline.append(message)
         return message

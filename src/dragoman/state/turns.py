@@ -114,6 +114,11 @@ class TurnState:
         return tuple(span.message for span in self._spans)
 
     @property
+    def lost_characters(self) -> int:
+        """How much of the text of its messages was dropped, see `SessionState`."""
+        return sum(span.message.lost_characters for span in self._spans)
+
+    @property
     def texts(self) -> tuple[str, ...]:
         """The text of this turn in each of `messages`."""
         return tuple(span.message.text[span.start : span.end] for span in self._spans)

@@ -2,7 +2,8 @@
 
 `plain` and `one_line` remove everything that acts on a terminal: escape sequences as a whole, other control characters
 and marks that change the reading direction. `escape_json` does the same for JSON without changing its value. `clip` and
-`fit` count terminal columns, `cut` and `shorten` count characters. Colours are added afterwards (see `colour.py`).
+`fit` count terminal columns, `cut` and `shorten` count characters. Colours are added afterwards (see `colour.py`);
+`printed` is the last step of a stream, where text from elsewhere and our own colours are one text already.
 """
 
 from __future__ import annotations
@@ -11,21 +12,27 @@ import re
 from typing import Final
 from unicodedata import category, east_asian_width
 
+from dragoman.text.secrets import known_keys
+
+# Patterns are texts here, which `re` compiles on first use and keeps: an agent that prints nothing needs none of them.
 # A string sequence (OSC, DCS, APC, PM, SOS) ends with BEL or ST. If the end is missing, only the introducer is removed:
 # the rest is harmless text then, and useful to see when a program is broken.
-_ACTING: Final = re.compile(
-    r"""
+_ACTING: Final = r"""(?x)
     (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)  # a string, with its end
     | (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                                         # CSI: cursor, colours, queries
     | \x1b[ -/]*[0-~]                                                          # every other escape
     | [\x00-\x08\x0b-\x1f\x7f-\x9f]                                            # controls except tab and newline
     | [\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]                           # reading direction
     | [\U000e0000-\U000e007f]                                                  # tags: invisible text
-    """,
-    re.VERBOSE,
-)
-_BREAKS: Final = re.compile(r"\r\n|[\n\r\u2028\u2029]")
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+    """
+# What we write ourselves: colours, and the step back to the start of a cleared line.
+_OWN: Final = r"(\r\x1b\[K|\x1b\[[0-9;]{0,32}m)"
+_WIDE_COLOUR: Final = r"[34]8;(?:5;\d+|2;\d+;\d+;\d+)"
+REDRAW: Final = "\r\x1b[K"
+"""Goes back to the start of the line and clears it: the only movement that `printed` lets through."""
+_CONCEAL: Final = "8"  # the colour that hides text: a user must see what is asked
+_BREAKS: Final = r"\r\n|[\n\r\u2028\u2029]"
+_SURROGATES: Final = "[\ud800-\udfff]"
 # Everything a terminal acts on, line breaks excepted. JSON escapes the first 32 itself; text that is not JSON does not.
 _JSON_ESCAPED: Final = {
     **{code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F) if code != 0x0A},
@@ -38,14 +45,34 @@ ELLIPSIS: Final = "…"
 
 
 def plain(text: str) -> str:
-    """Return the text without anything that acts on a terminal; line breaks and tabs stay."""
+    """Return the text without known keys and without anything that acts on a terminal; line breaks and tabs stay."""
+    text = known_keys.mask(text)
     if text.isprintable():  # False for everything above
         return text
-    return _SURROGATES.sub("\ufffd", _ACTING.sub("", _BREAKS.sub("\n", text)))
+    return _without_acting(text)
+
+
+def _without_acting(text: str) -> str:
+    return re.sub(_SURROGATES, "\ufffd", re.sub(_ACTING, "", re.sub(_BREAKS, "\n", text)))
+
+
+def printed(text: str, *, has_colour: bool, can_redraw: bool) -> str:
+    """Return text that is about to be written to a stream, without controls; colours and `REDRAW` stay if they may."""
+    pieces = re.split(_OWN, text)
+    pieces[::2] = map(_without_acting, pieces[::2])
+    pieces[1::2] = [own if _is_shown(own, has_colour, can_redraw) else "" for own in pieces[1::2]]
+    return "".join(pieces)
+
+
+def _is_shown(own: str, has_colour: bool, can_redraw: bool) -> bool:
+    if own == REDRAW:
+        return can_redraw
+    return has_colour and _CONCEAL not in re.sub(_WIDE_COLOUR, "", own[2:-1]).split(";")
 
 
 def one_line(text: str) -> str:
     """Return the same on one line, with each line break shown as `LINE_BREAK`."""
+    text = known_keys.mask(text)
     if text.isprintable():
         return text
     return plain(text).replace("\n", LINE_BREAK).replace("\t", " ")
@@ -70,6 +97,7 @@ def cells(text: str) -> int:
 
 def clip(text: str, width: int) -> str:
     """Return at most `width` columns of the text; an ellipsis stands for the rest."""
+    text = known_keys.mask(text)  # before it is cut: the beginning of a key is a secret, too
     if cells(text) <= width:
         return text
     taken, used = [], 0
@@ -89,6 +117,7 @@ def fit(text: str, width: int) -> str:
 
 def cut(text: str, characters: int) -> str:
     """Return at most `characters` characters of the text; an ellipsis stands for the rest."""
+    text = known_keys.mask(text)
     return text if len(text) <= characters else text[: characters - 1].rstrip() + ELLIPSIS
 
 

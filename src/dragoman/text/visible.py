@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from unicodedata import category
 
+from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import cells, clip, one_line
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def _seen(text: str) -> Iterator[str]:
 
 def quoted(word: str) -> str:
     """Quote a word of a command or a path as a shell would read it; hidden characters are escaped."""
+    word = known_keys.mask(word)
     if _SAFE_WORD.fullmatch(word):
         return word
     if not any(map(is_hidden, word)):
@@ -70,7 +72,7 @@ def _escaped(letter: str) -> str:
 
 def spelled(line: str) -> str:
     """Return a line of a file or a script with hidden characters named, as `<U+202E>`."""
-    line = line.expandtabs(4)
+    line = known_keys.mask(line).expandtabs(4)
     if line.isprintable() and not any(letter in _BLANK for letter in line):
         return line
     return "".join(f"<U+{ord(letter):04X}>" if is_hidden(letter) else letter for letter in line)
