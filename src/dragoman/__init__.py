@@ -12,7 +12,8 @@ from dragoman._version import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dragoman.agent import Agent, Turn
-    from dragoman.client import PromptTurn, RemoteAgent, Session, connect, spawn
+    from dragoman.cli.prompt.in_terminal import ask_in_terminal
+    from dragoman.client import PromptTurn, RemoteAgent, Session, connect
     from dragoman.errors import (
         AgentExited,
         CapabilityError,
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
         StoreError,
     )
     from dragoman.rpc import Limits, Observer
-    from dragoman.schema import UNSET, Unknown
+    from dragoman.schema import UNSET, Unknown, extension
+    from dragoman.scripting import allow_once, ask, deny_all, image, resource, rules, run, spawn
     from dragoman.state import SessionState
     from dragoman.transports.memory import memory_pair
 
@@ -54,8 +56,17 @@ __all__ = [
     "Turn",
     "Unknown",
     "__version__",
+    "allow_once",
+    "ask",
+    "ask_in_terminal",
     "connect",
+    "deny_all",
+    "extension",
+    "image",
     "memory_pair",
+    "resource",
+    "rules",
+    "run",
     "spawn",
 ]
 
@@ -66,7 +77,18 @@ if not TYPE_CHECKING:
         globals(),
         {
             "dragoman.agent": ("Agent", "Turn"),
-            "dragoman.client": ("PromptTurn", "RemoteAgent", "Session", "connect", "spawn"),
+            "dragoman.client": ("PromptTurn", "RemoteAgent", "Session", "connect"),
+            "dragoman.cli.prompt.in_terminal": ("ask_in_terminal",),
+            "dragoman.scripting": (
+                "allow_once",
+                "ask",
+                "deny_all",
+                "image",
+                "resource",
+                "rules",
+                "run",
+                "spawn",
+            ),
             "dragoman.errors": (
                 "AgentExited",
                 "CapabilityError",
@@ -81,7 +103,7 @@ if not TYPE_CHECKING:
                 "StoreError",
             ),
             "dragoman.rpc": ("Limits", "Observer"),
-            "dragoman.schema": ("UNSET", "Unknown"),
+            "dragoman.schema": ("UNSET", "Unknown", "extension"),
             "dragoman.state": ("SessionState",),
             "dragoman.transports.memory": ("memory_pair",),
         },

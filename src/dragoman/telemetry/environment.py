@@ -1,0 +1,62 @@
+"""Sets telemetry up for `dragoman agent`, as OpenTelemetry's own variables say.
+
+Owns the choice of an exporter: `OTEL_TRACES_EXPORTER` is `console` (stderr: stdout is the protocol's) or `otlp`.
+Without the variable nothing is imported. A program that uses the library sets OpenTelemetry up by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dragoman.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+
+    from dragoman.telemetry.spans import Telemetry
+
+VARIABLE = "OTEL_TRACES_EXPORTER"
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+
+def telemetry_from_environment() -> Telemetry | None:
+    """The telemetry of this process; None if the variable is not set or `none`.
+
+    Raises:
+        ConfigError: the exporter is not known, or not installed.
+    """
+    name = os.environ.get(VARIABLE, "").strip().lower()
+    if name in ("", "none"):
+        return None
+    from dragoman.telemetry import active
+    from dragoman.telemetry.spans import Telemetry
+
+    try:
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+    except ImportError:
+        raise ConfigError(
+            f"{VARIABLE}={name} needs OpenTelemetry; install it with: pip install 'dragoman[otel]'"
+        ) from None
+    service = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "dragoman"}
+    provider = TracerProvider(resource=Resource.create(service))
+    provider.add_span_processor(_processor(name))
+    has_content = os.environ.get(CONTENT_VARIABLE, "").lower() == "true"
+    active.telemetry = Telemetry(tracer_provider=provider, content=has_content)
+    return active.telemetry
+
+
+def _processor(name: str) -> SpanProcessor:
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SimpleSpanProcessor
+
+    if name == "console":
+        return SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))
+    if name == "otlp":
+        from importlib.metadata import entry_points
+
+        for found in entry_points(group="opentelemetry_traces_exporter", name="otlp"):
+            return BatchSpanProcessor(found.load()())
+        raise ConfigError(f"{VARIABLE}=otlp needs an exporter; install it: pip install opentelemetry-exporter-otlp")
+    raise ConfigError(f"{VARIABLE}={name} is not known; write console, otlp or none")
