@@ -1,0 +1,270 @@
+"""All sessions that are known on this machine, joined from the ledger, the built-in agent's store and an agent's list.
+
+Owns how they are joined: one session is one row, however many of them know it. Only an agent that the user
+names is started.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from dragoman.cli import exits
+from dragoman.cli.exec.ledger import ledger_name
+from dragoman.cli.named_agent import BUILT_IN, find_agent, folder, is_built_in, short_connection
+from dragoman.cli.times import moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from dragoman.cli.command import CliCall
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.schema import v1
+    from dragoman.store.ledger import Ledger, LedgerEntry
+    from dragoman.store.sessions import SessionRow
+
+
+class KnownSession(Struct, frozen=True, kw_only=True):
+    """One session, with the entry of the ledger if it has one."""
+
+    agent: str
+    session_id: str
+    folder: str
+    title: str | None = None
+    updated_at: str | None = None
+    directories: tuple[str, ...] = ()
+    entry: LedgerEntry | None = None
+    is_stored: bool = False
+    """The built-in agent's store has it."""
+    is_listed: bool = False
+    """The agent itself lists it."""
+
+    @property
+    def shown_title(self) -> str:
+        """The title, or the first prompt in quotation marks."""
+        if self.title or self.entry is None:
+            return self.title or ""
+        return f'"{self.entry.first_prompt}"'
+
+
+class Scope:
+    """What the command line of `sessions` limits the sessions to."""
+
+    def __init__(self, call: CliCall) -> None:
+        given = call.given
+        self.cwd: str | None = None if given.cwd is None else folder("--cwd", given.cwd)
+        self.here = self.cwd or folder("the current folder", ".")
+        self.is_named = given.agent is not None or call.program is not None
+        self.is_offline: bool = given.offline
+        self._call = call
+        self._entry: AgentEntry | None = None
+
+    @property
+    def agent(self) -> AgentEntry:
+        """The agent that the command line names, or the default one. Raises: CliError, ConfigError."""
+        if self._entry is None:
+            self._entry = find_agent("sessions", self._call.given.agent, self._call.program, self.here).entry
+        return self._entry
+
+    @property
+    def agent_name(self) -> str | None:
+        """The name under which the ledger has the agent; None if the command line names none."""
+        return ledger_name(self.agent) if self.is_named else None
+
+
+@contextmanager
+def opened_ledger() -> Iterator[Ledger | None]:
+    """Open the ledger of this user, if there is one. Raises: StoreError."""
+    from dragoman.settings.places import data_dir
+    from dragoman.store.ledger import FILE_NAME, open_existing
+
+    ledger = open_existing(data_dir() / FILE_NAME)
+    try:
+        yield ledger
+    finally:
+        if ledger is not None:
+            ledger.close()
+
+
+def store_path() -> Path:
+    """The file of the built-in agent's sessions."""
+    from dragoman.settings.places import data_dir
+
+    return data_dir() / "sessions.db"
+
+
+async def own_sessions(cwd: str | None) -> list[KnownSession]:
+    """Return the sessions in the built-in agent's store, without starting the agent. Raises: StoreError."""
+    from dragoman.store.sessions import Store
+
+    path = store_path()
+    if not path.exists():
+        return []
+    store = await Store.open(path)
+    try:
+        rows: list[SessionRow] = []
+        cursor = None
+        while True:
+            page = await store.sessions(cursor=cursor, limit=500)
+            rows += page.sessions
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+    finally:
+        await store.close()
+    return [
+        KnownSession(
+            agent=BUILT_IN,
+            session_id=row.id,
+            folder=row.cwd,
+            title=row.title,
+            updated_at=row.updated_at,
+            directories=row.directories,
+            is_stored=True,
+        )
+        for row in rows
+        if cwd is None or is_in(row.cwd, cwd)
+    ]
+
+
+async def listed_sessions(entry: AgentEntry, here: str, cwd: str | None) -> list[KnownSession]:
+    """Ask an agent for its sessions.
+
+    Raises:
+        CapabilityError: it cannot list them.
+        CliError: it cannot be started.
+    """
+    async with short_connection(entry, here) as agent:
+        found = [info async for info in agent.sessions(cwd=cwd)]
+        if not found and cwd is None:
+            # Some agents list nothing unless they are asked about a folder.
+            found = [info async for info in agent.sessions(cwd=here)]
+    # Some agents list all sessions, whatever folder they are asked for.
+    return [_listed(ledger_name(entry), info) for info in found if cwd is None or is_in(info.cwd, cwd)]
+
+
+def _listed(agent: str, info: v1.SessionInfo) -> KnownSession:
+    return KnownSession(
+        agent=agent,
+        session_id=info.session_id,
+        folder=info.cwd,
+        title=info.title or None,
+        updated_at=info.updated_at or None,
+        directories=tuple(info.additional_directories_or_default),
+        is_listed=True,
+    )
+
+
+def from_entry(entry: LedgerEntry) -> KnownSession:
+    """Return a session as the ledger knows it."""
+    return KnownSession(
+        agent=entry.agent,
+        session_id=entry.session_id,
+        folder=entry.folder,
+        title=entry.title,
+        updated_at=entry.updated_at,
+        directories=entry.directories,
+        entry=entry,
+    )
+
+
+def joined(entries: Iterable[LedgerEntry], others: Iterable[KnownSession]) -> list[KnownSession]:
+    """Return every session once, the last changed first."""
+    rows: dict[Any, KnownSession] = {}
+    for entry in entries:
+        # A session whose id the agent used again is another one than the agent's.
+        key: Any = ("replaced", entry.number) if entry.is_replaced else (entry.agent, entry.session_id)
+        rows[key] = from_entry(entry)
+    for other in others:
+        known = rows.get((other.agent, other.session_id))
+        rows[other.agent, other.session_id] = other if known is None else _join(known, other)
+    return sorted(rows.values(), key=lambda row: -moment(row.updated_at or ""))
+
+
+def _join(known: KnownSession, other: KnownSession) -> KnownSession:
+    return replace(
+        known,
+        title=known.title or other.title,
+        updated_at=max(known.updated_at or "", other.updated_at or "", key=moment) or None,
+        directories=known.directories or other.directories,
+        is_stored=known.is_stored or other.is_stored,
+        is_listed=known.is_listed or other.is_listed,
+    )
+
+
+async def offline_sessions(ledger: Ledger | None, agent: AgentEntry | None, cwd: str | None) -> list[KnownSession]:
+    """Return what is known without starting an agent: of one agent, or of all. Raises: StoreError."""
+    entries = [] if ledger is None else ledger.entries(agent=None if agent is None else ledger_name(agent), folder=cwd)
+    own = await own_sessions(cwd) if agent is None or is_built_in(agent) else []
+    return joined(entries, own)
+
+
+def pick(word: str, found: list[KnownSession], ledger: Ledger | None, agent: str | None) -> KnownSession:
+    """Return the one session that a word names.
+
+    Raises:
+        CliError: it names none, or several.
+    """
+    by_number = {row.entry.number: row for row in found if row.entry is not None}
+    named = [] if ledger is None else ledger.find(word, agent=agent)
+    rows = [by_number.get(entry.number) or from_entry(entry) for entry in named]
+    if not rows and not word.startswith("@"):
+        rest = [row for row in found if row.entry is None]
+        wanted = word.casefold()
+        rows = [row for row in rest if row.session_id == word]
+        rows = rows or [row for row in rest if (row.title or "").casefold() == wanted]
+        rows = rows or [row for row in rest if row.session_id.startswith(word)]
+        rows = rows or [row for row in rest if wanted in (row.title or "").casefold()]
+    if len(rows) == 1:
+        return rows[0]
+    if not rows:
+        raise exits.CliError(
+            f"no session is called {word!r}",
+            hint="dragoman sessions list; with -a NAME an agent's own list is used, too",
+        )
+    shown = ", ".join(f"{handle(row)} {row.shown_title[:40]}".rstrip() for row in rows[:5])
+    raise exits.CliError(f"{word!r} names {len(rows)} sessions: {shown}", hint="write more of it, or its @NUMBER")
+
+
+def handle(row: KnownSession) -> str:
+    """The shortest word that names a session."""
+    return row.session_id if row.entry is None else f"@{row.entry.number}"
+
+
+def is_in(one: str, other: str) -> bool:
+    """Whether two paths are the same folder."""
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
+def document(row: KnownSession) -> dict[str, Any]:
+    """A session as plain data; what only the ledger knows is null for the others."""
+    entry = row.entry
+    return {
+        "session_id": row.session_id,
+        "cwd": row.folder,
+        "title": row.title,
+        "updated_at": row.updated_at,
+        "additional_directories": list(row.directories),
+        "agent": row.agent,
+        "number": None if entry is None else entry.number,
+        "first_prompt": None if entry is None else entry.first_prompt,
+        "created_at": None if entry is None else entry.created_at,
+        "turns": None if entry is None else entry.turns,
+        "state": None if entry is None else entry.state,
+        "exit_code": None if entry is None else entry.exit_code,
+        "stop_reason": None if entry is None else entry.stop_reason,
+        "error": None if entry is None else entry.error,
+        "files": None if entry is None else [{"path": each.path, "change": each.change} for each in entry.files],
+        "scripted": None if entry is None else entry.is_scripted,
+        "can_continue": None if entry is None else entry.can_reopen and not entry.is_replaced,
+        "known_by": [
+            name
+            for name, is_true in (("ledger", entry is not None), ("agent", row.is_listed or row.is_stored))
+            if is_true
+        ],
+    }
