@@ -71,6 +71,7 @@ async def test_an_agent_killed_by_a_signal_has_a_negative_code() -> None:
         assert (await one.exit()).returncode == -9
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("is_paused", [False, True])
 async def test_death_is_noticed_at_once_while_a_grandchild_holds_the_pipe(is_paused: bool) -> None:
     async with agent(*sh("sleep 1000 & echo last words; read _; exit 4"), patience=LONG) as one:
@@ -108,10 +109,21 @@ async def test_a_pipe_holds_few_messages_whether_they_are_short_or_long(line_byt
         assert fcntl.fcntl(one.transport._read_fd, fcntl.F_GETPIPE_SZ) == pipe_bytes
 
 
+@pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="the size of a pipe can be asked on Linux only")
+async def test_a_pipe_is_larger_while_many_sessions_stream() -> None:
+    async with agent(*python("import sys; sys.stdin.read()")) as one:
+        sizes = []
+        for count in (1, 7, 8, 100, 4, 3, 0):
+            one.transport.note_streams(count)
+            sizes.append(fcntl.fcntl(one.transport._read_fd, fcntl.F_GETPIPE_SZ) // 1024)
+        assert sizes == [32, 32, 256, 256, 256, 32, 32]
+
+
 def _held_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
 
 
+@pytest.mark.alone
 async def test_a_grandchild_that_floods_the_pipe_cannot_delay_the_end() -> None:
     async with agent(*sh("yes & read _; exit 6")) as one:
         await one.inbox.until(lambda inbox: inbox.data)

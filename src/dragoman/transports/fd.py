@@ -65,6 +65,7 @@ class FdTransport:
         self._receiver: Receiver | None = None
         self._is_paused = False
         self._full_bytes = NEVER
+        self._read_bytes = READ_BYTES
         self._is_pollable = True
         self._file_turn: asyncio.Handle | None = None
         self._is_over = False
@@ -119,7 +120,7 @@ class FdTransport:
     def _read_some(self) -> None:
         # One read for each readiness event, so that everything else on the loop gets a turn in between.
         try:
-            data = os.read(self._read_fd, READ_BYTES)
+            data = os.read(self._read_fd, self._read_bytes)
         except (BlockingIOError, InterruptedError):
             return
         except OSError as error:

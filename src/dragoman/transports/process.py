@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import AgentExited, ConnectionClosed
 from dragoman.process.child import PATIENCE, Child, Patience
-from dragoman.transports.fd import FLUSH_SECONDS, NEVER, FdTransport
+from dragoman.transports.fd import FLUSH_SECONDS, NEVER, READ_BYTES, FdTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 SMALL_PIPE_BYTES: Final = 32 * 1024
 LARGE_PIPE_BYTES: Final = 256 * 1024
 LONG_LINE_BYTES: Final = 1024
+# The more sessions stream at once, the fewer updates of each are in one pipeful, and every handful wakes its consumer.
+# From this many on there is more room; a cancel then waits for the updates of the others anyway.
+MANY_STREAMS: Final = 8
+MANY_READ_BYTES: Final = 112 * 1024  # with the rest of a line before it, less than what is checked in one look
 
 
 class ProcessTransport(FdTransport):
@@ -38,6 +42,8 @@ class ProcessTransport(FdTransport):
         stdin, stdout = child.take_pipes()
         super().__init__(stdout, stdin, peer="the agent", flush_seconds=flush_seconds)
         self._child = child
+        self._has_long_lines = False
+        self._are_many = False
         if _resize(stdout, SMALL_PIPE_BYTES):
             self._full_bytes = SMALL_PIPE_BYTES - LONG_LINE_BYTES
         child.when_exited(self._on_exit)
@@ -77,6 +83,11 @@ class ProcessTransport(FdTransport):
         return self._child.pid
 
     @property
+    def marker(self) -> str:
+        """Carried in the environment by everything the agent starts."""
+        return self._child.marker
+
+    @property
     def returncode(self) -> int | None:
         """None while the agent runs; negative for a signal."""
         return self._child.returncode
@@ -113,7 +124,18 @@ class ProcessTransport(FdTransport):
         """The pipe was full: with long lines it should have been larger."""
         if data.count(b"\n") * LONG_LINE_BYTES < len(data):
             self._full_bytes = NEVER
+            self._has_long_lines = True
             _resize(self._read_fd, LARGE_PIPE_BYTES)
+
+    def note_streams(self, count: int) -> None:
+        """So many sessions stream now: with many the pipe is larger, with few it is small again."""
+        are_many = count >= (MANY_STREAMS // 2 if self._are_many else MANY_STREAMS)
+        if are_many != self._are_many and self._read_fd >= 0:
+            self._are_many = are_many
+            self._read_bytes = MANY_READ_BYTES if are_many else READ_BYTES
+            if not self._has_long_lines:
+                # A pipe that holds more than its new size stays as it is, until the next change.
+                _resize(self._read_fd, LARGE_PIPE_BYTES if are_many else SMALL_PIPE_BYTES)
 
     def _at_end(self, why: str) -> None:
         """It cannot send anything any more, so it is ended; its exit, usually under way, ends the connection."""

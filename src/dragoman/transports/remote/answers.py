@@ -1,0 +1,32 @@
+"""What a request over HTTP is answered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.transports.remote.messages import SESSION_ID
+
+if TYPE_CHECKING:
+    from dragoman.transports.remote.gate import Entered
+
+JSON: Final = b"application/json"
+
+
+class HttpReply(NamedTuple):
+    """What a page of the application answers."""
+
+    status: int
+    body: bytes
+    content_type: bytes = b"text/plain; charset=utf-8"
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+def text_answer(status: int, reason: str) -> HttpReply:
+    """A status with a sentence."""
+    return HttpReply(status, reason.encode())
+
+
+def session_of(entered: Entered) -> str | None:
+    """The session that the header of a request names."""
+    session = entered.headers.get(SESSION_ID)
+    return session.decode("latin-1") if session else None

@@ -1,0 +1,38 @@
+"""The buffers of a socket, as far as a program sees and sets them."""
+
+from __future__ import annotations
+
+import fcntl
+import socket
+import struct
+import termios
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+
+_BUFFER_BYTES: Final = 128 * 1024
+
+
+def bound_buffers(io: asyncio.BaseTransport) -> None:
+    """Keep the kernel from holding megabytes.
+
+    What it holds is delivered before the answer to a cancel, and is lost when the connection breaks.
+    """
+    sock = io.get_extra_info("socket")
+    if sock is not None:
+        with suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _BUFFER_BYTES)
+
+
+def kernel_bytes(io: asyncio.BaseTransport) -> int:
+    """What the kernel has taken and the other machine has not acknowledged."""
+    sock = io.get_extra_info("socket")
+    if sock is None:
+        return 0
+    try:
+        return int(struct.unpack("=i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,237 @@
+"""Decides by the head of a request whether it may enter, before its body is read or its upgrade is accepted.
+
+Owns the checks that keep web pages, forged hosts and smuggled requests out. They are the same for HTTP and for
+WebSocket, and work on the header list as it came, because a list in which a name occurs twice means different things to
+different programs. Whom a token belongs to is looked up by the application. Pure, except for that call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Set
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from dragoman.transports.remote.sse import MIME_TYPE
+
+MAX_HEAD_BYTES: Final = 32 * 1024
+MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+Right = Literal["view", "prompt", "answer", "admin"]
+ALL_RIGHTS: Final[frozenset[Right]] = frozenset(("view", "prompt", "answer", "admin"))
+
+_SINGLE: Final = (
+    b"host",
+    b"origin",
+    b"content-length",
+    b"content-type",
+    b"transfer-encoding",
+    b"authorization",
+    b"upgrade",
+    b"expect",
+    b"acp-connection-id",
+    b"acp-session-id",
+    b"last-event-id",
+)
+_METHODS: Final = (b"POST", b"GET", b"DELETE", b"OPTIONS")
+_PATH: Final = re.compile(rb"/[A-Za-z0-9._~/-]*")
+_TICKET: Final = "acp.ticket."
+SUBPROTOCOL: Final = "acp.v1"
+
+
+class Principal(msgspec.Struct, frozen=True):
+    """Whom a token belongs to, and what may be done with it."""
+
+    name: str
+    rights: frozenset[Right] = ALL_RIGHTS
+    folders: tuple[str, ...] | None = None
+    """Where its sessions may work; None: everywhere."""
+
+
+class Head(NamedTuple):
+    """The head of a request, as it came; names of headers in lower case."""
+
+    method: bytes
+    target: bytes
+    headers: list[tuple[bytes, bytes]]
+    peer: str = ""
+    """The address it came from."""
+
+
+class GateRefusal(NamedTuple):
+    """Why a request is not served."""
+
+    status: int
+    reason: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class Entered(NamedTuple):
+    """A request that may be served."""
+
+    method: bytes
+    path: str
+    headers: dict[bytes, bytes]
+    principal: Principal
+    is_upgrade: bool = False
+    subprotocol: str | None = None
+
+
+class GateRules(msgspec.Struct, frozen=True):
+    """Whom the server is for.
+
+    Every name is compared as a whole: a host with its port, an origin with its scheme and port.
+    """
+
+    hosts: Set[bytes]
+    find_principal: Callable[[str], Principal | None]
+    """By the bearer token. Must take the same time for every wrong token."""
+    origins: Set[bytes] = frozenset()
+    paths: Callable[[str], bool] = lambda path: path == "/acp" or path.startswith("/acp/")
+    open_paths: frozenset[str] = frozenset()
+    """Served without a token, by GET: for health checks."""
+    use_ticket: Callable[[str, bytes | None], Principal | None] = lambda ticket, origin: None
+    """By a ticket, which is good for one upgrade from this origin."""
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+def examine(head: Head, rules: GateRules) -> Entered | GateRefusal:
+    """Whether the request may enter. A refusal says why in one sentence, which never repeats what was sent."""
+    headers = _read_headers(head)
+    if isinstance(headers, GateRefusal):
+        return headers
+    refused = _check_source(head, headers, rules)
+    if refused is not None:
+        return refused
+    path = head.target.partition(b"?")[0].decode("ascii")
+    if head.method == b"OPTIONS":
+        return _preflight(headers, rules)
+    if head.method not in _METHODS:
+        return GateRefusal(405, "Method Not Allowed", ((b"allow", b"POST, GET, DELETE"),))
+    if path in rules.open_paths:
+        if head.method != b"GET" or b"upgrade" in headers:
+            return GateRefusal(405, "Method Not Allowed", ((b"allow", b"GET"),))
+        return Entered(head.method, path, headers, Principal("", frozenset()))
+    if not rules.paths(path):
+        return GateRefusal(404, "There is nothing at this path; ACP is served at /acp.")
+    return _enter(head.method, path, headers, rules)
+
+
+def _read_headers(head: Head) -> dict[bytes, bytes] | GateRefusal:
+    if sum(len(name) + len(value) for name, value in head.headers) > MAX_HEAD_BYTES:
+        return GateRefusal(431, f"The headers are longer than {MAX_HEAD_BYTES} bytes.")
+    headers: dict[bytes, bytes] = {}
+    for name, value in head.headers:
+        if name in headers and name in _SINGLE:
+            return GateRefusal(400, f"The header {name.decode()} occurs more than once.")
+        headers.setdefault(name, value)
+    return headers
+
+
+def _check_source(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:
+    """Host, form of the target, smuggling, origin."""
+    host = headers.get(b"host")
+    if host is None:
+        return GateRefusal(400, "The header Host is missing.")
+    if host.lower() not in rules.hosts:
+        return GateRefusal(403, "This server is not known by the name in the header Host; allow it with --allow-host.")
+    if not _PATH.fullmatch(head.target.partition(b"?")[0]):
+        return GateRefusal(400, "The target of the request must be a plain path.")
+    if b"transfer-encoding" in headers and b"content-length" in headers:
+        return GateRefusal(400, "Content-Length and Transfer-Encoding together are not allowed.")
+    if headers.get(b"transfer-encoding", b"chunked").lower() != b"chunked":
+        return GateRefusal(501, "Only the transfer encoding chunked is known.")
+    if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
+        return GateRefusal(415, "Compressed bodies are not accepted.")
+    origin = headers.get(b"origin")
+    if origin is not None and origin.lower() not in rules.origins:
+        return GateRefusal(403, "Pages of this origin may not use this server; allow it with --allow-origin.")
+    return None
+
+
+def _enter(method: bytes, path: str, headers: dict[bytes, bytes], rules: GateRules) -> Entered | GateRefusal:
+    is_upgrade = b"upgrade" in headers
+    if is_upgrade and method != b"GET":
+        return GateRefusal(405, "An upgrade is made by GET.", ((b"allow", b"GET"),))
+    if is_upgrade and (headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers):
+        return GateRefusal(400, "An upgrade has no body.")
+    if is_upgrade and headers[b"upgrade"].lower() != b"websocket":
+        return GateRefusal(426, "Only an upgrade to WebSocket is known.", ((b"upgrade", b"websocket"),))
+    subprotocol, principal = _subprotocol(headers, rules) if is_upgrade else (None, None)
+    principal = principal or _bearer(headers, rules)
+    if principal is None:
+        return GateRefusal(
+            401,
+            "A token is needed: send it as Authorization: Bearer TOKEN.",
+            ((b"www-authenticate", b'Bearer realm="acp"'),),
+        )
+    if method == b"POST":
+        refused = _check_body(headers, rules)
+        if refused is not None:
+            return refused
+    if method == b"GET" and not is_upgrade and path.startswith("/acp") and not _accepts_events(headers):
+        return GateRefusal(406, "Not Acceptable: a stream of events is sent; accept text/event-stream.")
+    return Entered(method, path, headers, principal, is_upgrade, subprotocol)
+
+
+def _check_body(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:
+    media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media != b"application/json":
+        return GateRefusal(415, "Unsupported Media Type: only application/json is read.")
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit():
+        return GateRefusal(400, "Content-Length is not a number.")
+    if len(length) > 15 or int(length) > rules.max_body_bytes:
+        return GateRefusal(413, f"The body is longer than {rules.max_body_bytes} bytes.")
+    return None
+
+
+def _accepts_events(headers: dict[bytes, bytes]) -> bool:
+    return MIME_TYPE in headers.get(b"accept", b"").lower()
+
+
+def _bearer(headers: dict[bytes, bytes], rules: GateRules) -> Principal | None:
+    scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        return None
+    return rules.find_principal(token.strip())
+
+
+def _subprotocol(headers: dict[bytes, bytes], rules: GateRules) -> tuple[str | None, Principal | None]:
+    """The subprotocol to choose, and the principal of a ticket among those that are offered.
+
+    Never an offered ticket itself: the chosen one is repeated in the answer.
+    """
+    offered = [each.strip() for each in headers.get(b"sec-websocket-protocol", b"").decode("latin-1").split(",")]
+    tickets = [each.removeprefix(_TICKET) for each in offered if each.startswith(_TICKET)]
+    principal = rules.use_ticket(tickets[0], headers.get(b"origin")) if len(tickets) == 1 else None
+    return SUBPROTOCOL if SUBPROTOCOL in offered else None, principal
+
+
+def _preflight(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal:
+    """The answer to a browser that asks whether a page may send a request; it carries no token."""
+    origin = headers.get(b"origin")
+    if origin is None or b"access-control-request-method" not in headers:
+        return GateRefusal(405, "Method Not Allowed", ((b"allow", b"POST, GET, DELETE"),))
+    allowed = b"authorization, content-type, accept, acp-connection-id, acp-session-id, last-event-id"
+    return GateRefusal(
+        204,
+        "",
+        (
+            *cross_origin_headers(origin, rules),
+            (b"access-control-allow-methods", b"POST, GET, DELETE"),
+            (b"access-control-allow-headers", allowed),
+            (b"access-control-max-age", b"600"),
+        ),
+    )
+
+
+def cross_origin_headers(origin: bytes | None, rules: GateRules) -> tuple[tuple[bytes, bytes], ...]:
+    """What lets a page of a listed origin read the answer."""
+    if origin is None or origin.lower() not in rules.origins:
+        return ()
+    return (
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"acp-connection-id"),
+        (b"vary", b"origin"),
+    )

@@ -1,0 +1,275 @@
+"""One socket of the server while it speaks HTTP.
+
+Theory of operation
+-------------------
+It is an `asyncio.Protocol` in one of three lives: it answers requests one after the other; or it carries one stream of
+events until that ends; or it was upgraded, and `WebSocketTransport` has taken over. h11 parses.
+
+A request is judged by its head. One that is refused is answered at once with `Connection: close`; what the client still
+sends is read and thrown away for a moment, so that it sees the answer and not a reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import h11
+
+from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
+from dragoman.transports.remote.http_connection import NotServed
+from dragoman.transports.remote.sse import MIME_TYPE
+from dragoman.transports.remote.stream_writer import StreamWriter
+from dragoman.transports.remote.upgrade import accept_upgrade
+
+if TYPE_CHECKING:
+    from dragoman.transports.remote.server import RemoteServer
+
+OURS: Final = b"dragoman-client"
+_DISCARD_BYTES: Final = 64 * 1024
+_DISCARD_SECONDS: Final = 1.0
+_SAFE_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
+
+
+class HttpSocket(asyncio.Protocol):
+    """One socket of the server, while it speaks HTTP."""
+
+    def __init__(self, server: RemoteServer) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=server.limits.header_bytes)
+        self._io: asyncio.Transport
+        self.peer = ""
+        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self._entered: Entered | None = None
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._is_busy = False
+        self._discarded: int | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stream: StreamWriter | None = None
+        self._answering: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._io = transport
+        name = transport.get_extra_info("peername")
+        self.peer = str(name[0]) if isinstance(name, tuple) else ""
+        if not self._server.admit(self):
+            self._refuse(GateRefusal(503, "The server is busy; try again.", ((b"retry-after", b"5"),)))
+            return
+        self._deadline(self._server.limits.header_seconds)
+
+    def data_received(self, data: bytes) -> None:
+        if self._discarded is not None:
+            self._discarded += len(data)
+            if self._discarded > _DISCARD_BYTES:
+                self._io.abort()
+            return
+        if self._stream is not None:
+            return  # a client has nothing more to send on a stream
+        self._http.receive_data(data)
+        self._go_on()
+
+    def eof_received(self) -> bool:
+        if self._discarded is None and self._stream is None:
+            with suppress(h11.RemoteProtocolError):
+                self._http.receive_data(b"")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.dismiss(self)
+        self._server.left(self.peer)
+        self._stop_timer()
+        if self._stream is not None:
+            self._stream.lost()
+        if self._answering is not None:
+            self._answering.cancel()
+        if not self.gone.done():
+            self.gone.set_result(None)
+
+    def pause_writing(self) -> None:
+        if self._stream is not None:
+            self._stream.is_full = True
+
+    def resume_writing(self) -> None:
+        if self._stream is not None:
+            self._stream.has_room()
+
+    def shut_down(self) -> None:
+        """The server ends."""
+        if not self._is_busy or self._stream is not None:
+            self._io.close()
+            self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
+        else:
+            self._io.abort()
+
+    # Requests
+
+    def _go_on(self) -> None:
+        """Read on, until an answer is being made."""
+        while not self._is_busy and self._discarded is None:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError as error:
+                self._refuse(GateRefusal(error.error_status_hint, "The request cannot be read."))
+                return
+            if event is h11.NEED_DATA:
+                return
+            if isinstance(event, h11.Request):
+                self._on_head(event)
+            elif isinstance(event, h11.Data):
+                self._on_body(bytes(event.data))
+            elif isinstance(event, h11.EndOfMessage):
+                self._on_end()
+            else:  # paused behind an upgrade, or closed
+                return
+
+    def _on_head(self, event: h11.Request) -> None:
+        head = Head(event.method, event.target, list(event.headers), self.peer)
+        if event.http_version != b"1.1":
+            self._refuse(GateRefusal(505, "HTTP/1.1 is needed."))
+            return
+        found = examine(head, self._server.rules)
+        if isinstance(found, GateRefusal):
+            self._refuse(found)
+            return
+        self._entered, self._body, self._body_bytes = found, [], 0
+        self._deadline(self._server.limits.body_seconds)
+        if self._http.they_are_waiting_for_100_continue:
+            self._send(h11.InformationalResponse(status_code=100, headers=[]))
+
+    def _on_body(self, data: bytes) -> None:
+        self._body_bytes += len(data)
+        if self._body_bytes > self._server.rules.max_body_bytes:
+            self._refuse(GateRefusal(413, f"The body is longer than {self._server.rules.max_body_bytes} bytes."))
+        else:
+            self._body.append(data)
+
+    def _on_end(self) -> None:
+        entered = self._entered
+        assert entered is not None
+        self._stop_timer()
+        self._is_busy = True
+        if entered.is_upgrade:
+            self._upgrade(entered)
+        elif entered.method == b"GET" and entered.path.startswith("/acp"):
+            self._open_stream(entered)
+        else:
+            self._io.pause_reading()
+            self._answering = self._loop.create_task(self._answer(entered, b"".join(self._body)))
+
+    async def _answer(self, entered: Entered, body: bytes) -> None:
+        answer = await self._server.answer(entered, body, self.peer)
+        self._answering = None
+        self._respond(answer, cross_origin_headers(entered.headers.get(b"origin"), self._server.rules))
+        if self._io.is_closing():
+            return
+        if self._http.our_state is h11.MUST_CLOSE:
+            self._io.close()
+            return
+        self._http.start_next_cycle()
+        self._entered, self._body, self._is_busy = None, [], False
+        self._deadline(self._server.limits.idle_seconds)
+        self._io.resume_reading()
+        self._go_on()
+
+    def _respond(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        headers = [*answer.headers, *more, (b"content-length", b"%d" % len(answer.body)), *_SAFE_HEADERS]
+        if answer.body:
+            headers.append((b"content-type", answer.content_type))
+        self._send(h11.Response(status_code=answer.status, headers=headers))
+        if answer.body:
+            self._send(h11.Data(data=answer.body))
+        self._send(h11.EndOfMessage())
+
+    def _refuse(self, refusal: GateRefusal) -> None:
+        """HttpReply without reading further, and close."""
+        self._stop_timer()
+        answer = text_answer(refusal.status, refusal.reason)
+        headers = (*refusal.headers, (b"connection", b"close"))
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            self._respond(answer._replace(headers=headers))
+        self._discarded = 0
+        if self._io.can_write_eof():
+            self._io.write_eof()
+        self._timer = self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
+
+    def _send(self, event: h11.Event) -> None:
+        data = self._http.send(event)
+        if data and not self._io.is_closing():
+            self._io.write(data)
+
+    # Streams and upgrades
+
+    def _open_stream(self, entered: Entered) -> None:
+        origin = cross_origin_headers(entered.headers.get(b"origin"), self._server.rules)
+        after = entered.headers.get(b"last-event-id", b"")
+        writer = StreamWriter(self._io, self._server.limits.keep_alive_seconds)
+        try:
+            connection = self._server.find(entered)
+            writer.prepare(connection, session_of(entered))
+            expired = connection.open_stream(
+                session_of(entered), writer, int(after) if _is_number(after) else None, is_ours=OURS in entered.headers
+            )
+        except NotServed as refused:
+            self._finish(text_answer(refused.status, str(refused)), origin)
+            return
+        if expired is not None:
+            body = b'{"oldest":%d,"head":%d}' % expired
+            self._finish(HttpReply(410, body, JSON), origin)
+            return
+        self._stream = writer
+        headers = [
+            (b"content-type", MIME_TYPE),
+            (b"cache-control", b"no-cache"),
+            (b"connection", b"keep-alive"),
+            (b"x-accel-buffering", b"no"),
+            (b"transfer-encoding", b"chunked"),
+            *_SAFE_HEADERS,
+            *origin,
+        ]
+        self._send(h11.Response(status_code=200, headers=headers))
+        writer.open()
+
+    def _finish(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...]) -> None:
+        self._respond(answer, more)
+        self._http.start_next_cycle()
+        self._entered, self._is_busy = None, False
+        self._deadline(self._server.limits.idle_seconds)
+
+    def _upgrade(self, entered: Entered) -> None:
+        if not self._server.take(entered.principal):
+            self._refuse(GateRefusal(429, "There are too many connections of this token; end one."))
+            return
+        already = self._http.trailing_data[0]
+        refused = accept_upgrade(self._server, self._io, entered, self.peer, already)
+        if refused is not None:
+            self._server.give_back(entered.principal)
+            self._refuse(refused)
+            return
+        self._server.dismiss(self)
+        self.gone.set_result(None)
+
+    # Time
+
+    def _deadline(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self._loop.call_later(seconds, self._too_late)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _too_late(self) -> None:
+        if self._http.their_state is h11.IDLE and not self._http.trailing_data[0]:
+            self._io.close()  # between requests
+        else:
+            self._refuse(GateRefusal(408, "The request took too long."))
+
+
+def _is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) < 16

@@ -1,0 +1,266 @@
+"""The server: listens, keeps the connections over HTTP by their ids, and gives each ACP connection to the application.
+
+Owns the listening sockets, and the counts that limits are about. `http_socket.py` speaks HTTP on one socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.gate import Entered, GateRules, Principal
+from dragoman.transports.remote.http_connection import HttpConnection, NotServed
+from dragoman.transports.remote.http_socket import HttpSocket
+from dragoman.transports.remote.messages import CONNECTION_ID, Seen, look
+
+if TYPE_CHECKING:
+    import socket
+    import ssl
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from dragoman.rpc.transport import Transport
+    from dragoman.transports.remote.upgrade import ServerWebSocket
+
+SERVER_MARK: Final = b"dragoman-server"
+_BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
+
+
+class ServerLimits(msgspec.Struct, frozen=True):
+    """How much the server takes from its principals."""
+
+    header_bytes: int = 32 * 1024
+    header_seconds: float = 10.0
+    body_seconds: float = 60.0
+    initialize_seconds: float = 10.0
+    """For the first message of a connection."""
+    answer_seconds: float = 60.0
+    """For the answer to `initialize`, while an agent starts."""
+    idle_seconds: float = 1800.0
+    """A connection over HTTP without an open stream and without a post is ended after this."""
+    keep_alive_seconds: float = 15.0
+    sockets: int = 4096
+    sockets_per_address: int = 512
+    connections_per_principal: int = 256
+
+
+class NewConnection(NamedTuple):
+    """An ACP connection that was opened: its `initialize` is about to be fed."""
+
+    transport: Transport
+    principal: Principal
+    path: str
+    peer: str
+
+
+class RemoteServer:
+    """Serves ACP over Streamable HTTP and WebSocket."""
+
+    def __init__(
+        self,
+        opened: Callable[[NewConnection], None],
+        rules: GateRules,
+        *,
+        limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
+        pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
+    ) -> None:
+        """Prepare a server; `listen` opens it.
+
+        Args:
+            opened: Called with each new connection. It has to start the transport in this turn of the loop.
+            rules: Who may enter.
+            limits: How much it takes from its principals.
+            pages: Further paths, with what answers them.
+        """
+        self._opened = opened
+        self.rules = rules
+        self.limits = limits
+        self._pages = pages or {}
+        self._servers: list[asyncio.Server] = []
+        self._sockets: set[HttpSocket] = set()
+        self._addresses: Counter[str] = Counter()
+        self._principals: Counter[str] = Counter()
+        self._connections: dict[str, HttpConnection] = {}
+        self._websockets: set[ServerWebSocket] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closing = False
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def listen(self, sock: socket.socket, *, ssl: ssl.SSLContext | None = None) -> None:
+        """Accept connections on a bound socket."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512)
+        self._servers.append(server)
+        if self._sweep is None:
+            self._sweep = loop.call_later(self.limits.idle_seconds / 4, self._end_idle)
+
+    @property
+    def connections(self) -> int:
+        """How many ACP connections are open."""
+        return len(self._connections) + len(self._websockets)
+
+    async def close(self, reason: str = "Server shutting down") -> None:
+        """Stop listening and end every connection."""
+        self._is_closing = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for server in self._servers:
+            server.close()
+        for connection in list(self._connections.values()):
+            connection.end(reason)
+            connection.close()
+        for websocket in list(self._websockets):
+            websocket.shut_down(reason)
+        for each in list(self._sockets):
+            each.shut_down()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        while self._sockets or self._websockets:
+            await asyncio.wait([each.gone for each in self._sockets] + [each.gone for each in self._websockets])
+
+    # Counting
+
+    def admit(self, each: HttpSocket) -> bool:
+        """Count a socket; False if there are too many."""
+        self._sockets.add(each)
+        self._addresses[each.peer] += 1
+        return (
+            not self._is_closing
+            and len(self._sockets) + len(self._websockets) <= self.limits.sockets
+            and self._addresses[each.peer] <= self.limits.sockets_per_address
+        )
+
+    def dismiss(self, each: HttpSocket) -> None:
+        self._sockets.discard(each)
+
+    def left(self, peer: str) -> None:
+        """A socket of this address was closed."""
+        self._addresses[peer] -= 1
+        if self._addresses[peer] <= 0:
+            del self._addresses[peer]
+
+    def take(self, principal: Principal) -> bool:
+        """Count a connection of a principal; False if it has too many."""
+        if self._principals[principal.name] >= self.limits.connections_per_principal:
+            return False
+        self._principals[principal.name] += 1
+        return True
+
+    def give_back(self, principal: Principal) -> None:
+        self._principals[principal.name] -= 1
+        if self._principals[principal.name] <= 0:
+            del self._principals[principal.name]
+
+    def run(self, work: Awaitable[None]) -> None:
+        async def ran() -> None:
+            await work
+
+        task = asyncio.get_running_loop().create_task(ran())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # WebSocket
+
+    def upgraded(self, websocket: ServerWebSocket) -> None:
+        self._websockets.add(websocket)
+
+    def websocket_opened(self, websocket: ServerWebSocket) -> None:
+        self._opened(NewConnection(websocket, websocket.principal, websocket.path, websocket.address))
+
+    def websocket_gone(self, websocket: ServerWebSocket) -> None:
+        self._websockets.discard(websocket)
+        self.left(websocket.address)
+        self.give_back(websocket.principal)
+
+    # HTTP
+
+    async def answer(self, entered: Entered, body: bytes, peer: str) -> HttpReply:
+        """The answer to everything but a stream and an upgrade."""
+        page = self._pages.get(entered.path)
+        if page is not None:
+            return await page(entered, body)
+        try:
+            if entered.method == b"POST":
+                return await self._post(entered, body, peer)
+            if entered.method == b"DELETE":
+                connection = self.find(entered)
+                connection.end("the client ended the connection")
+                connection.close()
+                return HttpReply(202, b"")
+        except NotServed as refused:
+            return text_answer(refused.status, str(refused))
+        return text_answer(405, "Method Not Allowed")
+
+    async def _post(self, entered: Entered, body: bytes, peer: str) -> HttpReply:
+        seen = look(body)
+        if seen is None:
+            return text_answer(400, "Invalid JSON")
+        if seen.kind == "batch":
+            return HttpReply(400, _BATCH, JSON)
+        if body.lstrip()[:1] != b"{":
+            return text_answer(400, "Invalid JSON-RPC message")
+        if not seen.is_initialize:
+            await self.find(entered).post(body, seen, session_of(entered))
+            return HttpReply(202, b"")
+        if CONNECTION_ID in entered.headers:
+            return text_answer(400, "Initialize not allowed on existing connection")
+        if seen.id in (None, b"null"):
+            return text_answer(400, "Initialize request must include an ID")
+        return await self._initialize(entered, body, seen, peer)
+
+    async def _initialize(self, entered: Entered, body: bytes, seen: Seen, peer: str) -> HttpReply:
+        if not self.take(entered.principal):
+            return text_answer(429, "There are too many connections of this token; end one.")
+        connection = HttpConnection(entered.principal, self._ended)
+        self._connections[connection.id] = connection
+        self._opened(NewConnection(connection, entered.principal, entered.path, peer))
+        try:
+            answer = await connection.initialize(body, seen, self.limits.answer_seconds)
+        except (NotServed, TimeoutError) as error:
+            connection.end("initialize was not answered")
+            connection.close()
+            why = str(error) or f"no answer within {self.limits.answer_seconds:g} seconds"
+            return HttpReply(500, _initialize_failed(seen, why), JSON)
+        except asyncio.CancelledError:
+            connection.end("the client went away before initialize was answered")
+            connection.close()
+            raise
+        return HttpReply(200, answer, JSON, ((CONNECTION_ID, connection.id.encode()), (SERVER_MARK, b"1")))
+
+    def find(self, entered: Entered) -> HttpConnection:
+        """The connection a request names. One of another principal is unknown to it.
+
+        Raises:
+            NotServed: there is none.
+        """
+        id = entered.headers.get(CONNECTION_ID)
+        if id is None:
+            raise NotServed(400, "Missing Acp-Connection-Id")
+        connection = self._connections.get(id.decode("latin-1"))
+        if connection is None or connection.is_closed or connection.principal.name != entered.principal.name:
+            raise NotServed(404, "Unknown Acp-Connection-Id")
+        return connection
+
+    def _ended(self, connection: HttpConnection) -> None:
+        if self._connections.pop(connection.id, None) is not None:
+            self.give_back(connection.principal)
+
+    def _end_idle(self) -> None:
+        oldest = monotonic() - self.limits.idle_seconds
+        for connection in list(self._connections.values()):
+            if not connection.has_stream and connection.last_used < oldest:
+                connection.end("the connection was not used")
+                connection.close()
+        self._sweep = asyncio.get_running_loop().call_later(self.limits.idle_seconds / 4, self._end_idle)
+
+
+def _initialize_failed(seen: Seen, why: str) -> bytes:
+    assert seen.id is not None
+    error = {"code": -32603, "message": "Initialize failed", "data": why}
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (seen.id, msgspec.json.encode(error))

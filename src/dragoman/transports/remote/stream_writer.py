@@ -1,0 +1,91 @@
+"""The response of Streamable HTTP that carries one stream of events, chunk by chunk, on a socket of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from dragoman.transports.remote.buffers import bound_buffers, kernel_bytes
+from dragoman.transports.remote.sse import KEEP_ALIVE, RETRY
+
+if TYPE_CHECKING:
+    from dragoman.transports.remote.http_connection import HttpConnection
+
+_STREAM_BUFFER_BYTES: Final = 64 * 1024
+
+
+class StreamWriter:
+    """The response that carries one stream of events."""
+
+    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float) -> None:
+        self._io = io
+        self._seconds = keep_alive_seconds
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._connection: HttpConnection | None = None
+        self._session: str | None = None
+        self._early: list[bytes] | None = []
+        self._is_finished = False
+        self.is_full = False
+
+    def prepare(self, connection: HttpConnection, session: str | None) -> None:
+        self._connection, self._session = connection, session
+
+    def open(self) -> None:
+        """The head of the response was sent."""
+        early, self._early = self._early or [], None
+        self._io.set_write_buffer_limits(high=_STREAM_BUFFER_BYTES)
+        bound_buffers(self._io)  # so that what a broken response loses is less than what its stream keeps
+        self._write(RETRY + b"".join(early))
+        if self._is_finished:
+            self._end()
+        else:
+            self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+
+    @property
+    def unsent_bytes(self) -> int:
+        if self._early is not None:
+            return sum(map(len, self._early))
+        return self._io.get_write_buffer_size()
+
+    @property
+    def is_delivered(self) -> bool:
+        return self.unsent_bytes == 0 and kernel_bytes(self._io) == 0
+
+    def send(self, events: bytes) -> None:
+        if self._early is not None:
+            self._early.append(events)
+        else:
+            self._write(events)
+
+    def finish(self) -> None:
+        self._is_finished = True
+        if self._early is None:
+            self._end()
+
+    def has_room(self) -> None:
+        self.is_full = False
+        if self._connection is not None:
+            self._connection.flush_stream(self._session)
+
+    def lost(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._connection is not None:
+            self._connection.close_stream(self._session, self)
+
+    def _write(self, events: bytes) -> None:
+        if not self._io.is_closing():
+            self._io.write(b"%x\r\n%b\r\n" % (len(events), events))
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._io.is_closing():
+            self._io.write(b"0\r\n\r\n")
+            self._io.close()
+
+    def _keep_alive(self) -> None:
+        if not self.is_full:
+            self._write(KEEP_ALIVE)
+        self._timer = self._loop.call_later(self._seconds, self._keep_alive)

@@ -1,0 +1,129 @@
+"""The server's end of a WebSocket: the handshake, and what is asked of a connection before it reaches the application.
+
+Owns the first message, which must be `initialize` and has a deadline, and the refusal of a second one. The application
+learns of a connection only then, so that an open socket alone costs it nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Final
+
+from websockets.datastructures import Headers
+from websockets.http11 import Request
+from websockets.protocol import SERVER, Protocol
+from websockets.server import ServerProtocol
+
+from dragoman.transports.remote.gate import Entered, GateRefusal
+from dragoman.transports.remote.messages import Seen, look
+from dragoman.transports.remote.websocket import (
+    GOING_AWAY,
+    LIMIT,
+    MAX_MESSAGE_BYTES,
+    WRONG,
+    WebSocketTransport,
+)
+
+if TYPE_CHECKING:
+    from websockets.typing import Subprotocol
+
+    from dragoman.transports.remote.server import RemoteServer
+
+_PARSE_ERROR: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
+_INVALID: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}\n'
+_AGAIN: Final = (
+    b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32600,"message":"Initialize not allowed on existing connection"}}\n'
+)
+
+
+class ServerWebSocket(WebSocketTransport):
+    """A WebSocket of a client, from its handshake on."""
+
+    def __init__(
+        self, server: RemoteServer, frames: Protocol, io: asyncio.Transport, entered: Entered, address: str
+    ) -> None:
+        super().__init__(frames, io, peer="the client", intercept=self._before_initialize)
+        self.principal = entered.principal
+        self.path = entered.path
+        self.address = address
+        self._server = server
+        self._deadline = self._loop.call_later(server.limits.initialize_seconds, self._too_late)
+
+    @property
+    def gone(self) -> asyncio.Future[None]:
+        return self._gone
+
+    def shut_down(self, reason: str) -> None:
+        """The server ends; the peer above learns it from the end of the socket."""
+        if self._receiver is None:
+            self.close_with(GOING_AWAY, reason)
+        else:
+            self._fail(GOING_AWAY, reason)
+            self._loop.call_later(self._flush_seconds, self._io.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+        self._server.websocket_gone(self)
+
+    def _before_initialize(self, message: bytes) -> bool:
+        seen = look(message)
+        if seen is None:
+            self.write(_PARSE_ERROR)
+        elif seen.kind == "response":
+            pass
+        elif seen.kind in ("batch", "other"):
+            self.write(_INVALID)
+        elif seen.is_initialize and seen.id not in (None, b"null"):
+            self._deadline.cancel()
+            self._intercept = self._after_initialize
+            self._server.websocket_opened(self)
+            return False
+        else:
+            wrong = "Initialize request must include an ID" if seen.method == "initialize" else _FIRST
+            self.close_with(WRONG, wrong)
+        return True
+
+    def _after_initialize(self, message: bytes) -> bool:
+        if b'"initialize"' not in message:
+            return False
+        seen = look(message)
+        if not isinstance(seen, Seen) or not seen.is_initialize:
+            return False
+        self.write(_AGAIN % (seen.id or b"null"))
+        return True
+
+    def _too_late(self) -> None:
+        self.close_with(LIMIT, "initialize did not come in time")
+
+
+_FIRST: Final = "First message must be initialize"
+
+
+def accept_upgrade(
+    server: RemoteServer, io: asyncio.Transport, entered: Entered, address: str, already: bytes
+) -> GateRefusal | None:
+    """HttpReply the handshake and take the socket over; the refusal if the handshake is wrong.
+
+    Args:
+        already: What the client sent behind its request.
+    """
+
+    def choose(frames: ServerProtocol, offered: object) -> Subprotocol | None:
+        return entered.subprotocol  # type: ignore[return-value]  # a NewType of str, which is not imported at run time
+
+    handshake = ServerProtocol(select_subprotocol=choose)
+    headers = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in entered.headers.items()])
+    response = handshake.accept(Request(entered.path, headers))
+    if response.status_code != 101:
+        return GateRefusal(response.status_code, "This is not a handshake of WebSocket version 13.")
+    response.headers["Acp-Connection-Id"] = secrets.token_urlsafe(24)
+    handshake.send_response(response)
+    for data in handshake.data_to_send():
+        io.write(data)
+    # The state after the handshake: `handshake` itself would wait for a request, which h11 has read.
+    websocket = ServerWebSocket(server, Protocol(SERVER, max_size=MAX_MESSAGE_BYTES), io, entered, address)
+    server.upgraded(websocket)
+    websocket.attach(already)
+    return None

@@ -1,0 +1,287 @@
+"""A WebSocket as a transport: each line of the peer is one text message. Both ends use it, after their handshake.
+
+Theory of operation
+-------------------
+It is the `asyncio.Protocol` of its socket. What comes goes through the sans-I/O part of `websockets`, which answers
+pings and the closing handshake by itself; complete text messages are fed as lines, other messages are dropped. While
+reading is paused the socket is not read, and messages that were already parsed wait in `_held`.
+
+Frames of a server are written by hand, all lines of one write together: the header is at most ten bytes, and this is
+the path every update takes. Frames of a client are masked by the library.
+
+A peer that sends nothing is pinged every PING_SECONDS; after DEAD_SECONDS without a sign of life it counts as gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING, Final, cast
+
+from websockets.frames import Opcode
+from websockets.protocol import SERVER, State
+
+from dragoman.errors import ConnectionClosed
+from dragoman.transports import LOW_MARK_BYTES
+from dragoman.transports.remote.buffers import bound_buffers
+from dragoman.transports.remote.messages import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from websockets.frames import Frame
+    from websockets.protocol import Event, Protocol
+
+    from dragoman.rpc.transport import Receiver
+
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+PING_SECONDS: Final = 15.0
+DEAD_SECONDS: Final = 45.0
+FLUSH_SECONDS: Final = 2.0
+
+NORMAL: Final = 1000
+GOING_AWAY: Final = 1001
+WRONG: Final = 1002
+NOT_TEXT: Final = 1007
+LIMIT: Final = 1008
+INTERNAL: Final = 1011
+
+
+class WebSocketTransport(asyncio.Protocol):
+    """One end of a WebSocket, open already."""
+
+    def __init__(
+        self,
+        frames: Protocol,
+        io: asyncio.Transport,
+        *,
+        peer: str,
+        intercept: Callable[[bytes], bool] | None = None,
+        ping_seconds: float = PING_SECONDS,
+        flush_seconds: float = FLUSH_SECONDS,
+    ) -> None:
+        """Take over a socket whose handshake is done; `attach` starts the reading.
+
+        Args:
+            frames: The state of the WebSocket.
+            io: Its socket.
+            peer: What the other end is called in errors.
+            intercept: Sees each message first; True if it is not to be fed.
+            ping_seconds: How long the peer may be silent before it is asked for a sign of life.
+            flush_seconds: How long `close` waits for a peer that does not read.
+        """
+        self._frames = frames
+        self._io = io
+        self._peer = peer
+        self._intercept = intercept
+        self._is_server = frames.side is SERVER
+        self._loop = asyncio.get_running_loop()
+        self._receiver: Receiver | None = None
+        self._held: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        self._is_text = False
+        self._is_paused = False
+        self._is_closed = False
+        self._lost: ConnectionClosed | None = None
+        self._is_over = False
+        self._flush_seconds = flush_seconds
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._last_seen = monotonic()
+        self._ping_seconds = ping_seconds
+        self._timer = self._loop.call_later(ping_seconds, self._check_life)
+        io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
+        bound_buffers(io)
+
+    def attach(self, already: bytes = b"") -> None:
+        """Read from the socket from now on; `already` came with the handshake."""
+        self._io.set_protocol(self)
+        if already:
+            self.data_received(already)
+
+    # Transport
+
+    def start(self, receiver: Receiver) -> None:
+        """Let data flow to `receiver`; needs a running event loop."""
+        self._receiver = receiver
+        self._loop.call_soon(self._feed_held)
+
+    def write(self, data: bytes) -> None:
+        """Send each line as one message."""
+        if self._is_closed or self._lost is not None or self._frames.state is not State.OPEN:
+            return
+        lines = data.split(b"\n")
+        if self._is_server:
+            self._io.write(b"".join([_framed(line) for line in lines if line]))
+            return
+        for line in lines:
+            if line:
+                self._frames.send_text(line)
+        self._send()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the socket has not taken yet."""
+        return 0 if self._lost is not None else self._io.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Stop feeding."""
+        if not self._is_paused:
+            self._is_paused = True
+            if self._lost is None:
+                self._io.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Feed again."""
+        if self._is_paused:
+            self._is_paused = False
+            self._loop.call_soon(self._feed_held)
+            if self._lost is None and not self._io.is_closing():
+                self._io.resume_reading()
+
+    def close(self) -> None:
+        """Say goodbye and close; the receiver is called no more."""
+        self.close_with(NORMAL, "")
+
+    def close_with(self, code: int, reason: str) -> None:
+        """Close with a code of RFC 6455 and a sentence, which is cut to what a close frame holds."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._held.clear()
+        self._timer.cancel()
+        if self._lost is not None:
+            return
+        if self._frames.state is State.OPEN:
+            self._frames.send_close(code, reason.encode()[:120].decode("utf-8", "ignore"))
+            self._send()
+        if self._is_paused:  # its closing handshake is still read
+            self._io.resume_reading()
+        self._timer = self._loop.call_later(self._flush_seconds, self._io.abort)
+
+    async def wait_closed(self) -> None:
+        """Return when the socket is closed."""
+        await asyncio.shield(self._gone)
+
+    # asyncio.Protocol
+
+    def data_received(self, data: bytes) -> None:
+        self._last_seen = monotonic()
+        frames = self._frames
+        frames.receive_data(data)
+        events = frames.events_received()
+        self._send()
+        self.take(events)
+
+    def take(self, events: list[Event]) -> None:
+        """Handle what was parsed."""
+        for event in events:
+            self._on_frame(cast("Frame", event))
+        if self._frames.close_expected() and not self._io.is_closing():
+            self._io.close()
+
+    def eof_received(self) -> bool:
+        self._frames.receive_eof()
+        self._send()
+        return False
+
+    def resume_writing(self) -> None:
+        if self._receiver is not None and not self._is_closed:
+            self._receiver.drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._timer.cancel()
+        self._lost = ConnectionClosed(self._why(exc))
+        if not self._gone.done():
+            self._gone.set_result(None)
+        if not self._is_closed and self._receiver is not None:
+            self._loop.call_soon(self._feed_held)
+
+    # Inside
+
+    def _on_frame(self, frame: Frame) -> None:
+        if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
+            self._is_text = frame.opcode is Opcode.TEXT
+            self._parts = []
+        elif frame.opcode is not Opcode.CONT:
+            return
+        self._parts.append(bytes(frame.data))
+        if not frame.fin or not self._is_text:
+            return
+        message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+        self._parts = []
+        if self._is_closed:
+            return
+        if not _is_utf8(message):
+            self._fail(NOT_TEXT, "a text message is not UTF-8")
+        elif self._intercept is None or not self._intercept(message):
+            self._deliver(one_line(message))
+
+    def _deliver(self, line: bytes) -> None:
+        if self._receiver is None or self._is_paused or self._held:
+            self._held.append(line)
+        else:
+            self._receiver.feed(line)
+
+    def _feed_held(self) -> None:
+        receiver = self._receiver
+        if receiver is None:
+            return
+        while self._held and not self._is_closed and (not self._is_paused or self._lost is not None):
+            receiver.feed(self._held.popleft())
+        if self._lost is not None and not self._held and not self._is_closed and not self._is_over:
+            self._is_over = True
+            receiver.end(self._lost)
+
+    def _send(self) -> None:
+        for data in self._frames.data_to_send():
+            if data:
+                self._io.write(data)
+            elif self._io.can_write_eof():
+                self._io.write_eof()
+
+    def _fail(self, code: int, reason: str) -> None:
+        """End it for a fault of the peer; the receiver gets the end when the socket is closed."""
+        self._frames.fail(code, reason)
+        self._send()
+        self._io.close()
+
+    def _check_life(self) -> None:
+        silent = monotonic() - self._last_seen
+        if silent >= self._ping_seconds * (DEAD_SECONDS / PING_SECONDS):
+            self._io.abort()
+            return
+        if silent >= self._ping_seconds * 0.9 and self._frames.state is State.OPEN:
+            self._frames.send_ping(b"")
+            self._send()
+        self._timer = self._loop.call_later(self._ping_seconds, self._check_life)
+
+    def _why(self, exc: Exception | None) -> str:
+        closed = self._frames.close_rcvd
+        if closed is not None and closed.code not in (1005, NORMAL):
+            return f"{self._peer} closed the connection ({closed.code}{': ' if closed.reason else ''}{closed.reason})"
+        if closed is not None:
+            return f"{self._peer} closed the connection"
+        failed = self._frames.close_sent
+        if failed is not None:
+            return f"the connection was closed for a fault of {self._peer} ({failed.code}: {failed.reason})"
+        return f"{self._peer} is gone" + (f" ({exc})" if exc is not None else "")
+
+
+def _framed(line: bytes) -> bytes:
+    """A text message of a server: final, not masked."""
+    size = len(line)
+    if size < 126:
+        return b"\x81%c%b" % (size, line)
+    if size < 65536:
+        return struct.pack("!BBH", 0x81, 126, size) + line
+    return struct.pack("!BBQ", 0x81, 127, size) + line
+
+
+def _is_utf8(message: bytes) -> bool:
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
