@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from dragoman.store.database import Database
 from dragoman.store.ids import new_id
 from dragoman.store.migrations import MIGRATIONS
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store
+from dragoman.store.sqlite_log import SqliteLog
 
 
 async def test_a_new_file_has_the_newest_shape_and_a_rollback_journal_that_readers_can_share(tmp_path: Path) -> None:
@@ -39,6 +41,31 @@ def test_a_file_that_is_not_a_database_is_not_changed(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="was not changed"):
         Database(path)
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [Database, SqliteLog])
+@pytest.mark.parametrize("is_newer", [False, True], ids=["not a database", "newer"])
+def test_a_file_that_is_refused_is_closed(tmp_path: Path, kind: type[Database | SqliteLog], is_newer: bool) -> None:
+    """Closed at once, not when memory is next cleaned up: Python 3.13 and newer warn of that."""
+    path = tmp_path / "s.db"
+    if is_newer:
+        db = sqlite3.connect(path)
+        db.execute("PRAGMA user_version = 99")
+        db.close()
+    else:
+        path.write_text("these are not the rows you are looking for" * 100)
+    with pytest.raises(StoreError) as refusal:
+        kind(path)
+    assert refusal.value.__traceback__ is not None  # it keeps everything alive that was not closed
+    assert [name for name in open_files() if name.startswith(str(path))] == []
+
+
+def open_files() -> list[str]:
+    names = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the one of the listing itself
+            names.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return names
 
 
 async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

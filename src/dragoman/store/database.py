@@ -8,6 +8,7 @@ not depend on the tables.
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import threading
 from concurrent.futures import Future
@@ -16,10 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dragoman.errors import StoreError
 from dragoman.store.migrations import MIGRATIONS
+from dragoman.workspace.private import close_to_others, make_private_folder, open_private
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 T = TypeVar("T")
@@ -31,17 +33,36 @@ _TOGETHER: Final = 256  # jobs in one transaction; with more, the first would wa
 _Job = tuple["Callable[[sqlite3.Connection], Any]", "Future[Any]"]
 
 
+class StoreUnwritable(StoreError):
+    """The file cannot be opened for writing: its folder or disk is read-only, or cannot be reached."""
+
+
 class Database:
     """An open database. `write` returns after the commit; `read` sees everything that was committed before it."""
 
-    def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        busy_seconds: float = BUSY_SECONDS,
+        migrations: Sequence[str] = MIGRATIONS,
+        name: str = "session store",
+        remedy: str = "name another file with --store",
+    ) -> None:
         """Open or create the file and migrate it. It blocks, so call it in a thread.
+
+        Args:
+            name: what the file is called in messages.
+            remedy: how to do without the file, for messages.
 
         Raises: StoreError if the file cannot be used; the message names the problem and the remedy.
         """
         self.path = path
         self._busy_seconds = busy_seconds
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._migrations = migrations
+        self._name = name
+        self._remedy = remedy
+        _make_private(path)
         writer = self._connect()
         try:
             self._migrate(writer)
@@ -64,11 +85,21 @@ class Database:
 
         Raises: StoreError if the disk is full, or the file is busy or damaged.
         """
-        return await self._submit(self._jobs, work)
+        # Shielded: a cancelled caller must not cancel the future, which the thread will set, nor affect the other jobs
+        # of the transaction.
+        return await asyncio.shield(asyncio.wrap_future(self.post(work)))
+
+    def post(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """As `write`, without waiting: the future has the result after the commit. Raises: StoreError if closed."""
+        return self._submit(self._jobs, work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` on the connection of the reader thread. Raises: StoreError."""
-        return await self._submit(self._reads, work)
+        return await asyncio.shield(asyncio.wrap_future(self.ask(work)))
+
+    def ask(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """As `read`, without waiting. Raises: StoreError if closed."""
+        return self._submit(self._reads, work)
 
     def close(self) -> None:
         """Commit all pending jobs and close the file. Blocks until both threads have ended."""
@@ -80,18 +111,17 @@ class Database:
         for thread in self._threads:
             thread.join()
 
-    async def _submit(self, jobs: queue.SimpleQueue[_Job | None], work: Callable[[sqlite3.Connection], T]) -> T:
+    def _submit(self, jobs: queue.SimpleQueue[_Job | None], work: Callable[[sqlite3.Connection], T]) -> Future[T]:
         if not self._is_open:
-            raise StoreError(f"the store {self.path} is closed")
+            raise StoreError(f"the {self._name} {self.path} is closed")
         future: Future[T] = Future()
         jobs.put((work, future))
-        # Shielded: a cancelled caller must not cancel the future, which the thread will set, nor affect the other jobs
-        # of the transaction.
-        return await asyncio.shield(asyncio.wrap_future(future))
+        return future
 
     def _connect(self) -> sqlite3.Connection:
         import sqlite3
 
+        connection = None
         try:
             connection = sqlite3.connect(
                 self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
@@ -101,6 +131,8 @@ class Database:
             for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error as error:
+            if connection is not None:
+                connection.close()
             raise self._explain(error) from error
         return connection
 
@@ -110,12 +142,12 @@ class Database:
         try:
             connection.execute("BEGIN IMMEDIATE")
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > len(MIGRATIONS):
+            if version > len(self._migrations):
                 raise StoreError(
                     f"{self.path} was written by a newer dragoman (format {version}, this one reads "
-                    f"{len(MIGRATIONS)}); update dragoman, or name another file with --store"
+                    f"{len(self._migrations)}); update dragoman, or {self._remedy}"
                 )
-            for number, step in enumerate(MIGRATIONS[version:], version + 1):
+            for number, step in enumerate(self._migrations[version:], version + 1):
                 for statement in _statements(step):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA user_version={number}")
@@ -184,7 +216,7 @@ class Database:
         if not isinstance(error, sqlite3.Error):
             return error
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        where = f"the session store {self.path}"
+        where = f"the {self._name} {self.path}"
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             return StoreError(f"{where} is busy: another program has been writing for {self._busy_seconds:g} s; retry")
         if code == sqlite3.SQLITE_FULL:
@@ -195,8 +227,19 @@ class Database:
                 "move it away to start with an empty one, or restore a copy"
             )
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-            return StoreError(f"{where} cannot be used: {error}; check its folder, or name another file with --store")
+            return StoreUnwritable(f"{where} cannot be used: {error}; check its folder, or {self._remedy}")
         return StoreError(f"{where}: {error}")
+
+
+def _make_private(path: Path) -> None:
+    """Make sure that only the owner can read the file. SQLite gives its `-wal` and `-shm` the mode of the file itself.
+
+    Raises: OSError.
+    """
+    make_private_folder(path.parent)
+    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    for ending in ("-wal", "-shm"):  # of a time when the file could be read by others
+        close_to_others(f"{path}{ending}")
 
 
 def _statements(step: str) -> list[str]:

@@ -7,9 +7,6 @@ message in one transaction. Chunks and parts are bytes here; this module does no
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +14,9 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.errors import StoreError
-from dragoman.store.database import BUSY_SECONDS, Database
+from dragoman.store.clock import now
+from dragoman.store.cursors import cursor_of, read_cursor
+from dragoman.store.database import BUSY_SECONDS, Database, StoreUnwritable
 from dragoman.store.ids import new_id
 from dragoman.store.presence import Presence
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PAGE: Final = 50
+_PARAMETERS: Final = 500  # in one statement; old versions of SQLite allow 999
+_LAST_ID: Final = "~"  # sorts after every id
 _SESSION: Final = (
     "id, agent, cwd, directories, title, mode, model, effort, parent_id, parent_message_id, metadata, created_at, "
     "updated_at"
@@ -98,11 +99,6 @@ class Page(Struct, frozen=True):
     next_cursor: str | None
 
 
-def now() -> str:
-    """Return the current time in the format of the store."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 class Store:
     """The sessions of one user. A call that changes something returns after the commit.
 
@@ -124,7 +120,10 @@ class Store:
             database = Database(path, busy_seconds=busy_seconds)
             presence = Presence(path.with_name(path.name + "-writers"))
         except OSError as error:
-            raise StoreError(f"the session store {path} cannot be used: {error.strerror or error}") from error
+            raise StoreUnwritable(
+                f"the session store {path} cannot be used: {error.strerror or error}; "
+                "check its folder, or name another file with --store"
+            ) from error
         return cls(database, presence)
 
     async def close(self) -> None:
@@ -188,7 +187,7 @@ class Store:
             values.append(cwd)
         if cursor is not None:
             where.append("(updated_at, id) < (?, ?)")
-            values += _read_cursor(cursor)
+            values += read_cursor(cursor)
         clause = f"WHERE {' AND '.join(where)} " if where else ""
 
         def work(db: sqlite3.Connection) -> list[SessionRow]:
@@ -197,7 +196,7 @@ class Store:
 
         rows = await self._database.read(work)
         page = tuple(rows[:limit])
-        return Page(page, _cursor(page[-1]) if len(rows) > limit else None)
+        return Page(page, cursor_of(page[-1].updated_at, page[-1].id) if len(rows) > limit else None)
 
     async def update_session(self, session_id: str, **changes: Any) -> str:
         """Change some columns and `updated_at`. Return the new value of `updated_at`."""
@@ -216,24 +215,62 @@ class Store:
         return str(stamp)
 
     async def delete_session(self, session_id: str) -> bool:
-        """Delete a session with everything that belongs to it. Return False if there is none of this id."""
-        return await self._database.write(
-            lambda db: db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount > 0
-        )
+        """Delete a session with everything that belongs to it. Return False if there is none of this id.
+
+        Raises: StoreError while another program runs a turn in it.
+        """
+
+        def work(db: sqlite3.Connection) -> bool:
+            self._require_free(db, session_id)
+            return db.execute("DELETE FROM sessions WHERE id = ?", (session_id,)).rowcount > 0
+
+        return await self._database.write(work)
+
+    async def require_free(self, session_id: str) -> None:
+        """Raises: StoreError while another program runs a turn in this session."""
+        await self._database.read(lambda db: self._require_free(db, session_id))
+
+    def _require_free(self, db: sqlite3.Connection, session_id: str) -> None:
+        busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
+        if busy is not None and busy[0] != self._presence.id and self._presence.is_alive(busy[0]):
+            raise StoreError("another program is running a turn in this session; wait for it, or cancel it there")
 
     # Messages
 
-    async def messages(self, session_id: str) -> tuple[MessageRow, ...]:
-        """Return the finished messages in order, without those that are queued or still being written."""
+    async def messages(
+        self,
+        session_id: str,
+        *,
+        after: str | None = None,
+        until: str | None = None,
+        limit: int | None = None,
+        is_backwards: bool = False,
+        has_parts: bool = True,
+    ) -> tuple[MessageRow, ...]:
+        """Return the finished messages in order, without those that are queued or still being written.
+
+        Args:
+            after: the id of the message before the first.
+            until: the id of the last message in the order of time.
+            is_backwards: the newest first.
+        """
+        order = "DESC" if is_backwards else "ASC"
+        query = (
+            "SELECT id, role, metadata, created_at, queued_at FROM messages "
+            "WHERE session_id = ? AND id > ? AND id <= ? "
+            f"AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id {order} LIMIT ?"
+        )
+        values = (session_id, after or "", until or _LAST_ID, -1 if limit is None else limit)
 
         def work(db: sqlite3.Connection) -> tuple[MessageRow, ...]:
-            query = (
-                "SELECT id, role, metadata, created_at, queued_at FROM messages WHERE session_id = ? "
-                "AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id"
-            )
-            return _with_parts(db, db.execute(query, (session_id,)).fetchall())
+            return _with_parts(db, db.execute(query, values).fetchall(), has_parts=has_parts)
 
         return await self._database.read(work)
+
+    async def has_message(self, session_id: str, message_id: str) -> bool:
+        """Whether the session has this message."""
+        query = "SELECT 1 FROM messages WHERE id = ? AND session_id = ?"
+        return await self._database.read(lambda db: db.execute(query, (message_id, session_id)).fetchone() is not None)
 
     async def add_message(self, session_id: str, message: MessageRow) -> None:
         """Add a finished message, such as the user's."""
@@ -251,9 +288,7 @@ class Store:
         """
 
         def work(db: sqlite3.Connection) -> None:
-            busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (session_id,)).fetchone()
-            if busy is not None and busy[0] != self._presence.id and self._presence.is_alive(busy[0]):
-                raise StoreError("another program is running a turn in this session; wait for it, or cancel it there")
+            self._require_free(db, session_id)
             if queued_id is not None:
                 db.execute("DELETE FROM messages WHERE id = ?", (queued_id,))
             _insert_message(db, session_id, prompt)
@@ -351,6 +386,14 @@ class Store:
 
         return await self._database.read(work)
 
+    async def add_usage(self, session_id: str, message_id: str, call: UsageRow) -> None:
+        """Add a model call that was made for a finished message, next to its turn."""
+        await self._execute(
+            "INSERT INTO usage SELECT ?, ?, coalesce(max(position), -1) + 1, ?, ?, ?, ?, ?, ?, ? "
+            "FROM usage WHERE message_id = ?",
+            *(message_id, session_id, *msgspec.structs.astuple(call), message_id),
+        )
+
     async def add_rule(self, session_id: str, rule: str, action: str) -> None:
         """Remember a permission rule for this session."""
         await self._execute("INSERT OR IGNORE INTO rules VALUES (?, ?, ?, ?)", session_id, rule, action, now())
@@ -410,17 +453,19 @@ def _insert_parts(db: sqlite3.Connection, message: MessageRow) -> None:
     )
 
 
-def _with_parts(db: sqlite3.Connection, found: Sequence[Any]) -> tuple[MessageRow, ...]:
-    query = "SELECT type, data, tool_call_id, tool_state FROM parts WHERE message_id = ? ORDER BY position"
-    return tuple(
-        MessageRow(
-            id,
-            role,
-            tuple(PartRow(kind, bytes(data), call, state) for kind, data, call, state in db.execute(query, (id,))),
-            msgspec.json.decode(metadata),
-            created_at,
-            queued_at,
+def _with_parts(db: sqlite3.Connection, found: Sequence[Any], *, has_parts: bool = True) -> tuple[MessageRow, ...]:
+    parts: dict[str, list[PartRow]] = {}
+    ids = [row[0] for row in found] if has_parts else []
+    for start in range(0, len(ids), _PARAMETERS):
+        some = ids[start : start + _PARAMETERS]
+        query = (
+            "SELECT message_id, type, data, tool_call_id, tool_state FROM parts "
+            f"WHERE message_id IN ({', '.join('?' * len(some))}) ORDER BY message_id, position"
         )
+        for id, kind, data, call, state in db.execute(query, some):
+            parts.setdefault(id, []).append(PartRow(kind, bytes(data), call, state))
+    return tuple(
+        MessageRow(id, role, tuple(parts.get(id, ())), msgspec.json.decode(metadata), created_at, queued_at)
         for id, role, metadata, created_at, queued_at in found
     )
 
@@ -439,16 +484,3 @@ def _column(row: SessionRow, name: str) -> Any:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
-
-
-def _cursor(row: SessionRow) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([row.updated_at, row.id])).decode().rstrip("=")
-
-
-def _read_cursor(cursor: str) -> list[str]:
-    try:
-        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        updated_at, id = msgspec.json.decode(data, type=tuple[str, str])
-    except (binascii.Error, msgspec.DecodeError, ValueError):
-        raise StoreError("the cursor is not one of this store; list the sessions again without a cursor") from None
-    return [updated_at, id]

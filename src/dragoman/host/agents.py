@@ -1,0 +1,167 @@
+"""The agents that a host can run, and one that runs.
+
+Owns starting an agent for a session and the connection to it: what it sends is passed to the session as it came, what
+it asks is answered by the services of the host. Decides nothing about the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack, suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from dragoman.client import connect
+from dragoman.errors import ConnectionClosed
+from dragoman.rpc import Observer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dragoman.client import ClientOptions, RemoteAgent, Session
+    from dragoman.rpc import Transport
+    from dragoman.schema import v1
+
+_log = logging.getLogger("dragoman.host")
+_START_SECONDS: Final = 120.0
+
+
+class AgentSource(Protocol):
+    """An agent that can be started."""
+
+    name: str
+
+    async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
+        """Start it for a session in this folder.
+
+        Args:
+            env: The environment of the client that opened the session; None for that of the host.
+
+        Raises:
+            DragomanError: it cannot be started.
+        """
+
+
+class _Params(msgspec.Struct, gc=False):
+    sessionId: str  # noqa: N815 - the protocol's name
+    update: Raw
+    _meta: Raw | UnsetType = UNSET
+
+
+class _Update(msgspec.Struct, gc=False):
+    method: str
+    params: _Params
+
+
+_read_update: Final = msgspec.json.Decoder(_Update).decode
+
+
+class Tap(Observer):
+    """Sees each line of the agent before the client role does, and passes the updates on as they came."""
+
+    def __init__(self, on_update: Callable[[str, bytes, bytes | None], None]) -> None:
+        self._on_update = on_update
+
+    def received(self, line: bytes) -> None:
+        if b'"session/update"' not in line:
+            return
+        try:
+            found = _read_update(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return  # the client role reports it
+        if found.method == "session/update":
+            params = found.params
+            meta = None if params._meta is UNSET else bytes(params._meta)
+            self._on_update(params.sessionId, bytes(params.update), meta)
+
+
+class RunningAgent:
+    """A started agent with one session."""
+
+    def __init__(self, remote: RemoteAgent, stack: AsyncExitStack) -> None:
+        self.remote = remote
+        self.session: Session
+        self._stack = stack
+        self._ended: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def start(
+        cls,
+        source: AgentSource,
+        cwd: str,
+        env: Mapping[str, str] | None,
+        on_update: Callable[[str, bytes, bytes | None], None],
+        options: ClientOptions,
+    ) -> RunningAgent:
+        """Start the agent and initialize it.
+
+        Raises:
+            DragomanError: it cannot be started, or does not answer.
+        """
+        stack = AsyncExitStack()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                transport = await source.start(cwd, env)
+                tapped: ClientOptions = {**options, "observers": (Tap(on_update),)}
+                remote = await stack.enter_async_context(connect(transport, **tapped))
+        except TimeoutError:
+            await stack.aclose()
+            raise ConnectionClosed(f"{source.name} did not start within {_START_SECONDS:g} seconds") from None
+        except BaseException:
+            await stack.aclose()
+            raise
+        return cls(remote, stack)
+
+    @property
+    def is_open(self) -> bool:
+        return self.remote.is_open
+
+    def can(self, *path: str) -> bool:
+        """Whether the agent advertised a capability."""
+        found: Any = self.remote.capabilities
+        for name in path:
+            found = getattr(found, name, UNSET)
+            if found in (UNSET, None, False):
+                return False
+        return True
+
+    async def new(
+        self, cwd: str, servers: Sequence[v1.McpServer], directories: Sequence[str], meta: Mapping[str, Any] | None
+    ) -> None:
+        self.session = await self.remote.new_session(
+            cwd, mcp_servers=servers, additional_directories=directories, meta=meta
+        )
+
+    async def come_back(self, id: str, cwd: str, servers: Sequence[v1.McpServer]) -> bool:
+        """Open an earlier session; False if the agent cannot. What it replays is for the session to drop."""
+        if self.can("session_capabilities", "resume"):
+            self.session = await self.remote.resume_session(id, cwd, mcp_servers=servers)
+        elif self.can("load_session"):
+            self.session = await self.remote.load_session(id, cwd, mcp_servers=servers)
+        else:
+            return False
+        return True
+
+    def when_ended(self, callback: Callable[[ConnectionClosed | None], None]) -> None:
+        """Call back when the connection has ended, by either side."""
+
+        async def wait() -> None:
+            await self.remote.wait_closed()
+            callback(self.remote.closed_by)
+
+        self._ended = asyncio.get_running_loop().create_task(wait())
+
+    async def close(self) -> None:
+        """End the agent with everything it started."""
+        if self._ended is not None:
+            self._ended.cancel()
+        try:
+            await self._stack.aclose()
+        except Exception:
+            _log.exception("an agent did not end cleanly")
+        if self._ended is not None:
+            with suppress(asyncio.CancelledError):
+                await self._ended

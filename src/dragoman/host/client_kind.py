@@ -1,0 +1,122 @@
+"""What one client can take, and what of an update it is sent. Pure.
+
+Capabilities are announced to an agent once, and clients come and go. So the host announces everything, and leaves out
+or converts here what this client did not announce.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.schema import UNSET, v1
+
+_UNSTABLE: Final = frozenset(
+    ("plan_update", "plan_removed", "subagent_update", "session_message", "session_message_chunk")
+)
+_NOTICES: Final = frozenset(("notice",))
+_COMPACTION: Final = frozenset(("compaction_update", "compaction_summary_chunk", "compaction"))
+_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
+
+
+class _Variant(msgspec.Struct, gc=False):
+    sessionUpdate: str = ""  # noqa: N815 - the protocol's name
+
+
+_variant: Final = msgspec.json.Decoder(_Variant).decode
+
+
+def variant_of(update: bytes) -> str:
+    """The kind of an update; empty if it has none."""
+    try:
+        return _variant(update).sessionUpdate
+    except msgspec.DecodeError:
+        return ""
+
+
+class ClientKind(msgspec.Struct, frozen=True):
+    """What a client announced."""
+
+    knows_us: bool = False
+    notices: bool = False
+    compaction: bool = False
+    boolean_options: bool = False
+    unstable: bool = False
+    forms: bool = False
+    urls: bool = False
+    terminal_output: bool = False
+    """It shows the output of terminals that other programs run, by `_meta`."""
+    is_observer: bool = False
+
+    def takes(self, variant: str) -> bool:
+        """Whether updates of this kind are sent at all."""
+        if variant in _NOTICES:
+            return self.notices
+        if variant.startswith("compaction") or variant in _COMPACTION:
+            return self.compaction
+        return self.unstable or variant not in _UNSTABLE
+
+    def convert(self, update: bytes, variant: str) -> bytes | None:
+        """The update as this client is sent it; None if it is not."""
+        if not self.takes(variant):
+            return self._plain_plan(update) if variant == "plan_update" else None
+        if variant == "config_option_update" and not self.boolean_options and b'"boolean"' in update:
+            return _with_selects(update)
+        return update
+
+    def _plain_plan(self, update: bytes) -> bytes | None:
+        found = msgspec.json.decode(update)
+        plan = found.get("plan") if isinstance(found, dict) else None
+        if not isinstance(plan, dict) or plan.get("type") != "items" or not isinstance(plan.get("entries"), list):
+            return None
+        return msgspec.json.encode({"sessionUpdate": "plan", "entries": plan["entries"]})
+
+
+def read_client(params: v1.InitializeRequest) -> ClientKind:
+    """What a client announced in `initialize`."""
+    capabilities = params.client_capabilities
+    if capabilities is UNSET or capabilities is None:
+        return ClientKind()
+    raw: Any = msgspec.to_builtins(capabilities)
+    meta = raw.get("_meta") or {}
+    session = raw.get("session") or {}
+    elicitation = raw.get("elicitation") or {}
+    own = meta.get("dragoman")
+    return ClientKind(
+        knows_us=isinstance(own, dict),
+        notices=session.get("notices") is not None,
+        compaction=session.get("compaction") is not None,
+        boolean_options=(session.get("configOptions") or {}).get("boolean") is not None,
+        unstable=isinstance(own, dict) and own.get("unstable") is True,
+        forms=elicitation.get("form") is not None,
+        urls=elicitation.get("url") is not None,
+        terminal_output=meta.get("terminal_output") is True,
+        is_observer=isinstance(own, dict) and own.get("role") == "observer",
+    )
+
+
+def select_of(option: dict[str, Any]) -> dict[str, Any]:
+    """A boolean option as one that offers two values, for clients without boolean options."""
+    return {
+        **{name: value for name, value in option.items() if name not in ("type", "currentValue")},
+        "type": "select",
+        "currentValue": "true" if option.get("currentValue") else "false",
+        "options": [{"value": "true", "name": "On"}, {"value": "false", "name": "Off"}],
+    }
+
+
+def options_for(kind: ClientKind, options: list[Any]) -> list[Any]:
+    """The options of a session as this client is sent them."""
+    if kind.boolean_options:
+        return options
+    return [
+        select_of(option) if isinstance(option, dict) and option.get("type") == "boolean" else option
+        for option in options
+    ]
+
+
+def _with_selects(update: bytes) -> bytes:
+    found = msgspec.json.decode(update)
+    found["configOptions"] = options_for(ClientKind(), found.get("configOptions") or [])
+    return msgspec.json.encode(found)

@@ -1,0 +1,43 @@
+"""What a session keeps besides its events: title, modes and options, for answers without an agent. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dragoman.schema import encode
+
+if TYPE_CHECKING:
+    from dragoman.state import SessionState
+
+
+def note_state(facts: dict[str, Any], state: SessionState) -> None:
+    """Modes and options of a session that an agent has just opened."""
+    facts["modes"] = None if state.modes is None else msgspec.json.decode(encode(state.modes))
+    options = list(state.config_options)
+    facts["configOptions"] = msgspec.json.decode(encode(options)) if options else None
+
+
+def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
+    """Take over what an update changes; whether it changed something."""
+    if variant not in ("session_info_update", "current_mode_update", "config_option_update"):
+        return False
+    found: dict[str, Any] = msgspec.json.decode(update)
+    if variant == "session_info_update" and "title" in found:
+        facts["title"] = found["title"]
+    elif variant == "current_mode_update" and isinstance(facts.get("modes"), dict):
+        facts["modes"]["currentModeId"] = found.get("currentModeId")
+    elif variant == "config_option_update":
+        facts["configOptions"] = found.get("configOptions")
+    return True
+
+
+def failed_calls(state: SessionState) -> list[bytes]:
+    """Updates that close the tool calls of an agent that died in the middle of them."""
+    updates = []
+    for id, call in state.tool_calls.items():
+        if call.status in ("pending", "in_progress"):
+            update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
+            updates.append(msgspec.json.encode({**update, "_meta": {"dragoman": {"synthetic": True}}}))
+    return updates

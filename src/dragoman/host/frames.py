@@ -1,0 +1,63 @@
+"""Messages of a host to its clients, built from the content of the log. Pure.
+
+An update is stored as the agent wrote it; the envelope around it names the session as this client knows it, and for
+clients that know the host the number of the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from dragoman.wire import write_notification
+
+_START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
+_WRAPPED: Final = b'{"$update":'
+
+
+class _Wrapped(msgspec.Struct, rename={"update": "$update", "meta": "_meta"}):
+    update: msgspec.Raw
+    meta: msgspec.Raw
+
+
+_read_wrapped: Final = msgspec.json.Decoder(_Wrapped).decode
+
+
+def store_update(update: bytes, meta: bytes | None) -> bytes:
+    """The body of an event: the update, and the `_meta` next to it if there is one."""
+    if b"\n" in update or (meta is not None and b"\n" in meta):
+        update, meta = update.replace(b"\n", b" "), None if meta is None else meta.replace(b"\n", b" ")
+    return update if meta is None else b'%b%b,"_meta":%b}' % (_WRAPPED, update, meta)
+
+
+def stored_update(body: bytes) -> tuple[bytes, dict[str, Any]]:
+    """The update of an event, and the `_meta` next to it."""
+    if not body.startswith(_WRAPPED):
+        return body, {}
+    found = _read_wrapped(body)
+    meta = msgspec.json.decode(found.meta)
+    return bytes(found.update), meta if isinstance(meta, dict) else {}
+
+
+def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
+    """A `session/update` for one client; `session` is its id as JSON, `number` is given to those who know the host."""
+    if number is None and not meta:
+        return _START % (session, update) + b"}}\n"
+    if number is not None:
+        own = meta.get("dragoman")
+        meta = {**meta, "dragoman": {**(own if isinstance(own, dict) else {}), "seq": number}}
+    return _START % (session, update) + b',"_meta":%b}}\n' % msgspec.json.encode(meta)
+
+
+def notice_frame(session: str, text: str) -> bytes:
+    """A notice of the host, for clients that know it."""
+    return write_notification("_dragoman/notice", msgspec.json.encode({"sessionId": session, "text": text}))
+
+
+def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:
+    """An update that shows a block of another client's prompt."""
+    return b'{"sessionUpdate":"user_message_chunk","messageId":%b,"content":%b}' % (
+        msgspec.json.encode(message_id),
+        bytes(block),
+    )

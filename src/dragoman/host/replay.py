@@ -1,0 +1,180 @@
+"""What `session/load` sends of a log: a conversation that reads as if it had just happened, in fewer messages. Pure.
+
+Prompts become messages of the user, neighbouring pieces of one message are joined, a tool call is sent once in its last
+state at its first place, and of plan, title, commands and usage only the last remains. Notices, modes and options are
+left out: the answer to `session/load` has the latter. One turn is held in memory at a time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from dragoman.host.client_kind import variant_of
+from dragoman.host.frames import stored_update, user_chunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from dragoman.store.event_log import LogEvent
+
+_JOINED_BYTES: Final = 64 * 1024
+_CHUNKS: Final = frozenset(("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"))
+_LAST: Final = ("plan", "session_info_update", "available_commands_update", "usage_update")
+_LEFT_OUT: Final = frozenset(("notice", "current_mode_update", "config_option_update"))
+
+
+class Replayed(NamedTuple):
+    """An update to send."""
+
+    update: bytes
+    number: int
+    """Of the last event that is part of it."""
+
+
+class _Chunk(msgspec.Struct):
+    """A piece of a message, as far as it can be joined."""
+
+    sessionUpdate: str  # noqa: N815 - the protocol's name
+    content: dict[str, Any]
+    messageId: str | None = None  # noqa: N815
+
+
+class HistoryReplay:
+    """Folds events into updates, turn by turn."""
+
+    def __init__(self) -> None:
+        self._items: list[Replayed | str] = []
+        self._tools: dict[str, tuple[dict[str, Any], int]] = {}
+        self._chunk: _Chunk | None = None
+        self._chunk_bytes = 0
+        self._chunk_number = 0
+        self._last: dict[str, Replayed] = {}
+        self._prompts: dict[str, LogEvent] = {}
+
+    def feed(self, events: Iterable[LogEvent]) -> Iterator[Replayed]:
+        """What is complete after these events."""
+        for event in events:
+            if event.kind == "prompt":
+                self._prompts[_prompt_id(event.body)] = event
+            elif event.kind == "start":
+                yield from self._end_turn()
+                self._prompt(event)
+            elif event.kind == "update":
+                self._update(event)
+            elif event.kind == "end":
+                yield from self._end_turn()
+
+    def finish(self) -> Iterator[Replayed]:
+        """What a turn that still runs has so far, and the last plan, title, commands and usage."""
+        yield from self._end_turn()
+        for variant in _LAST:
+            if variant in self._last:
+                yield self._last.pop(variant)
+
+    def _prompt(self, event: LogEvent) -> None:
+        found = self._prompts.pop(_prompt_id(event.body), None)
+        if found is None:
+            return
+        for block in blocks_of(found.body):
+            self._items.append(Replayed(user_chunk(block, message_id_of(event.body)), event.number))
+
+    def _update(self, event: LogEvent) -> None:
+        update, _ = stored_update(event.body)
+        variant = variant_of(update)
+        if variant in _LEFT_OUT:
+            return
+        if variant in _CHUNKS and self._join(update, event.number):
+            return
+        self._end_chunk()
+        if variant in _LAST:
+            self._last[variant] = Replayed(_merged_info(self._last.get(variant), update), event.number)
+        elif variant in ("tool_call", "tool_call_update"):
+            self._tool(update, event.number)
+        else:
+            self._items.append(Replayed(update, event.number))
+
+    def _join(self, update: bytes, number: int) -> bool:
+        """Whether the piece was joined to the message before it, or starts one that may be joined."""
+        try:
+            found = msgspec.json.decode(update, type=_Chunk)
+        except msgspec.DecodeError:
+            return False
+        if set(found.content) != {"type", "text"} or found.content["type"] != "text":
+            return False
+        held = self._chunk
+        text = found.content["text"]
+        if (
+            held is not None
+            and (held.sessionUpdate, held.messageId) == (found.sessionUpdate, found.messageId)
+            and self._chunk_bytes < _JOINED_BYTES
+        ):
+            held.content["text"].append(text)
+        else:
+            self._end_chunk()
+            self._chunk, self._chunk_bytes = found, 0
+            found.content["text"] = [text]
+        self._chunk_bytes += len(text)
+        self._chunk_number = number
+        return True
+
+    def _end_chunk(self) -> None:
+        held, self._chunk = self._chunk, None
+        if held is None:
+            return
+        update: dict[str, Any] = {"sessionUpdate": held.sessionUpdate}
+        if held.messageId is not None:
+            update["messageId"] = held.messageId
+        update["content"] = {"type": "text", "text": "".join(held.content["text"])}
+        self._items.append(Replayed(msgspec.json.encode(update), self._chunk_number))
+
+    def _tool(self, update: bytes, number: int) -> None:
+        found: dict[str, Any] = msgspec.json.decode(update)
+        id = str(found.get("toolCallId"))
+        if id not in self._tools:
+            self._items.append(id)
+            self._tools[id] = ({}, number)
+        known, _ = self._tools[id]
+        known.update({name: value for name, value in found.items() if value is not None})
+        self._tools[id] = (known, number)
+
+    def _end_turn(self) -> Iterator[Replayed]:
+        self._end_chunk()
+        items, self._items = self._items, []
+        for item in items:
+            if isinstance(item, Replayed):
+                yield item
+            else:
+                call, number = self._tools.pop(item)
+                yield Replayed(msgspec.json.encode({**call, "sessionUpdate": "tool_call"}), number)
+
+
+def blocks_of(body: bytes) -> list[bytes]:
+    """The blocks of a prompt that was logged."""
+    return [bytes(block) for block in msgspec.json.decode(body, type=_Prompt).prompt]
+
+
+class _Prompt(msgspec.Struct):
+    prompt: list[msgspec.Raw]
+
+
+class _PromptId(msgspec.Struct):
+    promptId: str = ""  # noqa: N815
+    messageId: str = ""  # noqa: N815
+
+
+def _prompt_id(body: bytes) -> str:
+    return msgspec.json.decode(body, type=_PromptId).promptId
+
+
+def message_id_of(body: bytes) -> str:
+    """The id that the host gave to the message of a prompt."""
+    return msgspec.json.decode(body, type=_PromptId).messageId
+
+
+def _merged_info(before: Replayed | None, update: bytes) -> bytes:
+    """A title that was not named again stays."""
+    if before is None or b'"session_info_update"' not in update:
+        return update
+    return msgspec.json.encode({**msgspec.json.decode(before.update), **msgspec.json.decode(update)})

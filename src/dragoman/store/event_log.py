@@ -1,0 +1,146 @@
+"""The event log of live sessions: what happened in each, numbered 1, 2, 3..., committed before anyone sees it.
+
+Owns the interface of a log and the engine in memory; `sqlite_log.py` is the one on disk. A log keeps the content of
+events, not the messages that carried them: each client gets its own envelope.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+EventKind = Literal[
+    "prompt", "start", "update", "question", "answer", "end", "setting", "terminal", "notice", "agent", "queue"
+]
+"""A prompt was accepted; its turn started; an update of the agent; a question of the agent, and its answer; a turn
+ended; a mode or an option was set; output of a terminal; a notice of the host; the agent started or ended; a prompt
+left the queue without a turn."""
+
+# These have to survive a power cut: a client acts on them.
+DURABLE: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer", "end", "agent"))
+
+
+class NewEvent(NamedTuple):
+    """An event that is not in the log yet."""
+
+    kind: EventKind
+    body: bytes
+    """JSON on one line."""
+    turn: int = 0
+    """The turn it belongs to, 0 outside of turns."""
+    version: int = 1
+    """The version of the protocol that the body is written in."""
+
+
+class LogEvent(NamedTuple):
+    """An event of a session."""
+
+    number: int
+    kind: EventKind
+    body: bytes
+    turn: int
+    at: float
+    """Seconds since 1970."""
+    version: int = 1
+
+
+class SessionRecord(NamedTuple):
+    """What the log knows of a session besides its events."""
+
+    id: str
+    principal: str
+    agent: str
+    """How the agent is started, as the host wrote it."""
+    agent_session: str | None
+    cwd: str
+    facts: bytes
+    """JSON of the host: title, modes, options, capabilities."""
+    created_at: float
+    updated_at: float
+    head: int
+    """The number of the last event."""
+    oldest: int
+    """The number of the first event that is kept as it was; earlier ones are joined."""
+
+
+class EventLog(Protocol):
+    """Where hosted sessions are kept."""
+
+    def create(self, record: SessionRecord) -> None:
+        """Add a session; committed when it returns."""
+
+    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
+        """Replace what the host keeps of a session; committed when it returns."""
+
+    def delete(self, session: str) -> None:
+        """Remove a session with its events."""
+
+    def find(self, session: str) -> SessionRecord | None: ...
+
+    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
+        """Sessions, the one that changed last first; those of one principal, or all."""
+
+    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        """Add events. `committed` is called with them, in the order of the calls, once they are kept."""
+
+    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+        """At least one and about `limit` events behind the number `after`; empty at the head."""
+
+    async def settle(self) -> None:
+        """Return when everything that was appended is committed."""
+
+    def close(self) -> None: ...
+
+
+class MemoryLog:
+    """A log that ends with the program."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._records: dict[str, SessionRecord] = {}
+        self._events: dict[str, list[LogEvent]] = {}
+
+    def create(self, record: SessionRecord) -> None:
+        self._records[record.id] = record
+        self._events[record.id] = []
+
+    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
+        self._records[session] = self._records[session]._replace(agent_session=agent_session, facts=facts)
+
+    def delete(self, session: str) -> None:
+        self._records.pop(session, None)
+        self._events.pop(session, None)
+
+    def find(self, session: str) -> SessionRecord | None:
+        return self._records.get(session)
+
+    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
+        found = [each for each in self._records.values() if principal is None or each.principal == principal]
+        return sorted(found, key=lambda each: (each.updated_at, each.id), reverse=True)
+
+    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        kept = self._events[session]
+        now = self._clock()
+        added = number_events(events, len(kept), now)
+        kept += added
+        self._records[session] = self._records[session]._replace(head=len(kept), updated_at=now)
+        committed(added)
+
+    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+        return self._events[session][after : after + limit]
+
+    async def settle(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:
+    """The events with their numbers and their time."""
+    return [
+        LogEvent(head + place, event.kind, event.body, event.turn, now, event.version)
+        for place, event in enumerate(events, 1)
+    ]
