@@ -74,6 +74,12 @@ def _twice(bent: Bent, frame: Frame) -> list[Frame | bytes]:
     return [frame, frame] if frame.get("id") == "a custom request" else [frame]
 
 
+def _greets(bent: Bent, frame: Frame) -> list[Frame | bytes]:
+    """Sends a notification of its own, without an underscore, before its prompt."""
+    hello = {"jsonrpc": "2.0", "method": "craft/hello", "params": {}}
+    return [hello, frame] if frame.get("method") == "session/prompt" else [frame]
+
+
 def _executes(bent: Bent, line: bytes) -> list[bytes]:
     """Takes a batch apart."""
     if not line.startswith(b"["):
@@ -172,6 +178,7 @@ MUTANTS: dict[str, Mutant] = {
     "client/elicitation/unknown-complete": dies_on("never-asked"),
     "client/envelope/jsonrpc": sends(lambda frame: {**frame, "jsonrpc": "1.0"}),
     "client/envelope/request-ids": Mutant(out=lambda bent, frame: _renamed(bent, frame, True)),
+    "client/envelope/method-names": Mutant(out=_greets),
     "client/envelope/usable-ids": Mutant(out=lambda bent, frame: _renamed(bent, frame, 1.5)),
     "client/envelope/well-formed": asks("session/prompt", session_id="sess-dragoman-check"),
     "client/envelope/no-custom-members": asks("session/prompt", _vendor=1),

@@ -131,9 +131,28 @@ def _tool_of_ended_turn() -> Mutation:
     return Mutation(sent=sent)
 
 
-def _leaves_permission_open() -> Mutation:
-    """Does not cancel the permission request it no longer waits for."""
-    return asked("$/cancel_request", lambda params: False)
+def _goodbye(wire: Wire) -> bool:
+    wire.send(b"Goodbye.")
+    return True
+
+
+def _speaks_after_cancel() -> Mutation:
+    """A piece of text without an id comes after the answer to a cancelled turn."""
+
+    def sent(wire: Wire, body: Body) -> list[Body] | None:
+        if body.get("result", {}) and body["result"].get("stopReason") == "cancelled":
+            chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "late"}}
+            session_id = wire.request_of(body)["params"]["sessionId"]
+            params = {"sessionId": session_id, "update": chunk}
+            return [body, {"jsonrpc": "2.0", "method": "session/update", "params": params}]
+        return None
+
+    return Mutation(sent=sent)
+
+
+def _ghost(params: Body) -> None:
+    if params["update"]["sessionUpdate"] == "agent_message_chunk":
+        params["sessionId"] = "ghost"
 
 
 SAY = "agent/prompt/stop-reason"
@@ -158,6 +177,7 @@ PASSIVE: dict[int, Played] = {
     24: Played(NEW, _raw(b'{"jsonrpc":"2.0","id":"unknown","result":{}}')),
     25: Played("agent/cancel/twice", TURN["cancel"]["twice"]),
     26: Played(SAY, update("agent_message_chunk", lambda each: each.update(message_id="m"))),
+    28: Played("agent/envelope/unknown-method", code(-32601, -32603)),
     35: Played("agent/initialize/first", SESSION["initialize"]["first"]),
     37: Played("agent/initialize/version-type", _init(protocolVersion="1")),
     40: Played(RUN, asked("terminal/wait_for_exit", put(terminalId=5))),
@@ -213,7 +233,7 @@ PASSIVE: dict[int, Played] = {
     197: Played("agent/cancel/permission-open", TURN["cancel"]["in-tool"]),
     198: Played("agent/cancel/streaming", _tool_of_ended_turn()),
     201: Played("agent/cancel/cascades", asked("$/cancel_request", _cancel_request)),
-    208: Played("agent/cancel/cascades", _leaves_permission_open()),
+    204: Played("agent/cancel/request", TURN["cancel"]["request"]),
     210: Played(SAY, asked("session/update", drop("sessionId"))),
     211: Played("agent/updates/thought", TURN["updates"]["thought"]),
     215: Played("agent/updates/usage", update("usage_update", put(used=-1))),
@@ -264,7 +284,19 @@ PASSIVE: dict[int, Played] = {
     320: Played(PAGE, asked("elicitation/create", put(url="https://ada:secret@example.org/"))),
     327: Played(SAY, update("agent_message_chunk", put(_meta=5))),
     329: Played(SAY, update("agent_message_chunk", put(colour="red"))),
+    331: Played(NEW, _raw(b'{"jsonrpc":"2.0","method":"craft/progress","params":{}}')),
+    337: Played("agent/envelope/unknown-method", code(-32601, -32700)),
     340: Played("agent/envelope/unknown-method", code(-32601, -32099)),
     342: Played("agent/prompt/unknown-session", response("session/prompt", lambda body: drop("data")(body["error"]))),
     343: Played("agent/errors/short-message", WIRE["errors"]["short-message"]),
 }
+
+ESCAPES: list[tuple[str, int, Played]] = [
+    ("prints when its input ends", 6, Played(NEW, Mutation(at_end=_goodbye))),
+    ("prints when its input ends in a turn", 6, Played("agent/transport/exit-in-turn", Mutation(at_end=_goodbye))),
+    ("a request without _", 331, Played(NEW, _raw(b'{"jsonrpc":"2.0","id":"q","method":"craft/ask","params":{}}'))),
+    ("updates of a session that never existed", 210, Played(SAY, asked("session/update", _ghost))),
+    ("speaks after a cancelled turn, without an id", 198, Played("agent/cancel/streaming", _speaks_after_cancel())),
+    ("a member of its own with _", 329, Played(SAY, update("agent_message_chunk", put(_colour="red")))),
+]
+"""Wrong agents that were once missed: what is wrong, the rule it breaks, and the case that makes it show."""

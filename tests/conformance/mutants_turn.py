@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from tests.conformance.mutants_session import drop, put
@@ -190,7 +191,7 @@ CANCEL = {
     "permission-open": _cancel_is("refusal"),
     "read-open": _cancel_is(-32603),
     "elicitation-open": _cancel_is("end_turn"),
-    "cascades": asked("$/cancel_request", lambda params: False),
+    "cascades": asked("$/cancel_request", put(requestId=987)),
     "twice": Mutation(sent=_twice),
     "updates-first": _speaks_after_end("cancelled"),
     "soon": _delays_end(0.5),
@@ -306,8 +307,16 @@ TOOL_CALLS = {
 
 
 def _replies_become_yes(test: Any) -> Mutation:
-    """Takes an answer for a permission that is none."""
-    return replies("session/request_permission", lambda wire, body: [reply(body, SELECTED)] if test(body) else None)
+    """Takes an answer for a permission that is none, and makes the file it asked for."""
+
+    def change(wire: Wire, body: Body) -> list[Body] | None:
+        if not test(body):
+            return None
+        prompts = [request for request in wire.asked.values() if request["method"] == "session/prompt"]
+        Path(_text(prompts[-1]["params"]).removeprefix("permission ")).touch()
+        return [reply(body, SELECTED)]
+
+    return replies("session/request_permission", change)
 
 
 def _outcome(body: Body) -> Body:
@@ -394,7 +403,7 @@ ELICITATION = {
     "form": asked("elicitation/create", drop("sessionId")),
     "no-secrets": _form_property("password"),
     "page": asked("elicitation/create", drop("elicitationId")),
-    "safe-page": asked("elicitation/create", put(url="http://example.org/")),
+    "safe-page": asked("elicitation/create", put(url="https://example.org/?access_token=abc")),
     "unique-ids": asked("elicitation/create", put(elicitationId="the-only-one")),
     "completed": asked("elicitation/complete", put(elicitationId="another")),
     "declined": fails_turn_on_reply(_action("decline")),

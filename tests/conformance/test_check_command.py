@@ -36,7 +36,7 @@ def test_agent_that_conforms_ends_with_0_and_a_summary(capsys: Captured) -> None
     assert check("agent", "--only", "prompt,cancel/streaming", *SCRIPTED) == exits.OK
     out, err = capsys.readouterr()
     assert out.splitlines()[-1].startswith("ACP v1: 15 passed, 0 failed, 0 warnings")
-    assert err == ""
+    assert err.startswith("check: 0/15\n")
 
 
 def test_agent_that_breaks_a_must_ends_with_8_and_the_evidence(capsys: Captured) -> None:
@@ -104,11 +104,34 @@ def test_recording_is_judged_on_both_sides(capsys: Captured, tmp_path: Path) -> 
     out = capsys.readouterr().out
     assert "passive/6" in out
     assert "the agent: " in out
-    assert "the client: clientInfo is missing" in out
-    assert out.splitlines()[-1].startswith("ACP v1: 1 rule broken, 2 warnings in 3 messages")
+    assert "the client: message 1: clientInfo is missing" in out
+    header, last = out.splitlines()[1], out.splitlines()[-1]
+    assert header == "the agent broke 1 rule, 1 warning; the client broke 0 rules, 1 warning; 3 messages"
+    assert last.startswith(f"ACP v1: {header}")
 
 
-def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
+def test_one_side_of_a_recording_can_be_judged_alone(capsys: Captured, tmp_path: Path) -> None:
+    recording = tmp_path / "talk.jsonl"
+    lines = [
+        {"dir": "c2a", "msg": {"jsonrpc": "2.0", "id": 1, "method": "craft/hello", "params": {}}},
+        {"dir": "a2c", "msg": {"jsonrpc": "2.0", "id": 1, "result": {}}},
+    ]
+    recording.write_text("".join(json.dumps({"t": n / 10, **line}) + "\n" for n, line in enumerate(lines)))
+    assert check("trace", str(recording), "--side", "agent") == exits.OK
+    assert "the client" not in capsys.readouterr().out
+    assert check("trace", str(recording), "--side", "client") == exits.CHECK_FAILED
+    assert "the client broke 1 rule" in capsys.readouterr().out
+    assert check("trace", str(recording), "--side", "both", "--json") == exits.CHECK_FAILED
+    document = json.loads(capsys.readouterr().out)
+    assert document["sides"] == {"agent": {"fail": 0, "warn": 0}, "client": {"fail": 1, "warn": 0}}
+    assert document["notes"] == 1
+    check("trace", str(recording), "--notes")
+    out = capsys.readouterr().out
+    assert "Notes: seen, and not proven to be wrong" in out
+    assert "the agent: message 2: craft/hello is not in the protocol, yet the answer is not -32601" in out
+
+
+def test_badge_is_all_that_is_printed_but_for_progress_on_a_terminal() -> None:
     words = [sys.executable, "-m", "dragoman", "check", "agent", "--badge", "--only", "initialize/version*", *SCRIPTED]
     ours, theirs = pty.openpty()
     try:
@@ -120,7 +143,7 @@ def test_progress_is_one_line_on_a_terminal_and_nothing_elsewhere() -> None:
         os.close(ours)
     assert done.stdout == b"ACP v1: 3 passed, 0 failed, 0 warnings\n"
     assert shown.startswith("\r\x1b[K0/3")
-    assert "3/3  agent/initialize/version-" in shown
+    assert "3/3  3 passed  agent/initialize/version-" in shown
     assert shown.endswith("\r\x1b[K")
     elsewhere = subprocess.run(words, capture_output=True, check=True, timeout=60)
     assert elsewhere.stderr == b""

@@ -65,23 +65,24 @@ async def test_scripted_agent_that_wants_a_login_passes_the_cases_about_it() -> 
 
 
 async def test_every_mutant_fails_its_case() -> None:
-    results = await _all([judge(case) for case in CASES.values()])
     expected = {"MUST": "fail", "SHOULD": "warn", "MAY": "warn"}
-    survivors = {
-        result.id: (result.status, result.message)
-        for result in results
-        if result.status != expected[CASES[result.id].level]
-    }
-    assert not survivors
+
+    def survivors(results: list[CaseResult]) -> dict[str, tuple[str, str]]:
+        wrong = [result for result in results if result.status != expected[CASES[result.id].level]]
+        return {result.id: (result.status, result.message) for result in wrong}
+
+    survived = survivors(await _all([judge(case) for case in CASES.values()]))
+    # So many at once may run out of time on a busy machine, so what survived is judged again, one after the other.
+    assert not survivors([await judge(CASES[id]) for id in survived])
 
 
 async def test_every_watched_rule_is_found_in_the_traffic_of_an_agent_that_breaks_it() -> None:
-    async def found(rule: int) -> tuple[int, set[str]]:
+    async def found(rule: int) -> tuple[int, set[int]]:
         played = PASSIVE[rule]
         report = await AgentRun(mutant(played.mutation), PATIENCE, jobs=1).run([CASES[played.case]])
-        return rule, {result.id for result in report.passive}
+        return rule, {rule for line in report.lines("fail", "warn") for rule in line.rules}
 
-    missed = [rule for rule, ids in await _all([found(rule) for rule in PASSIVE]) if f"passive/{rule}" not in ids]
+    missed = [rule for rule, rules in await _all([found(rule) for rule in PASSIVE]) if rule not in rules]
     assert not missed
 
 

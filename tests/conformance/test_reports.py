@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from dragoman.conformance.case import CaseResult
 from dragoman.conformance.report.excerpt import excerpt
 from dragoman.conformance.report.machine import junit_xml, report_document
 from dragoman.conformance.report.model import ConformanceReport, Subject
@@ -46,7 +47,7 @@ def test_summary_is_one_line_of_counts(report: ConformanceReport) -> None:
         "1 error of the judge"
     )
     assert ConformanceReport(Subject("trace", ("x.jsonl",)), [], messages=1).summary == (
-        "ACP v1: 0 rules broken, 0 warnings in 1 message"
+        "ACP v1: the agent broke 0 rules, 0 warnings; the client broke 0 rules, 0 warnings; 1 message"
     )
 
 
@@ -57,7 +58,7 @@ def test_terminal_shows_what_is_broken_first_with_rule_and_frames(report: Confor
     assert broken < warned < len(lines) - 1
     assert "rule 196, 197" in lines[broken]
     assert "'end_turn'" in lines[broken + 2]
-    assert any(line.strip().startswith('-> {"jsonrpc":"2.0","method":"session/cancel"') for line in lines)
+    assert any('-> {"jsonrpc":"2.0","method":"session/cancel"' in line for line in lines)
     assert lines[-1].startswith(report.summary)
 
 
@@ -114,7 +115,32 @@ def test_excerpt_keeps_the_last_lines_and_cuts_long_ones() -> None:
     text = [*sent, Frame(2.0, "a2c", b"x" * 5000), Stderr(2.1, "oh"), End(2.2, "a2c"), Exit(2.3, 3)]
     lines = excerpt(text, lines=6, width=40)
     assert lines[0] == "... 10 lines before"
-    assert lines[1:3] == ['-> {"n":10}', '-> {"n":11}']
+    assert lines[1:3] == ['#11 -> {"n":10}', '#12 -> {"n":11}']
     assert lines[3].endswith("…")
-    assert len(lines[3]) <= 45
-    assert lines[4:] == ["!! oh", "<- (end)", "(the program ended: code 3)"]
+    assert len(lines[3]) <= 50
+    assert lines[4:] == ["#14 !! oh", "#15 <- (end)", "#16 (the program ended: code 3)"]
+
+
+def test_excerpt_is_cut_around_what_the_finding_is_about() -> None:
+    update = {"sessionUpdate": "tool_call", "rawInput": "x" * 3000, "locations": [{"path": "/a"}, {"path": "b"}]}
+    body = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+    frame = Frame(0.0, "a2c", msgspec.json.encode(body))
+    [line] = excerpt([frame], width=100, first=7, about="$.update.locations[1].path: it is not absolute")
+    assert line.startswith("#7 <- ...")
+    assert '{"path":"b"}' in line
+    [line] = excerpt([frame], width=100, about="$.update.no_such_member: it is missing")
+    assert '"update":{"sessionUpdate"' in line
+    assert "/a" not in excerpt([frame], width=100)[0]
+
+
+def test_report_that_was_cut_off_says_so_everywhere() -> None:
+    result = CaseResult("agent/session/new", "fail", "no answer", 1.0, [Frame(0.5, "c2a", b'{"id":1}')], 12)
+    cut = ConformanceReport(Subject("agent", ("x",)), [result], stopped="ended by <SIGINT>", not_run=7)
+    assert "Stopped: ended by <SIGINT>. 7 cases were not run." in list(write_report(cut, plain))
+    assert any(line.strip().startswith("#12 -> ") for line in write_report(cut, plain))
+    page = html_page(cut)
+    assert "<b>Stopped:</b> ended by &lt;SIGINT&gt;. 7 cases were not run." in page
+    assert "12 · 0.500 s →" in page
+    document = report_document(cut)
+    assert (document["stopped"], document["not_run"], document["ok"]) == ("ended by <SIGINT>", 7, False)
+    assert "7 not run" in junit_xml(cut)

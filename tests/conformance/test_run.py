@@ -188,6 +188,12 @@ def test_preset_has_a_text_for_every_action_that_cases_need_of_any_model(name: s
         assert "{" not in text
 
 
+def test_preset_of_cline_names_the_tools_of_its_present_version() -> None:
+    texts = [preset("cline").text(action) or "" for action in ("read", "write", "edit", "run", "ask")]
+    tools = ("read_files", "apply_patch", "apply_patch", "run_commands", "apply_patch")
+    assert all(tool in text for tool, text in zip(tools, texts, strict=True))
+
+
 def test_file_of_prompts_replaces_takes_away_and_keeps(tmp_path: Path) -> None:
     file = tmp_path / "prompts.toml"
     file.write_text('say = "ping"\nread = ""\nlogin = "key"\n')

@@ -67,9 +67,7 @@ FINDINGS = {
         "agent/transport/garbage-answered": "warn",  # ignored
         "agent/transport/invalid-utf8": "warn",  # never answered
         "agent/transport/not-an-object": "warn",  # the process dies
-        "passive/35": "warn",
         "passive/45": "warn",
-        "passive/61": "warn",
         "passive/119": "warn",  # the example knows no sessions
     },
     "ts": {

@@ -71,15 +71,19 @@ async def record(agent: Agent, conversation: Conversation) -> Trace:
 
 
 async def perform(
-    serve: Callable[[Transport], Awaitable[Any]], conversation: Conversation, *observers: Recorder
+    serve: Callable[[Transport], Awaitable[Any]], conversation: Conversation, *observers: Recorder, **changed: Any
 ) -> Any:
-    """The conversation, with whatever serves the other end; returns what that returned."""
+    """The conversation, with whatever serves the other end; returns what that returned.
+
+    `changed` replaces options of the scripted client.
+    """
     ours, theirs = memory_pair()
     client = ScriptedClient(form={"name": "Ada"})
     serving = asyncio.ensure_future(serve(theirs))
     try:
         options = client.options()
         options["observers"] = observers
+        options.update(changed)  # type: ignore[typeddict-item]  # of the test
         async with connect(ours, **options) as agent:
             await conversation(agent)
     finally:

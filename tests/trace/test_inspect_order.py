@@ -81,8 +81,30 @@ ENVELOPE = [
         lambda t: t.fail(t.ask("session/set_model"), -32601),
     ),
     Case(
-        331, "NOTE", "a2c", lambda t: t.notify("vendor/x", {}, by="a2c"), lambda t: t.notify("_vendor/x", {}, by="a2c")
+        331, "MUST", "a2c", lambda t: t.notify("vendor/x", {}, by="a2c"), lambda t: t.notify("_vendor/x", {}, by="a2c")
     ),
+    Case(
+        331,
+        "lc",
+        "c2a",
+        lambda t: t.answer(t.ask("session/set_model")),
+        lambda t: t.answer(t.ask("session/set_mode", {"sessionId": "s", "modeId": "code"})),
+    ),
+    Case(
+        25,
+        "MUST",
+        "a2c",
+        lambda t: (t.prompt(), t.turn(), t.close("c2a"), t.close("a2c")),
+        lambda t: (t.turn(), t.prompt(), t.close("c2a"), t.close("a2c")),
+    ),
+    Case(
+        25,
+        "MUST",
+        "c2a",
+        lambda t: (_reads(t), t.reply(_reads(t), {"content": ""}), t.close("c2a"), t.close("a2c")),
+        lambda t: (t.reply(_reads(t), {"content": ""}), _reads(t), t.close("c2a"), t.close("a2c")),
+    ),
+    Case(337, "SCHEMA", "a2c", lambda t: t.fail(t.ask("_x/y"), -32700), lambda t: t.fail(t.ask("_x/y"), -32601)),
     Case(
         340,
         "SHOULD",
@@ -199,6 +221,11 @@ HANDSHAKE = [
         by="a2c",
     ),
 ]
+
+
+def _reads(talk: Talk) -> object:
+    return talk.request("fs/read_text_file", {"sessionId": "s", "path": "/p/a"})
+
 
 CASES = [*ENVELOPE, *HANDSHAKE]
 

@@ -49,7 +49,14 @@ def deleted(talk: Talk) -> Talk:
 SESSIONS = [
     Case(85, "MUST", "a2c", lambda t: t.open("s"), lambda t: t.open("two")),
     Case(86, "MUST", "c2a", lambda t: t.fail(t.prompt("no"), -32002, data={"sessionId": "no"}), lambda t: t.turn("s")),
-    Case(86, "NOTE", "a2c", lambda t: t.say(session="no"), lambda t: t.update("session_info_update", title="x")),
+    Case(210, "SCHEMA", "a2c", lambda t: t.say(session="no"), lambda t: t.update("session_info_update", title="x")),
+    Case(
+        86,
+        "NOTE",
+        "a2c",
+        lambda t: [(t.say(session="no"), t.end(id)) for id in [t.prompt("no")]],
+        lambda t: t.say(session="s"),
+    ),
     Case(119, "SHOULD", "a2c", lambda t: t.fail(t.prompt("no"), -32603), lambda t: t.turn("s")),
     Case(
         342,

@@ -172,7 +172,18 @@ TURNS = [
         lambda t: [(t.tool(), t.permission(), t.end(id)) for id in [t.prompt()]],
         asked(),
     ),
-    Case(208, "lc", "a2c", left_open, asked_while_cancelled(CANCELLED)),
+    Case(
+        204,
+        "MUST",
+        "a2c",
+        lambda t: [
+            (t.notify("$/cancel_request", {"requestId": id}), t.wait(0.2), t.fail(id, -32603)) for id in [t.prompt()]
+        ],
+        lambda t: [
+            (t.notify("$/cancel_request", {"requestId": id}), t.wait(0.2), t.fail(id, -32800)) for id in [t.prompt()]
+        ],
+    ),
+    Case(208, "NOTE", "a2c", left_open, asked_while_cancelled(CANCELLED)),
     Case(208, "NOTE", "a2c", lambda t: left_open(t, cancel_it=True), asked_while_cancelled(CANCELLED)),
     Case(
         201,

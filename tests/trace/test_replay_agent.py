@@ -95,11 +95,8 @@ async def test_another_answer_to_the_agent_is_the_one_difference(recorded: Trace
     async def serve(transport: Any) -> list[Difference]:
         return await Replay(recorded).serve(transport)
 
-    async def conversation(agent: RemoteAgent) -> None:
-        agent._connection._requests._services.permission = refuse
-        await prompts("say one", "permission", "fs", "say two")(agent)
-
-    [difference] = await perform(serve, conversation)
+    conversation = prompts("say one", "permission", "fs", "say two")
+    [difference] = await perform(serve, conversation, permission=refuse)
     assert (difference.kind, difference.method) == ("response", "session/request_permission")
     assert (difference.path, difference.came) == ("result.outcome.optionId", "reject")
 

@@ -10,7 +10,6 @@ from dragoman.agent import Agent, Turn
 from dragoman.errors import RequestError
 from dragoman.testing import scripted_agent
 from dragoman.trace import Difference, Trace
-from dragoman.trace.replay import player
 from tests.trace.replay_kit import HELLO, everything, fake_client, kinds_of, prompts, record, replay_client, script
 
 
@@ -140,7 +139,7 @@ async def test_a_question_that_does_not_come_takes_only_its_answer_along() -> No
         '> {"id":9,"result":{"outcome":{"outcome":"cancelled"}}}',
         '< {"id":1,"result":{"stopReason":"cancelled"}}',
     )
-    async with fake_client(trace, patience_seconds=0.05) as (wire, driving):
+    async with fake_client(trace, patience_seconds=0.5) as (wire, driving):
         assert (await wire.receive())["method"] == "session/prompt"
         assert (await wire.receive())["method"] == "session/cancel"
         wire.send(id="late", method="session/request_permission", params={"sessionId": "s"})
@@ -181,10 +180,9 @@ async def test_an_agent_that_leaves_is_missed() -> None:
         assert kinds_of(await driving) == [("missing", "initialize", "")]
 
 
-async def test_an_agent_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(player, "_ANSWER_SECONDS", 0.05)
+async def test_an_agent_that_never_answers_is_given_up() -> None:
     trace = script(*HELLO, '> {"id":2,"method":"session/list","params":{}}', '< {"id":2,"result":{}}')
-    async with fake_client(trace) as (wire, driving):
+    async with fake_client(trace, patience_seconds=0.5) as (wire, driving):
         assert (await wire.receive())["method"] == "initialize"
         assert (await wire.receive())["method"] == "session/list"
         wire.send(id=2, result={})
@@ -198,10 +196,27 @@ async def test_a_missing_update_does_not_delay_the_next_request_forever() -> Non
         '> {"id":2,"method":"session/list","params":{}}',
         '< {"id":2,"result":{}}',
     )
-    async with fake_client(trace, patience_seconds=0.05) as (wire, driving):
+    async with fake_client(trace, patience_seconds=0.5) as (wire, driving):
         wire.send(id=(await wire.receive())["id"], result={"protocolVersion": 1})
         wire.send(id=(await wire.receive())["id"], result={})
         assert kinds_of(await driving) == [("missing", "session/update", "")]
+
+
+async def test_many_updates_that_do_not_come_are_waited_for_once() -> None:
+    """Thirty times a quarter of a second would be more than the seven seconds that a fake client may take here."""
+    update = '< {"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u%d"}}}'
+    trace = script('> {"id":1,"method":"session/prompt","params":{"sessionId":"s"}}', *(update % n for n in range(30)))
+    async with asyncio.timeout(7.0), fake_client(trace, patience_seconds=0.25) as (wire, driving):
+        assert (await wire.receive())["method"] == "session/prompt"
+        assert kinds_of(await driving) == [("missing", "session/update", "")] * 30
+
+
+async def test_a_recorded_answer_to_nothing_is_not_waited_for() -> None:
+    trace = script(*HELLO, '< {"id":"x","result":{}}', '> {"id":2,"method":"session/list","params":{}}')
+    async with asyncio.timeout(7.0), fake_client(trace) as (wire, driving):
+        wire.send(id=(await wire.receive())["id"], result={"protocolVersion": 1})
+        assert (await wire.receive())["method"] == "session/list"
+        assert kinds_of(await driving) == [("missing", "", "")]
 
 
 async def test_an_empty_recording_says_nothing_and_ends() -> None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 Binds: TypeAlias = Literal["agent", "client"]
 Level: TypeAlias = Literal["MUST", "SHOULD", "MAY"]
-Status: TypeAlias = Literal["pass", "fail", "warn", "skipped", "inconclusive", "error"]
+Status: TypeAlias = Literal["pass", "fail", "warn", "skipped", "inconclusive", "error", "note"]
 
-STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "warn", "inconclusive", "skipped", "pass")
+STATUSES: Final[tuple[Status, ...]] = ("fail", "error", "warn", "note", "inconclusive", "skipped", "pass")
 """Every status, the most interesting first: the order of a report."""
 
 
@@ -96,6 +96,9 @@ class Case(ABC):
     is_watched: bool = True
     """Whether the passive checks look at its traffic. They do not if the case sends what no peer may send: they would
     find answers to that, which the case itself judges more leniently."""
+    provokes: bool = False
+    """Whether it sends what no peer may send, though its traffic is watched: what the passive checks find while it
+    runs, and later in what it left behind, counts as the case does, so that no SHOULD becomes a failure."""
     needs: CaseNeeds | None = None
 
     @property
@@ -144,6 +147,12 @@ class CaseResult(msgspec.Struct):
     message: str = ""
     seconds: float = 0.0
     evidence: list[Entry] = []
+    first: int = 0
+    """The number of the first piece of evidence in its connection or recording; 0 if the evidence is not in a row."""
+    side: Binds | None = None
+    """Of a recording: the side at fault."""
+    count: int = 1
+    """How often it was seen."""
 
 
 CASES: Final[dict[str, Case]] = {}
@@ -165,6 +174,7 @@ def case(
     level: Level = "MUST",
     shares: str | None = None,
     is_watched: bool = True,
+    provokes: bool = False,
     needs: CaseNeeds | None = None,
 ) -> Callable[[R], R]:
     """Registers the decorated function as the case `id`.
@@ -179,7 +189,15 @@ def case(
         texts = {"about": about.removesuffix("."), "explanation": " ".join(rest.split())}
         add_cases(
             FunctionCase(
-                id, rules=rules, level=level, shares=shares, is_watched=is_watched, needs=needs, function=run, **texts
+                id,
+                rules=rules,
+                level=level,
+                shares=shares,
+                is_watched=is_watched,
+                provokes=provokes,
+                needs=needs,
+                function=run,
+                **texts,
             )
         )
         return run

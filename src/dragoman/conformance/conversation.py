@@ -237,7 +237,8 @@ class Conversation:
     async def close(self) -> None:
         """Ends the connection and waits until everything behind it is released."""
         self._log_unfinished()
-        if self.ended is None:
+        is_logged = any(isinstance(entry, End) and entry.dir == self._outgoing for entry in self.entries)
+        if self.ended is None and not is_logged:
             self.entries.append(End(self.now, self._outgoing))
         self._transport.close()
         await self._transport.wait_closed()

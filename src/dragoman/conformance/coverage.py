@@ -70,9 +70,14 @@ def coverage_page() -> str:
         _numbers(entries),
         "| # | Level | Rule | Binds | Seen by |\n|---|---|---|---|---|\n" + "\n".join(map(_row, entries)),
     ]
-    softened = "\n".join(f"- **{rule}**: {why}" for rule, why in agent_rules.SOFTENED.items())
-    parts += ["## Judged more mildly than written", f"These warn instead of failing.\n\n{softened}"]
+    parts += ["## Judged more mildly than written", "These warn instead of failing.", _reasons(agent_rules.SOFTENED)]
+    parts += ["These fail where it is certain, and warn otherwise.", _reasons(agent_rules.PARTLY_SOFTENED)]
+    parts += ["## Judged more strictly than written", "These fail.", _reasons(agent_rules.HARDENED)]
     return "\n\n".join(parts) + "\n"
+
+
+def _reasons(reasons: Mapping[int, str]) -> str:
+    return "\n".join(f"- **{rule}**: {why}" for rule, why in reasons.items())
 
 
 def _numbers(entries: list[Coverage]) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.conformance.conversation import Direction, WireMessage
+    from dragoman.conformance.passive import Stretch
     from dragoman.rpc import Transport
 
 PING: Final = "_dragoman.check/ping"
@@ -32,6 +33,12 @@ class Probe(Conversation):
         """A folder for this connection alone."""
         self._timeout_seconds = timeout_seconds
         self._pings: set[str] = set()
+        self.stretches: list[Stretch] = []
+        """Which part of the log belongs to which case."""
+        self.provoked: set[str] = set()
+        """Sessions that the judge opened with what no client may send; the whole run shares them."""
+        self.is_provoking = False
+        """Whether a case runs that sends what no peer may send."""
 
     async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> WireMessage:
         """The response to the request `id`. Raises: Silence, Gone."""

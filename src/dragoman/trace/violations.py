@@ -15,6 +15,7 @@ from dragoman.trace.checks import handshake, services, sessions, settings, turns
 from dragoman.trace.checks.envelope import check_envelope
 from dragoman.trace.checks.facts import Facts
 from dragoman.trace.checks.fit import check_fit
+from dragoman.trace.checks.missing import check_missing
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Direction, End, Exit, Frame, Header
 from dragoman.trace.inspect.exchange import Exchange
@@ -78,8 +79,8 @@ class PassiveChecker:
         self._facts.sees_start = is_whole
         self._count = 0
         self._t = 0.0
-        self._ended: list[Direction] = []
-        self._exit_after: tuple[Direction, ...] | None = None
+        self._ended: dict[Direction, float] = {}
+        self._ended_before_exit: frozenset[Direction] | None = None
 
     def feed(self, entry: Entry) -> list[Finding]:
         """Return the findings of this entry, about itself or about earlier ones."""
@@ -91,9 +92,9 @@ class PassiveChecker:
         self._count += 1
         self._t = entry.t
         if isinstance(entry, End):
-            self._ended.append(entry.dir)
+            self._ended.setdefault(entry.dir, entry.t)
         elif isinstance(entry, Exit):
-            self._exit_after = tuple(self._ended)
+            self._ended_before_exit = frozenset(self._ended)
         return []
 
     def begin(self, header: Header) -> None:
@@ -115,8 +116,8 @@ class PassiveChecker:
             self._report(4, frame, "the stream ended, or was cut off, inside this line", "NOTE")
             return self._found
         check_envelope(frame, facts)
-        if frame.kind == "response" and frame.request is None:
-            facts.saw_unasked = True
+        if frame.kind == "response":
+            self._note_answer(frame)
         if frame.kind in ("blank", "malformed") or not facts.is_judged:
             return self._found
         handshake.check_order(frame, facts)
@@ -124,6 +125,7 @@ class PassiveChecker:
             check_fit(frame, facts)
         handshake.check_gate(frame, facts)
         sessions.check_scope(frame, facts)
+        turns.check_cancelled(frame, facts)
         step = _TABLES.get((frame.method, frame.part))
         if step is not None:
             step(frame, facts)
@@ -132,15 +134,26 @@ class PassiveChecker:
     def finish(self) -> list[Finding]:
         """Return the findings about what is missing at the end of the recording."""
         self._found = []
-        agent_left_first = self._exit_after is not None and "c2a" not in self._exit_after
-        if agent_left_first:
-            for request in self.exchange.open["c2a"].values():
-                if request.kind == "request":
-                    self._report(25, request, "the agent ended without answering this", dir="a2c")
+        before = self._ended_before_exit
+        agent_left_first = before is not None and "c2a" not in before
+        # What ended after the process did was ended by the recorder.
+        ended = {dir: t for dir, t in self._ended.items() if before is None or dir in before}
+        if before is not None and "c2a" in before:
+            ended.setdefault("a2c", self._t)
+        check_missing(self._facts, ended, has_exited=before is not None)
         if self._facts.is_judged:
             turns.check_left(self._facts, self._t)
             services.check_left(self._facts, agent_left_first=agent_left_first)
         return self._found
+
+    def _note_answer(self, frame: DecodedFrame) -> None:
+        request = frame.request
+        if request is None:
+            self._facts.saw_unasked = True
+            return
+        key = (request.dir, request.method, request.session_id)
+        last = self._facts.last_answered
+        last[key] = max(last.get(key, 0), request.number)
 
     def _report(
         self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None

@@ -2,6 +2,7 @@
 
 Owns the form of each line on disk and the promise that recording never disturbs the conversation: an entry is handed
 to the kernel before its call returns, nothing here waits, and the first failure ends the recording, not the caller.
+Keys of this program's environment are replaced by `[NAME OF THE VARIABLE]`, in both directions alike.
 Does not know the protocol; `redact.py` does.
 """
 
@@ -22,7 +23,9 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import msgspec
 
 from dragoman._version import __version__
+from dragoman.text.secrets import Secrets, known_keys
 from dragoman.trace.entry import FORMAT, VERSION, Direction
+from dragoman.trace.passed_keys import passed_keys
 from dragoman.wire.bounds import find_fault
 
 if TYPE_CHECKING:
@@ -81,6 +84,7 @@ class TraceWriter:
         self._rest = memoryview(b"")  # of an earlier write that a full pipe did not take
         self._is_corked = False
         self._is_over = False
+        self.secrets = known_keys or Secrets(os.environ)
         self._redactor: Redactor | None = None
         if redact:
             from dragoman.trace.redact import Redactor
@@ -99,6 +103,9 @@ class TraceWriter:
         if self._is_over:
             return
         at = monotonic() - self._started
+        if keys := passed_keys(data):
+            self.secrets.add(keys)
+        data = self.secrets.mask_bytes(data)  # here and not below: a line that is not UTF-8 is written as base64
         if self._redactor is not None:
             data = self._redactor.frame(direction, data)
         end = b"" if eol == b"\n" else b'"eol":%b,' % _encode(eol.decode())
@@ -106,6 +113,7 @@ class TraceWriter:
 
     def stderr(self, text: str) -> None:
         """Record a line that the agent wrote to stderr."""
+        text = self.secrets.mask(text)
         if self._redactor is not None:
             text = self._redactor.text(text)
         self._add(b'{"t":%.6f,"stderr":%b}\n' % (self._now(), _encode(text)))
@@ -153,7 +161,7 @@ class TraceWriter:
                 header["cwd"] = cwd
         header["redacted"] = self._redactor is not None
         try:
-            self._add(_encode(header) + b"\n")
+            self._add(self.secrets.mask_bytes(_encode(header)) + b"\n")
         except UnicodeEncodeError:  # an argument or a folder that is not UTF-8
             header.pop("command", None)
             header.pop("cwd", None)

@@ -47,7 +47,6 @@ UNSEEN: Final[dict[int, str]] = {
     315: _INSIDE,
     324: _SECURITY,
     330: _NAMES,
-    331: _PERMITS,
     335: _NAMES,
     336: "about relays",
 }
@@ -55,8 +54,20 @@ UNSEEN: Final[dict[int, str]] = {
 SOFTENED: Final[dict[int, str]] = {
     100: "newer than the published text, which older agents follow",
     265: "entries may be dropped (rule 267), so a short list proves nothing",
-    311: "seen only by the names of fields, which proves nothing",
-    337: "the client that provokes it breaks a rule itself, and no rule demands a certain answer",
-    338: "the same, and -32002 and its data are newer than the published text",
+    338: "the client that provokes it breaks a rule itself; -32002 and its data are newer than the published text",
 }
 """Rules of level MUST, MUST NOT or SCHEMA whose cases warn instead of failing."""
+
+PARTLY_SOFTENED: Final[dict[int, str]] = {
+    311: "a field that is called password, secret or the like fails; one that only holds such a word warns",
+    320: "a password or a parameter that is called so fails; a word in the query warns, and so does HTTP (a SHOULD)",
+    329: "a member that begins with `_` fails; any other may be one of a newer release, or of a draft, and warns",
+    337: "-32700 for a request that was read fails; other codes answer what no client may send, and warn",
+}
+"""Rules of level MUST or MUST NOT that warn where it cannot be proven that they are broken."""
+
+HARDENED: Final[dict[int, str]] = {
+    261: "a tool that runs although its permission was rejected; version 2 has it as a MUST NOT",
+    331: "names without `_` belong to the protocol, so a method of that kind is not a message of it (rules 6 and 7)",
+}
+"""Rules of another level whose breach is a failure all the same."""

@@ -16,6 +16,7 @@ import msgspec
 
 from dragoman.conformance.agent.prompts import Prompts, preset, preset_for
 from dragoman.conformance.agent.services import JudgeServices
+from dragoman.conformance.agent.target import PATIENCE
 from dragoman.conformance.case import Inconclusive, Skip
 from dragoman.conformance.conversation import Gone, Silence, Test, WireMessage
 from dragoman.conformance.probe import Probe, is_offered
@@ -165,6 +166,7 @@ class AgentProbe(Probe):
         """What was exchanged before the first case, if the runner did that."""
         self.on_message = self._on_message
         self._link = link
+        self._has_ended_input = False
         self._numbers = count(1)
         (folder / "notes.txt").write_text(_NOTES)
 
@@ -320,6 +322,7 @@ class AgentProbe(Probe):
         self._log_unfinished()
         self.entries.append(End(self.now, "c2a"))
         self._link.end_input()
+        self._has_ended_input = True
 
     @property
     def returncode(self) -> int | None:
@@ -327,10 +330,16 @@ class AgentProbe(Probe):
 
     async def close(self) -> None:
         await self.services.close()
+        if not self.is_over and not self._has_ended_input:
+            # What an agent prints when its input ends is part of its output.
+            self.end_input()
+            await self.wait_over(PATIENCE.stdin_seconds)
         await super().close()
         self.log_exit(self._link.returncode)
 
     def _on_message(self, message: WireMessage) -> None:
+        if self.is_provoking and isinstance(session_id := message.fields.get("sessionId"), str):
+            self.provoked.add(session_id)
         if message.is_request:
             self.services.serve(message)
 

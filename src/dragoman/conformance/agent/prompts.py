@@ -84,7 +84,7 @@ SCRIPTED: Final[dict[str, str]] = {
     "edit": "diff",
     "run": "terminal {command}",
     "wait": "terminal {command}",
-    "ask": "permission",
+    "ask": "permission {file}",
     "form": "elicitation",
     "url": "url",
     "mode": "modes code",
@@ -139,10 +139,10 @@ PRESETS: Final[dict[str, Preset]] = {
     "cline": Preset(
         ("cline",),
         _tools(
-            read="read_file",
-            write="write_to_file",
-            edit="replace_in_file",
-            run="execute_command",
+            read="read_files",
+            write="apply_patch",
+            edit="apply_patch",
+            run="run_commands",
             plan="your plan mode",
         ),
     ),

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dragoman.conformance.agent.plain_turn import play_plain_turn
 from dragoman.conformance.agent.probe import SETUPS, AgentCheckSettings, AgentProbe
 from dragoman.conformance.case import Case, CaseResult, Ending, Inconclusive
 from dragoman.conformance.conversation import Gone
-from dragoman.conformance.runner import JOBS, CheckRun, Progress
+from dragoman.conformance.runner import BUDGET_SECONDS, JOBS, CheckRun, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +35,17 @@ class AgentRun(CheckRun[AgentProbe]):
         *,
         jobs: int = JOBS,
         on_result: Progress | None = None,
+        has_smoke: bool = False,
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
-        super().__init__(target.command, settings.timeout_seconds, jobs=jobs, on_result=on_result)
+        super().__init__(
+            target.command,
+            settings.timeout_seconds,
+            jobs=jobs,
+            on_result=on_result,
+            has_smoke=has_smoke,
+            budget_seconds=budget_seconds,
+        )
         self._target = target
         self._settings = settings
         self._can_initialize = True
@@ -49,16 +59,23 @@ class AgentRun(CheckRun[AgentProbe]):
         return probe
 
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Sees whether the program starts and answers initialize at all."""
+        """Sees whether the program starts, answers initialize and, if that was asked for, gets through a plain turn."""
+        broken: CaseResult | None = None
         async with self.connection() as probe:
             try:
-                await probe.initialize()
+                if self.has_smoke:
+                    broken = await play_plain_turn(probe)
+                else:
+                    await probe.initialize()
             except Gone:
                 assert probe.ended is not None
                 raise probe.ended from None
             except Ending:
                 self._can_initialize = False
-            return probe.answered.get("agentInfo")
+        if broken is not None:
+            why = "the agent does not get through a plain turn, so everything else would fail with it"
+            self.fail_plain_turn([broken], why)
+        return probe.answered.get("agentInfo")
 
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
         """Cases that share a set-up in as many rows as there are jobs, and every other case alone.

@@ -47,7 +47,6 @@ UNSEEN: Final[dict[int, str]] = {
     322: "about the browser",
     323: _A_SCREEN,
     330: "about the meaning of names",
-    331: _PERMITS,
     335: "about the meaning of names",
     336: "about relays",
 }

@@ -73,16 +73,23 @@ class ClientTurn:
         self.request = request
         self.session_id = probe.session_id
         self._probe = probe
+        self._is_empty = True
 
     def update(self, kind: str, /, **members: object) -> None:
         """Sends a session/update of this kind."""
+        self._is_empty = self._is_empty and kind not in ("agent_message_chunk", "tool_call")
         self._probe.update(kind, **members)
 
     def send_text(self, text: str) -> None:
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def end(self, stop_reason: str = "end_turn", **members: object) -> None:
-        """Answers the prompt; more prompts, if the client has any, are answered by themselves."""
+        """Answers the prompt; more prompts, if the client has any, are answered by themselves.
+
+        A turn that ends well says a word: clients may take one without any for a failure of the agent.
+        """
+        if self._is_empty and stop_reason == "end_turn":
+            self.send_text("Done.")
         self._probe.hold.discard("session/prompt")
         self._probe.reply(self.request, {"stopReason": stop_reason, **members})
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.conformance.case import Case, CaseResult, Ending
 from dragoman.conformance.client.baseline import Baseline, missing
 from dragoman.conformance.client.probe import BARE, FULL, OPENING, PERMISSION, ClientCheckSettings, ClientProbe
+from dragoman.conformance.client.target import NoAgent
 from dragoman.conformance.conversation import Gone, Silence
-from dragoman.conformance.runner import JOBS, CheckRun, Progress
+from dragoman.conformance.runner import BUDGET_SECONDS, JOBS, CheckRun, Progress
 from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
@@ -40,8 +41,17 @@ class ClientRun(CheckRun[ClientProbe]):
         *,
         jobs: int = JOBS,
         on_result: Progress | None = None,
+        has_smoke: bool = False,
+        budget_seconds: float = BUDGET_SECONDS,
     ) -> None:
-        super().__init__(target.command, settings.timeout_seconds, jobs=jobs, on_result=on_result)
+        super().__init__(
+            target.command,
+            settings.timeout_seconds,
+            jobs=jobs,
+            on_result=on_result,
+            has_smoke=has_smoke,
+            budget_seconds=budget_seconds,
+        )
         self._target = target
         self._settings = settings
         self._baseline = Baseline()
@@ -66,7 +76,14 @@ class ClientRun(CheckRun[ClientProbe]):
         async with self.connection() as probe:
             await self._play(probe, FULL, self._baseline)
             await self._look([case for case in cases if case.setup == PLAIN], probe)
-            return probe.incoming[0].params.get("clientInfo") if probe.incoming else None
+        if self.has_smoke and not self._baseline.prompts:
+            why = f"the client does not get through a plain turn: {probe.trouble}"
+            wrong = [result for result in self.results if result.status == "fail"]
+            if not wrong:
+                # What a client does by itself is its own affair, so there is nothing to report.
+                raise NoAgent(f"{why}; it has to open a session and send one prompt when it is started")
+            self.fail_plain_turn(wrong, f"{why}; everything else would fail with it")
+        return probe.incoming[0].params.get("clientInfo") if probe.incoming else None
 
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
         """The cases that look at a bare turn together, and every other case alone unless the client skips it."""

@@ -16,6 +16,7 @@ from dragoman.conformance.report.model import entry_document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dragoman.conformance.case import Binds
     from dragoman.conformance.report.model import ConformanceReport, ReportLine
 
 SCHEMA: Final = "dragoman.check/1"
@@ -37,13 +38,24 @@ def report_document(report: ConformanceReport) -> dict[str, Any]:
         "summary": report.summary,
         "ok": not report.has_failed,
         "counts": report.counts,
+        **_recording(report),
+        "stopped": report.stopped or None,
+        "not_run": report.not_run,
         "seconds": round(report.seconds, 3),
         "results": [_line_document(line) for line in report.lines()],
     }
 
 
+def _recording(report: ConformanceReport) -> dict[str, Any]:
+    """What only the report of a recording has: the counts of each side, and how much was merely noted."""
+    if report.subject.role != "trace":
+        return {}
+    sides: tuple[Binds, ...] = ("agent", "client")
+    return {"sides": {side: report.side_counts(side) for side in sides}, "notes": report.notes}
+
+
 def _line_document(line: ReportLine) -> dict[str, Any]:
-    document = {
+    document: dict[str, Any] = {
         "id": line.id,
         "status": line.status,
         "level": line.level,
@@ -51,7 +63,10 @@ def _line_document(line: ReportLine) -> dict[str, Any]:
         "about": line.about,
         "message": line.message,
         "seconds": round(line.seconds, 3),
+        "count": line.count,
     }
+    if line.side is not None:
+        document["side"] = line.side
     if line.status not in ("pass", "skipped"):
         document["evidence"] = [entry_document(entry) for entry in line.evidence]
     return document
@@ -91,7 +106,7 @@ def _suite(report: ConformanceReport, area: str, lines: list[ReportLine]) -> Ite
 
 def _outcome(line: ReportLine) -> Iterator[str]:
     rules = ", ".join(map(str, line.rules))
-    details = "\n".join([f"expected: {line.about}", f"rules: {rules}", *excerpt(line.evidence, lines=20, width=400)])
+    details = "\n".join([f"expected: {line.about}", f"rules: {rules}", *_evidence(line)])
     match line.status:
         case "fail":
             yield f"\n      <failure message={_attribute(line.message)}>{_text(details)}</failure>"
@@ -101,6 +116,10 @@ def _outcome(line: ReportLine) -> Iterator[str]:
             yield f"\n      <skipped message={_attribute(f'{line.status}: {line.message}')}/>"
         case "warn":
             yield f"\n      <system-out>{_text(f'warning: {line.message}')}\n{_text(details)}</system-out>"
+
+
+def _evidence(line: ReportLine) -> list[str]:
+    return excerpt(line.evidence, lines=20, width=400, first=line.first, about=line.message)
 
 
 def _attribute(text: str) -> str:

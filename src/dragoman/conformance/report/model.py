@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from dragoman.conformance.case import CASES, STATUSES, CaseResult, Level, Status
+from dragoman.conformance.case import CASES, STATUSES, Binds, CaseResult, Level, Status
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Entry, Frame, Stderr
-from dragoman.trace.violations import FAILURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +45,9 @@ class ReportLine(msgspec.Struct):
     message: str
     seconds: float
     evidence: list[Entry]
+    first: int = 0
+    side: Binds | None = None
+    count: int = 1
 
     @property
     def area(self) -> str:
@@ -64,6 +66,13 @@ class ConformanceReport(msgspec.Struct):
     seconds: float = 0.0
     messages: int = 0
     """Of a recording: how many lines were looked at."""
+    notes: int = 0
+    """Of a recording: how many observations were made that prove nothing broken."""
+    side: Binds | None = None
+    """Of a recording: the side that was judged; None for both."""
+    stopped: str = ""
+    """Why not every case was run; empty if all were."""
+    not_run: int = 0
 
     @property
     def all(self) -> list[CaseResult]:
@@ -81,7 +90,12 @@ class ConformanceReport(msgspec.Struct):
 
     @property
     def counts(self) -> dict[Status, int]:
-        return {status: self.count(status) for status in STATUSES}
+        return {status: self.count(status) for status in STATUSES if status != "note"}
+
+    def side_counts(self, side: Binds) -> dict[str, int]:
+        """Of a recording: what one side broke."""
+        of_side = [result for result in self.passive if result.side == side]
+        return {status: sum(result.status == status for result in of_side) for status in ("fail", "warn")}
 
     @property
     def has_failed(self) -> bool:
@@ -89,31 +103,57 @@ class ConformanceReport(msgspec.Struct):
         return bool(self.count("fail") or self.count("error"))
 
     @property
+    def is_cut_off(self) -> bool:
+        """Whether cases were not run for want of time, or because the run was ended."""
+        return bool(self.stopped and self.not_run)
+
+    @property
     def summary(self) -> str:
         """The whole judgement in one line, small enough for a badge."""
         counts = self.counts
         if self.subject.role == "trace":
-            rules, advice = _plural(counts["fail"], "rule"), _plural(counts["warn"], "warning")
-            return f"ACP v1: {rules} broken, {advice} in {_plural(self.messages, 'message')}"
+            sides: tuple[Binds, ...] = ("agent", "client") if self.side is None else (self.side,)
+            parts = [self._side_summary(side) for side in sides]
+            notes = f", {_plural(self.notes, 'note')}" if self.notes else ""
+            return f"ACP v1: {'; '.join(parts)}; {_plural(self.messages, 'message')}{notes}"
         parts = [f"{counts['pass']} passed", f"{counts['fail']} failed"]
         parts += [_plural(counts["warn"], "warning")]
         parts += [f"{counts[status]} {status}" for status in ("inconclusive", "skipped") if counts[status]]
         if counts["error"]:
             parts.append(_plural(counts["error"], "error of the judge", "errors of the judge"))
+        if self.not_run:
+            parts.append(f"{self.not_run} not run")
         return f"ACP v1: {', '.join(parts)}"
+
+    def _side_summary(self, side: Binds) -> str:
+        counts = self.side_counts(side)
+        broken, advice = _plural(counts["fail"], "rule"), _plural(counts["warn"], "warning")
+        return f"the {side} broke {broken}, {advice}"
 
 
 def describe(result: CaseResult) -> ReportLine:
     """A result with the level, rules and sentence of its case."""
     if result.id.startswith("passive/"):
         rule = RULES[int(result.id.partition("/")[2])]
-        level: Level = "MUST" if rule.level in FAILURES and result.status == "fail" else "SHOULD"
+        level: Level = "MUST" if result.status == "fail" else "SHOULD"
         rules: tuple[int, ...] = (rule.number,)
         about = f"{rule.level}: {rule.text}" if rule.level.endswith("NOT") else rule.text
     else:
         case = CASES[result.id]
         level, rules, about = case.level, case.rules, case.about
-    return ReportLine(result.id, result.status, level, rules, about, result.message, result.seconds, result.evidence)
+    return ReportLine(
+        result.id,
+        result.status,
+        level,
+        rules,
+        about,
+        result.message,
+        result.seconds,
+        result.evidence,
+        result.first,
+        result.side,
+        result.count,
+    )
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:

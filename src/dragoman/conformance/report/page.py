@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.conformance.case import STATUSES, Status
+from dragoman.conformance.case import Status
 from dragoman.conformance.conversation import EXCERPT_CHARACTERS
 from dragoman.conformance.report.model import entry_document
 from dragoman.text.terminal import shorten
@@ -30,6 +30,7 @@ _WORDS: Final[dict[Status, str]] = {
     "fail": "failed",
     "error": "judge errors",
     "warn": "warnings",
+    "note": "notes",
     "inconclusive": "inconclusive",
     "skipped": "skipped",
     "pass": "passed",
@@ -83,8 +84,12 @@ def _body(report: ConformanceReport) -> Iterator[str]:
     yield f"<h1>{escape(report.subject.name)}</h1>"
     yield f"<p class=command><code>{escape(' '.join(report.subject.command))}</code></p>"
     yield f'<p class="verdict {verdict}">{"Breaks the protocol" if report.has_failed else "No MUST is broken"}</p>'
+    if report.subject.role == "trace":
+        yield f"<p>{escape(report.summary)}</p>"
+    if report.stopped:
+        yield f"<p><b>Stopped:</b> {escape(report.stopped)}. {report.not_run} cases were not run.</p>"
     yield "<div class=tiles>"
-    for status in STATUSES:
+    for status in counts:
         yield (
             f'<button type=button class="tile {status}" data-status={status} aria-pressed=true>'
             f"<b>{counts[status]}</b> {_WORDS[status]}</button>"
@@ -121,27 +126,28 @@ def _line(line: ReportLine) -> Iterator[str]:
         yield f"<li><b>{number}</b> <span class=level>{rule.level}</span> {escape(rule.text)}</li>"
     yield "</ul>"
     if line.status not in ("pass", "skipped"):
-        yield from _frames(line.evidence)
+        yield from _frames(line.evidence, max(line.first, 1))
     yield "</div></details>"
 
 
-def _frames(evidence: Sequence[Entry]) -> Iterator[str]:
+def _frames(evidence: Sequence[Entry], first: int) -> Iterator[str]:
     if not evidence:
         return
     yield "<div class=frames>"
     if len(evidence) > _FRAMES:
         yield f"<p class=cut>{len(evidence) - _FRAMES} earlier lines are left out</p>"
-    for entry in evidence[-_FRAMES:]:
-        yield _frame(entry_document(entry))
+    for number, entry in list(enumerate(evidence, first))[-_FRAMES:]:
+        yield _frame(number, entry_document(entry))
     yield "</div>"
 
 
-def _frame(document: dict[str, Any]) -> str:
+def _frame(number: int, document: dict[str, Any]) -> str:
     """One line of the exchange, which opens to the whole message."""
     kind = document.get("dir", "stderr" if "stderr" in document else "end")
     arrow = {"c2a": "→", "a2c": "←"}.get(kind, "·")
     title, text = _title(document)
-    head = f"<span class=time>{document['t']:.3f} s {arrow}</span> {escape(shorten(title, EXCERPT_CHARACTERS))}"
+    when = f"{number} · {document['t']:.3f} s {arrow}"
+    head = f"<span class=time>{when}</span> {escape(shorten(title, EXCERPT_CHARACTERS))}"
     if not text:
         return f'<p class="frame {kind}">{head}</p>'
     shown = text if len(text) <= _FRAME_CHARACTERS else f"{text[:_FRAME_CHARACTERS]}\n… {len(text)} characters"

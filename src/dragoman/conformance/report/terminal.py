@@ -5,6 +5,7 @@ Owns the words and their order; whether colour is allowed is the caller's decisi
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from dragoman.conformance.report.excerpt import excerpt
 from dragoman.text.terminal import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dragoman.conformance.case import Status
     from dragoman.conformance.report.model import ConformanceReport, ReportLine
@@ -24,30 +25,39 @@ _STYLES: Final[dict[Status, str]] = {
     "warn": "33",
     "inconclusive": "36",
     "skipped": "2",
+    "note": "2",
     "pass": "32",
 }
-_LOUD: Final[tuple[Status, ...]] = ("fail", "error", "warn")
+_LOUD: Final[tuple[Status, ...]] = ("fail", "error", "warn", "note")
 _QUIET: Final[tuple[Status, ...]] = ("inconclusive", "skipped")
 _HEADINGS: Final[dict[Status, str]] = {
     "fail": "Broken (MUST)",
     "error": "Errors of the judge itself; please report them",
     "warn": "Warnings (SHOULD, and habits peers rely on)",
+    "note": "Notes: seen, and not proven to be wrong",
     "inconclusive": "Inconclusive: the program did not do what would show it",
     "skipped": "Skipped: not offered",
 }
+# What differs between two findings of one cause: numbers, and what was quoted.
+_VARYING: Final = re.compile(r"\d+(\.\d+)?|: [{\[].*|'[^']*'")
+_NAMED: Final = 6
 
 
 def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *, width: int = 100) -> Iterator[str]:
     """The report, line by line; `paint(text, style)` colours."""
     command = one_line(" ".join(report.subject.command))
     yield paint(one_line(report.subject.name), "1") + f"  ({report.subject.role}: {command})"
+    if report.subject.role == "trace":
+        yield report.summary.removeprefix("ACP v1: ")
+    if report.stopped:
+        yield paint(f"Stopped: {one_line(report.stopped)}. {report.not_run} cases were not run.", "1;33")
     for status in _LOUD:
-        lines = list(report.lines(status))
-        if lines:
+        causes = by_cause(report.lines(status))
+        if causes:
             yield ""
             yield paint(_HEADINGS[status], _STYLES[status])
-        for line in lines:
-            yield from _finding(line, paint, width)
+        for lines in causes:
+            yield from _finding(lines, paint, width)
     for status in _QUIET:
         lines = list(report.lines(status))
         if lines:
@@ -62,9 +72,23 @@ def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *,
     yield paint(report.summary, _STYLES["fail" if report.has_failed else "pass"]) + f"  ({report.seconds:.1f} s)"
 
 
-def _finding(line: ReportLine, paint: Callable[[str, str], str], width: int) -> Iterator[str]:
+def by_cause(lines: Iterable[ReportLine]) -> list[list[ReportLine]]:
+    """Groups findings that say the same but for numbers and quotations, in the order of the first of each group."""
+    groups: dict[tuple[str, str | None], list[ReportLine]] = {}
+    for line in lines:
+        groups.setdefault((_VARYING.sub("#", line.message), line.side), []).append(line)
+    return list(groups.values())
+
+
+def _finding(lines: list[ReportLine], paint: Callable[[str, str], str], width: int) -> Iterator[str]:
+    line, *others = lines
     numbers = ", ".join(map(str, line.rules))
     yield f"  {paint(line.id, _STYLES[line.status])}  {paint(f'rule {numbers}', '2')}"
     yield f"      expected  {line.about}"
     yield f"      seen      {one_line(line.message)}"
-    yield from (paint(f"        {one_line(text)}", "2") for text in excerpt(line.evidence, width=max(40, width - 12)))
+    if others:
+        named = ", ".join(other.id for other in others[:_NAMED])
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        yield f"      also in   {len(others)} other{'s' if len(others) > 1 else ''}: {named}{more}"
+    texts = excerpt(line.evidence, width=max(40, width - 16), first=line.first, about=line.message)
+    yield from (paint(f"        {one_line(text)}", "2") for text in texts)

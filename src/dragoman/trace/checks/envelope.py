@@ -40,6 +40,9 @@ RESERVED_CODES: Final = range(-32768, -31999)
 # Rule 343 asks for one short sentence: three lines of a terminal are more than that in any language.
 SHORT_MESSAGE_CHARS: Final = 240
 
+# Methods of drafts that were dropped or are not in the schema any more; real clients and agents still send them.
+DRAFT_METHODS: Final = frozenset({"session/set_model"})
+
 NOISE: Final = {"a2c": 6, "c2a": 7}
 # How the messages of `wire.envelope` begin -> the rule they are about.
 VERDICTS: Final = (
@@ -75,6 +78,7 @@ def _check_malformed(frame: DecodedFrame, facts: Facts) -> None:
     if message.why.startswith(LIMITS):
         facts.report(14, frame, message.why, "NOTE")
         return
+    facts.saw_broken = facts.saw_broken or frame.dir == "a2c"
     rule = next((rule for start, rule in VERDICTS if message.why.startswith(start)), NOISE[frame.dir])
     facts.report(rule, frame, message.why)
 
@@ -91,10 +95,22 @@ def _check_kind(frame: DecodedFrame, facts: Facts) -> None:
     row = frame.row
     if row is None:
         if not frame.method.startswith("_"):
-            facts.report(331, frame, f"{frame.method}: not a method of the protocol in this direction", "NOTE")
+            _report_unknown(frame, facts)
     elif row.kind != frame.kind and row.name != "mcp/message":  # which is both
         what = "takes an id" if row.kind == "request" else "is a notification and takes no id"
         facts.report(10, frame, f"{frame.method} {what}")
+
+
+def _report_unknown(frame: DecodedFrame, facts: Facts) -> None:
+    """Report a method that the protocol does not have: only names that begin with `_` are free for extensions."""
+    if frame.method in DRAFT_METHODS:
+        facts.report(331, frame, f"{frame.method}: a method of a draft that was dropped", "lc")
+    elif frame.method.startswith("$/"):
+        # JSON-RPC peers take the liberty to send these to each other, and ignore those they do not know.
+        facts.report(331, frame, f"{frame.method}: not a method of the protocol", "lc")
+    else:
+        what = f"{frame.method}: not a method of the protocol in this direction, and names of extensions begin with _"
+        facts.report(331, frame, what, "MUST")
 
 
 def _check_response(frame: DecodedFrame, facts: Facts) -> None:
@@ -106,8 +122,21 @@ def _check_response(frame: DecodedFrame, facts: Facts) -> None:
     if request is None or request.kind == "malformed":
         return
     if request.row is None and not request.method.startswith("_") and frame.error_code != METHOD_NOT_FOUND:
-        # It may have a method of its own, or of a draft; only -32601 shows that it does not.
-        facts.report(28, frame, f"{request.method} is not in the protocol, yet the answer is not -32601", "NOTE")
+        # A success shows that it has a method of its own, or of a draft; another error shows that it does not.
+        level = "NOTE" if frame.part == "result" or request.method in DRAFT_METHODS else ""
+        facts.report(28, frame, f"{request.method} is not in the protocol, yet the answer is not -32601", level)
+    if frame.part == "error":
+        _check_code(frame, request, facts)
+
+
+def _check_code(frame: DecodedFrame, request: DecodedFrame, facts: Facts) -> None:
+    """Report a code of the protocol that the request rules out."""
+    code = frame.error_code
+    if code == PARSE_ERROR:
+        facts.report(337, frame, "-32700 is for lines that cannot be parsed, and this answers a request by its id")
+    elif request.fault is not None and code in (INTERNAL_ERROR, METHOD_NOT_FOUND):
+        # No rule demands a certain answer to what a peer may not send.
+        facts.report(337, frame, f"the params of message {request.number} do not fit, yet the answer is {code}", "lc")
 
 
 def _check_unasked(frame: DecodedFrame, facts: Facts) -> None:

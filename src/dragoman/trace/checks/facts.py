@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class TurnFacts:
     """One prompt, from its request until the next prompt."""
 
-    __slots__ = ("cancelled_at", "closed_at", "message_ids", "request", "saw_cancel", "tool_ids")
+    __slots__ = ("cancelled_at", "closed_at", "message_ids", "overlapping", "request", "saw_cancel", "tool_ids")
 
     def __init__(self, request: DecodedFrame) -> None:
         self.request = request
         self.cancelled_at: float | None = None
         self.saw_cancel = False
         self.closed_at: float | None = None
+        self.overlapping: list[DecodedFrame] = []  # prompts that came before this one was answered
         self.message_ids: set[str] = set()
         self.tool_ids: set[str] = set()
 
@@ -111,6 +112,8 @@ class Facts:
         self.sees_start = False
         """The recording begins with the connection, so what has not been seen was not sent."""
         self.saw_unasked = False
+        self.saw_broken = False
+        """The agent has sent a line that is not a message, in which a client may have read an answer all the same."""
         self.is_judged = True
         """False once the two sides agreed on a version that these checks do not know."""
         self.initialize: DecodedFrame | None = None
@@ -120,6 +123,10 @@ class Facts:
         self.auth_methods: dict[str, str] | None = None
         self.sessions: dict[str, SessionFacts] = {}
         self.early: dict[str, list[DecodedFrame]] = {}  # updates of sessions that no response has named yet
+        self.named: set[str] = set()
+        """Sessions that the client has named, opened or not, and those that the agent has listed."""
+        self.last_answered: dict[tuple[Direction, str, str | None], int] = {}
+        """(Direction of a request, method, session) -> the number of the last request that was answered."""
         self.cursors: set[str] = set()
         self.deleted: set[str] = set()
         self.terminals: dict[str, TerminalFacts] = {}
@@ -127,12 +134,13 @@ class Facts:
         self.cancelled_permissions: dict[
             DecodedFrame, tuple[int, float]
         ] = {}  # -> the rule, when the turn was cancelled
-        self.cancelled_requests: set[tuple[Direction, Id]] = set()
+        self.cancelled_requests: dict[tuple[Direction, Id], float] = {}  # -> when
         self.before_initialize: list[DecodedFrame] = []
         # Requests that should not have been made; their responses are checked, too.
         self.too_early: set[DecodedFrame] = set()
         self.ungated: set[DecodedFrame] = set()
         self.unopened: set[DecodedFrame] = set()
+        self.unnamed: set[DecodedFrame] = set()  # the same, while the answer that would name the session is missing
         self.unoffered: set[DecodedFrame] = set()
         self.released: set[DecodedFrame] = set()
 

@@ -174,6 +174,11 @@ FORBIDDEN: Final = {
     ("DeclineElicitation", "content"): 312,
     ("CancelElicitation", "content"): 312,
 }
+# Members of drafts that were dropped; agents of that time still send them.
+_DRAFTS: Final = {
+    "models": "a member of a draft that was dropped: models became config options",
+    "vars": "a member of a draft that was dropped: environment variables as a login",
+}
 _SNAKE: Final = re.compile(r"(?<=[a-z0-9])_([a-z])")
 
 
@@ -228,8 +233,13 @@ def _report_oddity(frame: DecodedFrame, facts: Facts, oddity: Oddity) -> None:
     elif _SNAKE.sub(lambda match: match[1].upper(), member) in oddity.names:
         # `session_id` in a type that has `sessionId` is a misspelling, not an extension.
         facts.report(CAMEL_CASE, frame, f"{path}: keys are written in camelCase", "SCHEMA")
+    elif member.startswith("_"):
+        # No release of the protocol will ever name it, so this is a custom member for certain.
+        facts.report(EXTRA_MEMBER, frame, f"{path}: custom members go into _meta", "MUST NOT")
     else:
-        facts.report(EXTRA_MEMBER, frame, f"{path}: the schema does not name this member", "EXTRA")
+        facts.report(
+            EXTRA_MEMBER, frame, f"{path}: {_DRAFTS.get(member, 'the schema does not name this member')}", "EXTRA"
+        )
 
 
 def _name(kind: object) -> str:

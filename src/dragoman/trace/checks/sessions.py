@@ -13,6 +13,7 @@ from dragoman.schema import is_advertised, v1
 from dragoman.trace.checks.facts import SessionFacts, given
 from dragoman.trace.checks.paths import check_path, is_absolute
 from dragoman.trace.checks.settings import take_settings
+from dragoman.trace.checks.updates import opens_session, report_invented
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts
@@ -30,11 +31,16 @@ _ISO_8601: Final = re.compile(
 def check_scope(frame: DecodedFrame, facts: Facts) -> None:
     """Report calls on sessions that are not open (86, 120), and wrong responses to them (119)."""
     if frame.dir == "c2a" and frame.part == "params":
+        if frame.session_id is not None:
+            facts.named.add(frame.session_id)
         if frame.method in SCOPED and frame.session_id is not None and facts.sees_start:
             session = facts.session(frame)
             if session is None:
-                facts.report(86, frame, f"no session {frame.session_id!r} was opened on this connection")
-                facts.unopened.add(frame)
+                what = f"no session {frame.session_id!r} was opened on this connection"
+                is_unsure = opens_session(facts) or facts.saw_broken
+                # The client cannot make up an id: the answer that named it is missing, see `missing.py`.
+                facts.report(86, frame, what, "NOTE" if is_unsure else "")
+                (facts.unnamed if is_unsure else facts.unopened).add(frame)
             elif session.closed_by is not None:
                 facts.report(120, frame, f"the session was closed by message {session.closed_by}", "NOTE")
                 facts.unopened.add(frame)
@@ -110,6 +116,11 @@ def _answer_new(frame: DecodedFrame, facts: Facts) -> None:
             102, early, f"{early.update} came before the answer that names its session (message {frame.number})"
         )
     session = facts.sessions[result.session_id] = SessionFacts()
+    if not opens_session(facts):
+        for unnamed in facts.early.values():
+            for early in unnamed:
+                report_invented(early, facts)
+        facts.early.clear()
     take_settings(frame, facts, session, result.modes, result.config_options)
 
 
@@ -156,14 +167,24 @@ def _ask_list(frame: DecodedFrame, facts: Facts) -> None:
     if (cwd := given(request.cwd)) is not None:
         check_path(frame, facts, 124, "cwd", cwd)
     cursor = given(request.cursor)
-    if cursor is not None and cursor not in facts.cursors and facts.sees_start and not facts.is_redacted:
+    is_unsure = (
+        facts.is_redacted
+        or facts.saw_broken
+        or any(
+            request.method == "session/list" and request is not frame for request in facts.exchange.open["c2a"].values()
+        )
+    )
+    if cursor is not None and cursor not in facts.cursors and facts.sees_start and not is_unsure:
         facts.report(129, frame, "the agent did not give this cursor on this connection")
 
 
 def _answer_list(frame: DecodedFrame, facts: Facts) -> None:
     result = frame.value
     asked = frame.request.value if frame.request is not None else None
-    if not isinstance(result, v1.ListSessionsResponse) or facts.is_redacted:
+    if not isinstance(result, v1.ListSessionsResponse):
+        return
+    facts.named.update(session.session_id for session in result.sessions)
+    if facts.is_redacted:
         return
     wanted = given(asked.cwd) if isinstance(asked, v1.ListSessionsRequest) else None
     for session in result.sessions:

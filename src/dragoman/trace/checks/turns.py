@@ -1,14 +1,14 @@
 """Checks of prompts, cancellation and permission requests: one turn from its request to its response.
 
 Messages of the two sides cross each other, so an agent that ends a turn in the moment it is cancelled has not broken
-a rule; the time between them decides, see `RACE_SECONDS`. The client's own messages are checked in their order.
+a rule; the time between them decides, see `CROSSING_SECONDS`. The client's own messages are checked in their order.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.errors import METHOD_NOT_FOUND, REQUEST_CANCELLED
+from dragoman.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.schema import is_advertised, v1
 from dragoman.trace.checks.facts import TurnFacts
 from dragoman.trace.checks.updates import announce_tool
@@ -17,9 +17,13 @@ if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
     from dragoman.trace.inspect.exchange import DecodedFrame
 
-# An agent that ends a turn this long after its cancel was sent has seen the cancel: of the recorded agents that obey
-# one the slowest takes 0.5 s, most 20 ms, apart from those that wait for an open permission first.
-RACE_SECONDS: Final = 1.0
+# How long a cancel may be under way before the agent has read it. A pipe takes a millisecond, a busy agent some more,
+# so what it ends with later than this is its answer to the cancel. A turn may come to its own end in that moment, but
+# it seldom fails in just that moment, so less is needed to be sure of an error.
+CROSSING_SECONDS: Final = 0.25
+ERROR_CROSSING_SECONDS: Final = 0.1
+# After this long without an answer it is not coming any more.
+LOST_SECONDS: Final = 1.0
 
 BLOCKS: Final = (
     (v1.ImageContent, "image"),
@@ -38,9 +42,9 @@ def _ask_prompt(frame: DecodedFrame, facts: Facts) -> None:
     session = facts.session(frame)
     if session is None or frame.kind != "request":
         return
-    if session.turns:
-        asked = session.turns[-1].request.number
-        facts.report(187, frame, f"the prompt of message {asked} is not answered yet")
+    for earlier in session.turns[-1:]:
+        # Whether the client was too early or the agent has lost an answer shows when that answer comes, or never does.
+        earlier.overlapping.append(frame)
     session.turns.append(TurnFacts(frame))
     session.last = None
     session.is_after_load = False
@@ -52,6 +56,8 @@ def _end_prompt(frame: DecodedFrame, facts: Facts) -> None:
     if session is None or turn is None:
         return
     session.last = turn
+    for later in turn.overlapping:
+        facts.report(187, later, f"the prompt of message {turn.request.number} was not answered yet")
     if frame.error_code == METHOD_NOT_FOUND:
         facts.report(53, frame, "every agent implements session/prompt")
     _check_ending(frame, facts, turn)
@@ -73,12 +79,13 @@ def _check_ending(frame: DecodedFrame, facts: Facts, turn: TurnFacts) -> None:
         return
     if turn.cancelled_at is not None:
         after = frame.t - turn.cancelled_at
-        is_sure = turn.saw_cancel or after > RACE_SECONDS or frame.error_code == REQUEST_CANCELLED
+        crossing = ERROR_CROSSING_SECONDS if frame.part == "error" else CROSSING_SECONDS
+        is_sure = turn.saw_cancel or after > crossing or frame.error_code == REQUEST_CANCELLED
         rule, how = (197, "is answered with an error") if frame.part == "error" else (196, f"ends as {stop_reason}")
         facts.report(rule, frame, f"cancelled {after:.2f} s before, the prompt {how}", "" if is_sure else "NOTE")
     elif turn.closed_at is not None:
         after = frame.t - turn.closed_at
-        level = "" if after > RACE_SECONDS else "NOTE"
+        level = "" if after > CROSSING_SECONDS else "NOTE"
         facts.report(116, frame, f"the session was closed {after:.2f} s before, and the prompt is not cancelled", level)
 
 
@@ -93,13 +100,15 @@ def _check_unanswered(frame: DecodedFrame, facts: Facts, turn: TurnFacts) -> Non
         elif (request.dir, request.id) in facts.cancelled_requests:
             facts.report(208, frame, f"{what}; it was cancelled", "NOTE")
         else:
-            facts.report(208, frame, f"{what}, and it was not cancelled")
+            # Nothing has to send $/cancel_request (rule 202), and the client answers a permission by itself (rule 194).
+            facts.report(208, frame, f"{what}, and it was not cancelled", "NOTE")
 
 
 def _cancel(frame: DecodedFrame, facts: Facts) -> None:
     session = facts.session(frame)
     for turn in session.turns if session is not None else ():
-        if turn.cancelled_at is None:
+        # A turn behind which another one has begun is over for the client, whether it was answered or not.
+        if turn.cancelled_at is None and not turn.overlapping:
             turn.cancelled_at = frame.t
     for request in facts.open_requests("a2c", frame.session_id):
         if request.method == "session/request_permission":
@@ -112,7 +121,7 @@ def _cancel_request(frame: DecodedFrame, facts: Facts) -> None:
         return
     key = (type(request.request_id), request.request_id)
     if key in facts.exchange.open[frame.dir]:
-        facts.cancelled_requests.add((frame.dir, request.request_id))
+        facts.cancelled_requests.setdefault((frame.dir, request.request_id), frame.t)
     elif key not in facts.exchange.answered[frame.dir] and facts.sees_start:
         facts.report(201, frame, f"the sender did not make a request with the id {request.request_id!r}", "NOTE")
 
@@ -156,11 +165,22 @@ def _check_offered(frame: DecodedFrame, facts: Facts, request: v1.RequestPermiss
         facts.report(256, frame, f"{chosen!r} is not one of the offered options")
 
 
+def check_cancelled(frame: DecodedFrame, facts: Facts) -> None:
+    """Report a response to a request that was cancelled with $/cancel_request: a result or -32800 (rule 204)."""
+    request = frame.request
+    cancelled_at = facts.cancelled_requests.get((request.dir, request.id)) if request is not None else None
+    if cancelled_at is None or frame.error_code != INTERNAL_ERROR:
+        return
+    after = frame.t - cancelled_at
+    level = "" if after > ERROR_CROSSING_SECONDS else "NOTE"
+    facts.report(204, frame, f"cancelled {after:.2f} s before, the request is answered with {INTERNAL_ERROR}", level)
+
+
 def check_left(facts: Facts, t: float) -> None:
     """Report, at the end of a recording, permission requests of a cancelled turn that were not answered."""
     for request, (rule, cancelled_at) in facts.cancelled_permissions.items():
         key = (type(request.id), request.id)
-        if facts.exchange.open["a2c"].get(key) is request and t - cancelled_at > 5 * RACE_SECONDS:
+        if facts.exchange.open["a2c"].get(key) is request and t - cancelled_at > 5 * LOST_SECONDS:
             what = f"the turn was cancelled, and {t - cancelled_at:.0f} s later this is still not answered"
             facts.report(rule, request, what, dir="c2a")
 

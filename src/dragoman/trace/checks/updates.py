@@ -42,6 +42,7 @@ GATES: Final[dict[type, tuple[str, int]]] = {
     v1.SessionMessage: ("subagents", 49),
     v1.SessionMessageChunk: ("subagents", 49),
 }
+_AGENT_TALK: Final = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.ToolCall, v1.ToolCallUpdate, v1.Plan)
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/_=\s-]*")
 
@@ -73,10 +74,22 @@ def _note_unnamed(frame: DecodedFrame, facts: Facts) -> None:
     """Note an update of a session that no response has named: too early while session/new or fork is open."""
     if not facts.sees_start or frame.session_id is None:
         return
-    if any(request.method in ("session/new", "session/fork") for request in facts.exchange.open["c2a"].values()):
+    if frame.session_id in facts.named:
+        facts.report(86, frame, f"no response has named the session {frame.session_id!r}", "NOTE")
+    elif opens_session(facts):
         facts.early.setdefault(frame.session_id, []).append(frame)
     else:
-        facts.report(86, frame, f"no response has named the session {frame.session_id!r}", "NOTE")
+        report_invented(frame, facts)
+
+
+def opens_session(facts: Facts) -> bool:
+    """Whether a request is open whose answer may name a new session."""
+    return any(request.method in ("session/new", "session/fork") for request in facts.exchange.open["c2a"].values())
+
+
+def report_invented(frame: DecodedFrame, facts: Facts) -> None:
+    """Report an update of a session that neither side has ever named."""
+    facts.report(210, frame, f"there is no session {frame.session_id!r}: neither side has named it before", "SCHEMA")
 
 
 def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any) -> None:
@@ -100,8 +113,11 @@ def _check_place(frame: DecodedFrame, facts: Facts, session: SessionFacts, updat
 
 def _check_late(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: Any, is_talk: bool) -> None:
     turn = session.last
+    # After a cancelled turn no other turn can have begun, so what an agent says or does belongs to that one.
+    is_of_cancelled = turn is not None and turn.cancelled_at is not None and isinstance(update, _AGENT_TALK)
     belongs = turn is not None and (
-        (isinstance(update, v1.ContentChunk) and update.message_id in turn.message_ids)
+        is_of_cancelled
+        or (isinstance(update, v1.ContentChunk) and update.message_id in turn.message_ids)
         or (isinstance(update, (v1.ToolCall, v1.ToolCallPatch)) and update.tool_call_id in turn.tool_ids)
     )
     if turn is not None and belongs:

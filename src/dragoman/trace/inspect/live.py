@@ -17,6 +17,7 @@ from dragoman.trace.entry import End, Exit, Frame, Stderr
 from dragoman.trace.inspect.document import row_document
 from dragoman.trace.inspect.screen import Screen, is_loud
 from dragoman.trace.inspect.timeline import Filter, RecordingTimeline, is_called
+from dragoman.trace.passed_keys import passed_keys
 from dragoman.trace.writer import TraceWriter
 
 if TYPE_CHECKING:
@@ -65,10 +66,14 @@ class LiveView(TraceWriter):
             self._put([self._screen.head()])
 
     def frame(self, direction: Direction, data: bytes, eol: bytes = b"\n") -> None:
+        if keys := passed_keys(data):
+            self.secrets.add(keys)
+        data = self.secrets.mask_bytes(data)
         super().frame(direction, data, eol)
         self._look(Frame(self._at(), direction, data, eol))
 
     def stderr(self, text: str) -> None:
+        text = self.secrets.mask(text)
         super().stderr(text)
         self._look(Stderr(self._at(), text))
 

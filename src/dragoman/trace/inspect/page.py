@@ -1,7 +1,8 @@
-"""A recording as one page for a browser: timeline, filters, messages, sessions and findings, offline.
+"""A recording as one page for a browser: timeline, conversations, filters, messages and findings, offline.
 
 Owns the content of the page and its safety: the recording is compressed text that the script reads, never HTML, and
-the policy in its head allows only the script and the style it carries. How it looks is in `assets/`.
+the policy in its head allows only the script and the style it carries. Conversations are elements of `dragoman.view`,
+written as JSON; the script makes them of a list of known tags. How the rest looks is in `assets/`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman._version import __version__
+from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import duration
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Frame, Stderr
 from dragoman.trace.inspect.figures import figures
 from dragoman.trace.inspect.folding import FoldedSessions
+from dragoman.trace.inspect.terminals import SeenTerminals
 from dragoman.trace.inspect.timeline import read_timeline
+from dragoman.view import blocks_of
+from dragoman.view.html import conversation_style, elements_of
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from dragoman.trace.reader import Trace
 
 _ASSETS: Final = Path(__file__).parent / "assets"
-_SCRIPTS: Final = ("data.js", "fold.js", "list.js", "detail.js", "main.js")
+_SCRIPTS: Final = ("data.js", "fold.js", "list.js", "conversation.js", "detail.js", "keys.js", "main.js")
 _KINDS: Final = ("request", "notification", "response", "malformed", "blank", "stderr", "end", "exit")
 _DIRECTIONS: Final = {None: 0, "c2a": 1, "a2c": 2}
 # Level 3 packs a recording of 25 MB in a tenth of a second; 9 takes six times as long for a fifth less.
@@ -42,26 +47,33 @@ _PACKED: Final = 3
 def write_page(file: TextIO, trace: Trace, name: str) -> None:
     """Write the page for a recording; `name` is its title."""
     places: dict[int, tuple[str, int]] = {}
-    sessions = FoldedSessions()
+    sessions, terminals = FoldedSessions(), SeenTerminals()
+    since: dict[str, int] = {}  # the frame from which on places are those of the last state: a load begins it again
 
     def watch(frame: DecodedFrame) -> None:
         touched = sessions.feed(frame)
+        terminals.feed(frame)
         if touched is not None:
             places[frame.number] = touched
+            if frame.method == "session/load" and frame.part == "params":
+                since[touched[0]] = frame.number
 
     timeline = read_timeline(trace.entries, header=trace.header, watch=watch)
-    index = msgspec.json.encode(_index(timeline, places, name))
+    table = _index(timeline, places, name)
+    index = msgspec.json.encode(table)
+    talks = [_conversation(sessions, terminals, since, session) for session in table["sessions"]]
     frames = b"\n".join(_line(row, entry) for row, entry in zip(timeline.rows, trace.entries, strict=True))
-    style = (_ASSETS / "page.css").read_text("utf-8")
+    style = (_ASSETS / "page.css").read_text("utf-8") + conversation_style()
     script = "(() => {\n" + "".join((_ASSETS / part).read_text("utf-8") for part in _SCRIPTS) + "})();\n"
     allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
     fields = {
         "csp": f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'",
         "generator": f"dragoman {__version__}",
-        "title": escape(name),
+        "title": escape(known_keys.mask(name)),
         "style": style,
         "index": _pack(index),
         "frames": _pack(frames),
+        "conversations": _pack(msgspec.json.encode(talks)),
         "script": script,
     }
     # Split once and joined: the values are never searched for fields again.
@@ -69,12 +81,21 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
         file.write(fields[part] if number % 2 else part)
 
 
+def _conversation(
+    sessions: FoldedSessions, terminals: SeenTerminals, since: dict[str, int], session: str
+) -> dict[str, Any]:
+    """A session as it is shown at the end of the recording."""
+    state = sessions.states.get(session)
+    blocks = [] if state is None else blocks_of(state, terminals.by_session.get(session))
+    return {"since": since.get(session, 0), "elements": elements_of(blocks)}
+
+
 def _hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
 def _pack(data: bytes) -> str:
-    return b64encode(gzip.compress(data, _PACKED, mtime=0)).decode()
+    return b64encode(gzip.compress(known_keys.mask_bytes(data), _PACKED, mtime=0)).decode()
 
 
 def _line(row: Row, entry: Entry) -> bytes:

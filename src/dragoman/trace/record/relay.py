@@ -1,8 +1,8 @@
 """A relay between an editor and its agent that records both directions.
 
-Owns the behaviour of the relay: bytes go through unchanged and at once, the end of each side is passed on to the other,
-signals reach the agent, and the recording never delays any of this. Does not know JSON or the protocol;
-`dragoman.process` ends the agent.
+Owns the behaviour of the relay: messages go through unchanged and at once, the end of each side is passed on to the
+other, signals reach the agent, and the recording never delays any of this. In the agent's log, keys are masked. Does
+not know JSON or the protocol; `dragoman.process` ends the agent.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.process import Child, Patience
+from dragoman.text.secrets import SplitMask
 from dragoman.trace.record.lines import ExactLines
 from dragoman.trace.record.pump import Outlet, OwnStreams, Pump
 
@@ -86,6 +87,7 @@ class _Relay:
         self._active_at = self._loop.time()
         self._over: asyncio.Future[None] = self._loop.create_future()
         self._log_lines = ExactLines(_LOG_LINE_BYTES)
+        self._log_mask = SplitMask(writer.secrets)
         self._lines: dict[Direction, ExactLines] = {"c2a": ExactLines(), "a2c": ExactLines()}
         # The agent comes first: if it cannot be started, the streams of this program are unchanged.
         # A process that left the agent's process group did so on purpose; without the relay it would live on as well.
@@ -155,7 +157,10 @@ class _Relay:
 
     def _on_stderr(self, data: bytes) -> None:
         self._active_at = self._loop.time()
-        if self._passes_log:
+        self._write_log(self._log_mask.feed(data))
+
+    def _write_log(self, data: bytes) -> None:
+        if self._passes_log and data:
             self._log.write(data)
         for line, _ in self._log_lines.feed(data):
             self._writer.stderr(line.decode(errors="replace"))
@@ -183,6 +188,7 @@ class _Relay:
             self._over.set_result(None)  # the agent ended, and the client does not read its last output
 
     def _finish(self) -> None:
+        self._write_log(self._log_mask.finish())
         for line, _ in self._log_lines.end():
             self._writer.stderr(line.decode(errors="replace"))
         for direction, lines in self._lines.items():

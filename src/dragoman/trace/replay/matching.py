@@ -41,6 +41,7 @@ class Matcher:
         for step in self._steps:
             if step.parsed.kind != "response":
                 self._waiting.setdefault(step.parsed.topic, deque()).append(step)
+        self._strays = [step for step in self._steps if step.parsed.kind == "response" and step.answers is None]
         self._questions: dict[Id, Step] = {}
         self._recorded_ids: dict[Id, Id] = {}
         self._live_ids: dict[Id, Id] = {}
@@ -93,11 +94,22 @@ class Matcher:
             return None
         question = self._questions.pop(parsed.id, None)
         step = question.answer if question is not None else None
+        if step is None and parsed.is_stand_in:
+            return None
+        if step is None:
+            step = self._take_stray(parsed)
         if step is None:
             self._unexpected.append((parsed, question.parsed.method if question is not None else ""))
             return None
         self._bind(step, parsed, is_exact=not self._changes(step, parsed))
         return step
+
+    def _take_stray(self, parsed: ParsedLine) -> Step | None:
+        """Find a recorded response that answered nothing, such as a second answer to one request."""
+        for step in self._strays:
+            if step.came is None and type(step.parsed.id) is type(parsed.id) and step.parsed.id == parsed.id:
+                return step
+        return None
 
     def _exact(self, candidates: deque[Step], parsed: ParsedLine) -> Step | None:
         for step in islice(candidates, _AHEAD):

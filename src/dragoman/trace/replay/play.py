@@ -29,6 +29,7 @@ __all__ = ["Difference", "Replay"]
 # A client of a fake agent sends its part at once or, in a test, not at all. A real agent with a fake client may have to
 # wait for a model.
 _PATIENCE_SECONDS: Final[dict[Direction, float]] = {"a2c": 5.0, "c2a": 30.0}
+_ANSWER_SECONDS: Final = 300.0
 
 
 class Replay:
@@ -93,7 +94,17 @@ class Replay:
         comparison = Comparison(names, self._ignore, only_shapes=self.trace.header.redacted)
         steps = read_script(self.trace.entries, ours)
         matcher = Matcher(steps, "c2a" if ours == "a2c" else "a2c", names, comparison)
-        return Player(steps, transport, matcher, names, is_client=ours == "c2a", pace=self._pace, patience=patience)
+        return Player(
+            steps,
+            transport,
+            matcher,
+            names,
+            is_client=ours == "c2a",
+            pace=self._pace,
+            patience=patience,
+            # Responses do come, but a user or a model may have to write them; a limit that was given counts for them.
+            answer_patience=_ANSWER_SECONDS if self._patience_seconds is None else self._patience_seconds,
+        )
 
 
 def _pace(timing: str | float) -> float:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET
 
 from dragoman.errors import INTERNAL_ERROR, METHOD_NOT_FOUND
-from dragoman.trace.replay.script import ParsedLine, Step
+from dragoman.trace.replay.script import NO_ANSWER, ParsedLine, Step
 from dragoman.wire import Framer, write_error
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from dragoman.trace.replay.matching import Matcher
 
 _IDLE_SECONDS: Final = 5.0  # at most, while no request of ours is open
-_ANSWER_SECONDS: Final = 300.0  # responses do come, but a user or a model may have to write them
 _SETTLE_SECONDS: Final = 2.0  # for what is still to be sent when the other side has ended, at the pace of the replay
 _TICK_SECONDS: Final = 0.001
 _MARK_BYTES: Final = 1 << 16
@@ -42,6 +41,9 @@ class _Strand:
         """The number of the last line that has come, for each lane: earlier lines are not waited for any more."""
         self.t = steps[0].t
         self.at: float | None = None
+        self.quiet_at: float | None = None
+        """Since when nothing was sent or came; a line that did not come does not count."""
+        self.quiet_t = self.t
         self.waits_for: asyncio.Future[None] | None = None
         """The future it waits for; if that is not the current one, it is about to go on."""
 
@@ -59,6 +61,7 @@ class Player:
         is_client: bool,
         pace: float,
         patience: float,
+        answer_patience: float,
     ) -> None:
         self.has_ended_itself = False
         self._transport = transport
@@ -67,6 +70,7 @@ class Player:
         self._is_client = is_client
         self._pace = pace
         self._patience = patience
+        self._answer_patience = answer_patience
         self._framer = Framer()
         self._loop = asyncio.get_running_loop()
         self._active_at = self._loop.time()
@@ -188,6 +192,7 @@ class Player:
             self._over.set_result(None)
 
     async def _play(self, strand: _Strand) -> None:
+        strand.quiet_at = self._loop.time()
         while strand.position < len(strand.steps):
             step = strand.steps[strand.position]
             if not step.is_ours:
@@ -201,12 +206,18 @@ class Player:
                 await self._send(step)
             strand.position += 1
             strand.t, strand.at = step.t, self._loop.time()
-        for step in strand.steps:
-            if step in self._open:
-                self._open.discard(step)
-                assert step.came is not None
-                why = f"the recording has no answer to this {step.method}"
-                self._transport.write(write_error(step.came.id, INTERNAL_ERROR, why))
+            if step.is_ours or step.came is not None:
+                strand.quiet_t, strand.quiet_at = strand.t, strand.at
+        self._stand_in([step for step in strand.steps if step in self._open])
+
+    def _stand_in(self, steps: list[Step]) -> None:
+        """Answer requests whose answers were not recorded, so that the other side does not wait."""
+        for step in steps:
+            self._open.discard(step)
+            assert step.came is not None
+            why = f"{NO_ANSWER} {step.method}"
+            self._transport.write(write_error(step.came.id, INTERNAL_ERROR, why))
+            self._active_at = self._loop.time()
 
     async def _end(self) -> None:
         """End as the recorded agent did: after the responses that it sent, and without those that it did not send."""
@@ -218,26 +229,41 @@ class Player:
 
     async def _expect(self, strand: _Strand, step: Step) -> None:
         """Wait until a line of the other side has come, or will not come any more."""
-        began_at = self._loop.time()
         while step.came is None:
-            seconds = self._patience_for(strand, step, began_at)
+            seconds = self._patience_for(strand, step)
             if seconds is not None and seconds <= 0:
                 if step.parsed.kind == "request":
                     self._put_aside(strand, step)
                 return
+            # The recorded side went on without that answer. This one may be waiting for it, so it is not kept for long.
+            owed = [each for each in strand.steps if each in self._open and each.answer is None]
+            idle = self._idle_for(strand) if owed else None
             strand.waits_for = self._news
-            await asyncio.wait({self._news}, timeout=seconds)
+            await asyncio.wait({self._news}, timeout=seconds if idle is None else min(idle, seconds or idle))
             strand.waits_for = None
+            if owed and self._idle_for(strand) <= 0:
+                self._stand_in([each for each in owed if each in self._open])
 
-    def _patience_for(self, strand: _Strand, step: Step, began_at: float) -> float | None:
-        """How much longer to wait for `step`; None: as long as the connection lasts."""
+    def _idle_for(self, strand: _Strand) -> float:
+        """How much longer a request without a recorded answer is left without one: less than anything is waited for."""
+        patience = min(self._patience / 2, _IDLE_SECONDS)
+        return max(strand.quiet_at or 0.0, self._active_at) + patience - self._loop.time()
+
+    def _patience_for(self, strand: _Strand, step: Step) -> float | None:
+        """How much longer to wait for `step`; None: as long as the connection lasts.
+
+        The wait counts from the last line in either direction: if ten lines do not come, it is waited for the first.
+        """
         is_passed = strand.furthest.get(step.lane, 0) > step.number
         if strand.is_aside and not strand.position:
             return None
         if step.parsed.kind == "response":
             if step.answers is not None and not step.answers.is_sent:
-                return 0.0
-            patience = self._patience if is_passed and not self._is_client else _ANSWER_SECONDS
+                return 0.0  # only a request of ours is answered
+            if step.answers is None:
+                patience = min(self._patience, _IDLE_SECONDS)
+                return max(strand.quiet_at or 0.0, self._active_at) + patience - self._loop.time()
+            patience = self._patience if is_passed and not self._is_client else self._answer_patience
         elif is_passed:
             return 0.0
         elif self._is_client:
@@ -246,8 +272,8 @@ class Player:
             patience = self._patience
         else:
             return None  # the other side is not waiting either
-        recorded_seconds = max(0.0, step.t - strand.t) * self._pace
-        return max(began_at, self._active_at) + recorded_seconds + patience - self._loop.time()
+        recorded_seconds = max(0.0, step.t - strand.quiet_t) * self._pace
+        return max(strand.quiet_at or 0.0, self._active_at) + recorded_seconds + patience - self._loop.time()
 
     def _put_aside(self, strand: _Strand, request: Step) -> None:
         """Put aside the steps of a request that did not come; they are played if it comes later."""

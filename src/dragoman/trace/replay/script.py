@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["request", "notification", "response", "raw", "end"]
 
 CANCEL_REQUEST = "$/cancel_request"
+NO_ANSWER = "the recording has no answer to this"
+"""How the message begins with which a replay answers a request that was never answered when it was recorded."""
 
 
 class _Head(msgspec.Struct, gc=False, rename="camel"):
@@ -81,6 +83,12 @@ class ParsedLine:
     def is_complaint(self) -> bool:
         """An error without an id. Peers differ in how often they report lines that they cannot read."""
         return self.kind == "response" and self.id is None
+
+    @property
+    def is_stand_in(self) -> bool:
+        """The answer of a replay in place of one that was not recorded. It stands for none."""
+        error = self.body.get("error") if self.kind == "response" else None
+        return isinstance(error, dict) and str(error.get("message")).startswith(NO_ANSWER)
 
     @property
     def session(self) -> str | None:
@@ -211,7 +219,9 @@ def _sort_into_lanes(steps: Sequence[Step], ours: Direction) -> None:
         if step.answers is not None:
             step.lane = step.answers.lane
         elif parsed.method == CANCEL_REQUEST:
-            question = by_id.get((step.is_ours, parsed.param("requestId")))
+            request_id = parsed.param("requestId")
+            is_id = isinstance(request_id, (int, str))
+            question = by_id.get((step.is_ours, request_id)) if is_id else None
             step.lane = question.lane if question is not None else before
         elif session is not None and (is_client or session in opened):
             opened.add(session)

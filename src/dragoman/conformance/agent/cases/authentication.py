@@ -68,7 +68,7 @@ async def succeeds(probe: AgentProbe) -> None:
     expect_empty(answer, "authenticate")
 
 
-@case("agent/authentication/unknown-method", rules=(337,), level="SHOULD", shares=ALONE)
+@case("agent/authentication/unknown-method", rules=(337,), level="SHOULD", shares=ALONE, provokes=True)
 async def unknown_method(probe: AgentProbe) -> None:
     """authenticate with an id that was not advertised is refused with -32602.
 

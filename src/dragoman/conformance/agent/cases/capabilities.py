@@ -40,7 +40,7 @@ async def baseline(probe: AgentProbe) -> None:
         raise Warn("a turn that ended well sent no session/update")
 
 
-@case("agent/capabilities/unadvertised-refused", rules=(28, 61, 341), level="SHOULD")
+@case("agent/capabilities/unadvertised-refused", rules=(28, 61, 341), level="SHOULD", provokes=True)
 async def unadvertised_refused(probe: AgentProbe) -> None:
     """A method whose capability was not advertised is answered with -32601.
 

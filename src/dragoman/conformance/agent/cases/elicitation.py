@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 _CREATE = "elicitation/create"
 _TYPES = ("string", "number", "integer", "boolean", "array")
+# What is called so is one; a name that only holds such a word (`token_limit`) may be something else.
+_SECRET = re.compile(
+    r"(\w+[ _-])?(password|passwd|passphrase|secret|credentials?|api[ _-]?key|(access|auth|bearer)[ _-]?token|pin)",
+    re.IGNORECASE,
+)
 _SECRETS = re.compile(r"passw|secret|token|api.?key|credential|\bpin\b", re.IGNORECASE)
 
 
@@ -35,7 +40,7 @@ async def form(probe: AgentProbe) -> None:
             raise Fail(f"the property {name!r} is {wanted!r}")
 
 
-@case("agent/elicitation/no-secrets", rules=(311, 321), level="SHOULD")
+@case("agent/elicitation/no-secrets", rules=(311, 321))
 async def no_secrets(probe: AgentProbe) -> None:
     """A form does not ask for secrets (a page has to), and holds no links.
 
@@ -44,8 +49,10 @@ async def no_secrets(probe: AgentProbe) -> None:
     asked = (await probe.served("form", _CREATE)).request
     for name, wanted in _properties(asked).items():
         texts = [name, *(str(wanted.get(member) or "") for member in ("title", "description"))]
-        if any(_SECRETS.search(text) for text in texts):
+        if wanted.get("format") == "password" or any(_SECRET.fullmatch(text) for text in texts):
             raise Fail(f"the form asks for {name!r}")
+        if any(_SECRETS.search(text) for text in texts):
+            raise Warn(f"the form asks for {name!r}, which may be a secret")
         if any("http://" in text or "https://" in text for text in texts):
             raise Warn(f"the property {name!r} holds a link")
 
@@ -62,7 +69,7 @@ async def page(probe: AgentProbe) -> None:
         raise Fail(f"`url` is {asked.params.get('url')!r}")
 
 
-@case("agent/elicitation/safe-page", rules=(320,), level="SHOULD")
+@case("agent/elicitation/safe-page", rules=(320,))
 async def safe_page(probe: AgentProbe) -> None:
     """The address of a page is HTTPS and carries no secret.
 
@@ -70,10 +77,13 @@ async def safe_page(probe: AgentProbe) -> None:
     """
     asked = (await probe.served("url", _CREATE)).request
     url = urlsplit(str(asked.params.get("url")))
+    names = [name for name, value in parse_qsl(url.query) if value]
+    if url.password or any(_SECRET.fullmatch(name) for name in names):
+        raise Fail("the address carries a secret")
+    if _SECRETS.search(url.query):
+        raise Warn("the address may carry a secret")
     if url.scheme != "https" and url.hostname not in ("localhost", "127.0.0.1", "::1"):
-        raise Fail(f"the address is {url.scheme}, not https")
-    if url.password or _SECRETS.search(url.query):
-        raise Fail("the address carries something like a secret")
+        raise Warn(f"the address is {url.scheme}, not https")
 
 
 @case("agent/elicitation/unique-ids", rules=(316,))
@@ -138,7 +148,7 @@ async def failed(probe: AgentProbe) -> None:
     await probe.require_alive("an elicitation that failed")
 
 
-@case("agent/elicitation/unknown-action", rules=(326,))
+@case("agent/elicitation/unknown-action", rules=(326,), provokes=True)
 async def unknown_action(probe: AgentProbe) -> None:
     """An action the protocol does not know is none of those it knows: the prompt is answered.
 
@@ -149,7 +159,7 @@ async def unknown_action(probe: AgentProbe) -> None:
     await probe.require_alive("an unknown action")
 
 
-@case("agent/elicitation/unfit-content", rules=(310,), level="SHOULD")
+@case("agent/elicitation/unfit-content", rules=(310,), level="SHOULD", provokes=True)
 async def unfit_content(probe: AgentProbe) -> None:
     """Content that does not fit the form is not simply accepted: the prompt is answered.
 

@@ -52,7 +52,7 @@ async def refused_by_client(probe: AgentProbe) -> None:
     expect_stop(await turn.end())
 
 
-@case("agent/errors/login-code", rules=(338, 344), level="SHOULD")
+@case("agent/errors/login-code", rules=(338, 344), level="SHOULD", provokes=True)
 async def login_code(probe: AgentProbe) -> None:
     """-32000 means that a login is needed; no other error uses it.
 
@@ -69,7 +69,7 @@ async def login_code(probe: AgentProbe) -> None:
             raise Fail(f"{method} was answered with {answer}, and no login is missing")
 
 
-@case("agent/errors/shape", rules=(23,))
+@case("agent/errors/shape", rules=(23,), provokes=True)
 async def shape(probe: AgentProbe) -> None:
     """An error has a whole number as its code and a text as its message.
 
@@ -85,7 +85,7 @@ async def shape(probe: AgentProbe) -> None:
             raise Fail(f"{method} was answered with {answer}")
 
 
-@case("agent/errors/short-message", rules=(343,), level="SHOULD")
+@case("agent/errors/short-message", rules=(343,), level="SHOULD", provokes=True)
 async def short_message(probe: AgentProbe) -> None:
     """The message of an error is one short sentence.
 

@@ -105,7 +105,7 @@ async def capability_types(probe: AgentProbe) -> None:
     expect_capability_types(found, _FLAGS, _MARKERS)
 
 
-@case("agent/initialize/first", rules=(35, 337), level="SHOULD", shares=ALONE)
+@case("agent/initialize/first", rules=(35, 337), level="SHOULD", shares=ALONE, provokes=True)
 async def first(probe: AgentProbe) -> None:
     """A request before initialize is answered with -32600.
 
@@ -154,7 +154,7 @@ async def null_capabilities(probe: AgentProbe) -> None:
     expect_success(answer, "initialize with capabilities that are null")
 
 
-@case("agent/initialize/malformed-capabilities", rules=(59,), level="SHOULD", shares=ALONE)
+@case("agent/initialize/malformed-capabilities", rules=(59,), level="SHOULD", shares=ALONE, provokes=True)
 async def malformed_capabilities(probe: AgentProbe) -> None:
     """A malformed optional capability counts as absent and is not an error.
 

@@ -203,7 +203,7 @@ async def other_directories(probe: AgentProbe) -> None:
         raise Fail(f"session/load with other additional directories was answered with {answer}")
 
 
-@case("agent/load/unknown-session", rules=(119, 338, 342), level="SHOULD")
+@case("agent/load/unknown-session", rules=(119, 338, 342), level="SHOULD", provokes=True)
 async def unknown_session(probe: AgentProbe) -> None:
     """Loading a session that does not exist is answered with -32002 and its id.
 
@@ -234,7 +234,7 @@ async def resume_usable(probe: AgentProbe) -> None:
         await _expect_turn(back)
 
 
-@case("agent/resume/unknown-session", rules=(119, 338, 342), level="SHOULD")
+@case("agent/resume/unknown-session", rules=(119, 338, 342), level="SHOULD", provokes=True)
 async def resume_unknown(probe: AgentProbe) -> None:
     """Resuming a session that does not exist is answered with -32002 and its id.
 

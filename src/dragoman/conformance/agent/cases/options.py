@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.conformance.case import Fail, Inconclusive, Skip, case
+from dragoman.conformance.case import Fail, Inconclusive, Skip, Warn, case
 from dragoman.conformance.expect import expect_code, expect_empty, expect_not_found
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dragoman.conformance.conversation import WireMessage
 
 _CATEGORIES = {"mode", "model", "model_config", "thought_level"}
+
+_INVENTED = "no-such-value"
 
 
 @case("agent/options/shape", rules=(101, 146, 147, 148, 151, 152))
@@ -41,6 +43,8 @@ async def current_offered(probe: AgentProbe) -> None:
     Opens a session; expects the current value of every select among its values.
     """
     for option in _selects((await _options(probe))[1]):
+        if option.get("currentValue") == _INVENTED:
+            raise Warn(f"the value that the judge made up for {option.get('id')!r} was kept")
         if option.get("currentValue") not in _values(option):
             raise Fail(f"the current value of {option.get('id')!r} is {option.get('currentValue')!r}, not offered")
 
@@ -109,7 +113,7 @@ async def boolean(probe: AgentProbe) -> None:
         raise Fail(f"setting a boolean option was answered with {answer}")
 
 
-@case("agent/options/unknown-option", rules=(166, 337), level="SHOULD")
+@case("agent/options/unknown-option", rules=(166, 337), level="SHOULD", provokes=True)
 async def unknown_option(probe: AgentProbe) -> None:
     """An option that does not exist is refused with -32602.
 
@@ -120,18 +124,18 @@ async def unknown_option(probe: AgentProbe) -> None:
     expect_code(answer, -32602, "an unknown option")
 
 
-@case("agent/options/unknown-value", rules=(166, 337), level="SHOULD")
+@case("agent/options/unknown-value", rules=(166, 337), level="SHOULD", provokes=True)
 async def unknown_value(probe: AgentProbe) -> None:
     """A value that is not offered is refused with -32602.
 
     Sets a select to a value it does not offer; expects -32602.
     """
     session_id, options = await _options(probe)
-    answer = await _set(probe, session_id, _first_select(options), "no-such-value")
+    answer = await _set(probe, session_id, _first_select(options), _INVENTED)
     expect_code(answer, -32602, "an unknown value")
 
 
-@case("agent/options/unknown-session", rules=(119, 338, 342), level="SHOULD")
+@case("agent/options/unknown-session", rules=(119, 338, 342), level="SHOULD", provokes=True)
 async def options_unknown_session(probe: AgentProbe) -> None:
     """An option of a session that is not open is answered with -32002 and its id.
 
@@ -220,7 +224,7 @@ async def set_mode(probe: AgentProbe) -> None:
     expect_empty(answer, "session/set_mode")
 
 
-@case("agent/modes/unknown-mode", rules=(172, 337), level="SHOULD")
+@case("agent/modes/unknown-mode", rules=(172, 337), level="SHOULD", provokes=True)
 async def unknown_mode(probe: AgentProbe) -> None:
     """A mode that does not exist is refused with -32602.
 
@@ -231,7 +235,7 @@ async def unknown_mode(probe: AgentProbe) -> None:
     expect_code(answer, -32602, "an unknown mode")
 
 
-@case("agent/modes/unknown-session", rules=(119, 338, 342), level="SHOULD")
+@case("agent/modes/unknown-session", rules=(119, 338, 342), level="SHOULD", provokes=True)
 async def modes_unknown_session(probe: AgentProbe) -> None:
     """The mode of a session that is not open is answered with -32002 and its id.
 

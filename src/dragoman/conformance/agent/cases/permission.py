@@ -70,7 +70,7 @@ async def allowed(probe: AgentProbe) -> None:
         raise Fail("the allowed tool call was neither in progress nor completed afterwards")
 
 
-@case("agent/permission/rejected", rules=(261,), level="SHOULD")
+@case("agent/permission/rejected", rules=(261,))
 async def rejected(probe: AgentProbe) -> None:
     """A tool that was rejected is not run, though an option was selected.
 
@@ -79,7 +79,7 @@ async def rejected(probe: AgentProbe) -> None:
     await _expect_not_run(probe, "reject_once")
 
 
-@case("agent/permission/not-decided", rules=(261,), level="SHOULD")
+@case("agent/permission/not-decided", rules=(261,))
 async def not_decided(probe: AgentProbe) -> None:
     """A tool whose permission ended as cancelled is not run.
 
@@ -88,7 +88,7 @@ async def not_decided(probe: AgentProbe) -> None:
     await _expect_not_run(probe, "cancelled")
 
 
-@case("agent/permission/unknown-option", rules=(261,), level="SHOULD")
+@case("agent/permission/unknown-option", rules=(261,), level="SHOULD", provokes=True)
 async def unknown_option(probe: AgentProbe) -> None:
     """An option that was never offered does not permit anything.
 
@@ -98,7 +98,7 @@ async def unknown_option(probe: AgentProbe) -> None:
     await _expect_not_run(probe, "")
 
 
-@case("agent/permission/unknown-outcome", rules=(261,), level="SHOULD")
+@case("agent/permission/unknown-outcome", rules=(261,), level="SHOULD", provokes=True)
 async def unknown_outcome(probe: AgentProbe) -> None:
     """An outcome the protocol does not know does not permit anything.
 

@@ -72,7 +72,7 @@ async def embedded_context(probe: AgentProbe) -> None:
     expect_stop(await _prompt_with(probe, {"type": "resource", "resource": resource}))
 
 
-@case("agent/prompt/unknown-session", rules=(119, 338, 342), level="SHOULD")
+@case("agent/prompt/unknown-session", rules=(119, 338, 342), level="SHOULD", provokes=True)
 async def unknown_session(probe: AgentProbe) -> None:
     """A prompt to a session that is not open is answered with -32002 and its id.
 
@@ -82,7 +82,7 @@ async def unknown_session(probe: AgentProbe) -> None:
     expect_not_found(end, "no-such-session", "a prompt to a session that does not exist")
 
 
-@case("agent/prompt/params-missing", rules=(337,), level="SHOULD")
+@case("agent/prompt/params-missing", rules=(337,), level="SHOULD", provokes=True)
 async def params_missing(probe: AgentProbe) -> None:
     """A prompt without its content is refused with -32602.
 

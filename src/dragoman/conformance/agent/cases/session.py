@@ -45,7 +45,7 @@ async def unique_ids(probe: AgentProbe) -> None:
         raise Fail(f"two sessions have the same id: {ids}")
 
 
-@case("agent/session/params-missing", rules=(337,), level="SHOULD")
+@case("agent/session/params-missing", rules=(337,), level="SHOULD", provokes=True)
 async def params_missing(probe: AgentProbe) -> None:
     """session/new without its folder is refused with -32602.
 
@@ -58,7 +58,7 @@ async def params_missing(probe: AgentProbe) -> None:
             raise Fail(f"session/new with the params {params} was answered with {answer}")
 
 
-@case("agent/session/params-array", rules=(337,), level="SHOULD")
+@case("agent/session/params-array", rules=(337,), level="SHOULD", provokes=True)
 async def params_array(probe: AgentProbe) -> None:
     """params that are an array are refused with -32602.
 
@@ -69,7 +69,7 @@ async def params_array(probe: AgentProbe) -> None:
         raise Fail(f"session/new with an array as its params was answered with {answer}")
 
 
-@case("agent/session/null-lists", rules=(100,), level="SHOULD")
+@case("agent/session/null-lists", rules=(100,), level="SHOULD", provokes=True)
 async def null_lists(probe: AgentProbe) -> None:
     """A list that is null reads as an empty one.
 
@@ -78,7 +78,7 @@ async def null_lists(probe: AgentProbe) -> None:
     await _expect_accepted(probe, "null for mcpServers", mcpServers=None)
 
 
-@case("agent/session/malformed-server", rules=(100, 337), level="SHOULD")
+@case("agent/session/malformed-server", rules=(100, 337), level="SHOULD", provokes=True)
 async def malformed_server(probe: AgentProbe) -> None:
     """A malformed MCP server is refused with -32602, not dropped in silence.
 
@@ -89,7 +89,7 @@ async def malformed_server(probe: AgentProbe) -> None:
         raise Fail(f"a malformed MCP server was answered with {answer}")
 
 
-@case("agent/session/no-secret-in-error", rules=(345,), level="SHOULD")
+@case("agent/session/no-secret-in-error", rules=(345,), level="SHOULD", provokes=True)
 async def no_secret_in_error(probe: AgentProbe) -> None:
     """An error does not repeat the secrets of the request it is about.
 

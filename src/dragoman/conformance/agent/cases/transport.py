@@ -187,7 +187,7 @@ async def last_line(probe: AgentProbe) -> None:
     await probe.answer("last", "answer to a last line without newline")
 
 
-@case("agent/transport/exit-at-eof", rules=(15,), level="SHOULD", is_watched=False, shares=ALONE)
+@case("agent/transport/exit-at-eof", rules=(15,), level="SHOULD", shares=ALONE)
 async def exit_at_eof(probe: AgentProbe) -> None:
     """The agent ends by itself when its input ends.
 
@@ -197,7 +197,7 @@ async def exit_at_eof(probe: AgentProbe) -> None:
     await _expect_end(probe, "its input ended")
 
 
-@case("agent/transport/exit-in-turn", rules=(15,), level="SHOULD", is_watched=False, shares=ALONE)
+@case("agent/transport/exit-in-turn", rules=(15,), level="SHOULD", shares=ALONE)
 async def exit_in_turn(probe: AgentProbe) -> None:
     """The agent ends by itself when its input ends in the middle of a turn.
 

@@ -11,6 +11,8 @@ from dragoman.conformance.client.probe import PERMISSION
 from dragoman.conformance.conversation import Gone, Silence, WireMessage
 from dragoman.conformance.expect import expect_unanswered
 from dragoman.conformance.probe import PING
+from dragoman.schema import AGENT_METHODS, PROTOCOL_METHODS
+from dragoman.trace.checks.envelope import DRAFT_METHODS
 from dragoman.trace.entry import Frame
 from dragoman.trace.violations import PassiveChecker
 
@@ -41,6 +43,19 @@ async def request_ids(probe: ClientProbe) -> None:
     for message in _requests(probe):
         if isinstance(message.id, bool) or not isinstance(message.id, str | int | float | None):
             raise Fail(f"the id of a request is {message.id!r}: {message}")
+
+
+@case("client/envelope/method-names", rules=(7, 331), shares="plain")
+async def method_names(probe: ClientProbe) -> None:
+    """Every method is one of the protocol, or begins with an underscore.
+
+    Looks at all methods of a plain turn.
+    """
+    known = {**AGENT_METHODS, **PROTOCOL_METHODS}
+    for message in _objects(probe):
+        method = message.method
+        if isinstance(method, str) and method not in known and not method.startswith(("_", "$/", *DRAFT_METHODS)):
+            raise Fail(f"{method} is not a method of the protocol")
 
 
 @case("client/envelope/usable-ids", rules=(21, 25), level="SHOULD", shares="plain")

@@ -206,6 +206,7 @@ async def last_line(probe: ClientProbe) -> None:
     turn = await probe.prompted(capabilities={})
     if not probe.baseline.leaves:
         raise Inconclusive("the client stays after its prompt, so that nothing can be seen")
+    turn.send_text("Done.")
     probe.send_bytes(
         _encode({"jsonrpc": "2.0", "id": turn.request.id, "result": {"stopReason": "end_turn"}}).removesuffix(b"\n")
     )

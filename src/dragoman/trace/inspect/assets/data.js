@@ -5,9 +5,10 @@ const KINDS = ["request", "notification", "response", "malformed", "blank", "std
 const UPDATE = "session/update";
 
 class Recording {
-  constructor(index, frames) {
+  constructor(index, frames, conversations) {
     Object.assign(this, index);
     this.frames = frames;
+    this.conversations = conversations;
     this.length = this.t.length;
     this.marks = new Map();
     for (const [row, rule, level, dir, message] of this.findings) {
@@ -44,8 +45,8 @@ async function unpack(id) {
 }
 
 async function readRecording() {
-  const [index, frames] = await Promise.all([unpack("index"), unpack("frames")]);
-  return new Recording(JSON.parse(index), frames.split("\n"));
+  const [index, frames, conversations] = await Promise.all([unpack("index"), unpack("frames"), unpack("conversations")]);
+  return new Recording(JSON.parse(index), frames.split("\n"), JSON.parse(conversations));
 }
 
 // Characters that would move text, or be invisible, are shown as a symbol.

@@ -35,19 +35,30 @@ class Detail {
     this.recording = recording;
     this.choose = choose;
     this.folder = new Folder(recording);
+    this.conversation = new Conversation(recording, choose);
     this.box = document.getElementById("detail");
     this.tab = "message";
-    this.box.append(make("p", { class: "sub" }, "Choose a message. ↑ ↓ or j k go through the list, / searches."));
+    this.show(-1);
   }
+  // Without a message (-1) the conversation of the first session is shown.
   show(i) {
     this.i = i;
+    if (i < 0) {
+      const hint = make("p", { class: "sub" }, "Choose a message. ↑ ↓ or j k go through the list, / searches, ? shows all keys.");
+      this.box.replaceChildren(hint, ...(this.recording.conversations.length ? [this.conversation.at(-1)] : []));
+      return;
+    }
+    const scroll = this.shown === "conversation" && this.tab === "conversation" ? this.box.scrollTop : 0;
+    this.shown = this.tab;
     const tabs = make("div", { class: "tabs", role: "tablist" },
-      ...[["message", "Message"], ["state", "Session at this point"]].map(([id, text]) =>
+      ...[["message", "Message"], ["conversation", "Conversation"], ["state", "Session at this point"]].map(([id, text]) =>
         make("button", { type: "button", role: "tab", "aria-selected": String(this.tab === id), "data-tab": id, onclick: () => { this.tab = id; this.show(i); } }, text)),
       make("button", { type: "button", class: "right", onclick: (event) => this.copy(event.target) }, "Copy"));
-    this.box.replaceChildren(...this.head(i), tabs, ...(this.tab === "message" ? this.message(i) : this.state(i)));
-    this.box.scrollTop = 0;
+    const views = { message: () => this.message(i), conversation: () => [this.conversation.at(i)], state: () => this.state(i) };
+    this.box.replaceChildren(...this.head(i), tabs, ...views[this.tab]());
+    this.box.scrollTop = scroll;
     this.box.querySelector(".changed")?.scrollIntoView({ block: "center" });
+    this.box.querySelector(".conversation > .current")?.scrollIntoView({ block: "nearest" });
   }
   link(i, text) { return make("button", { class: "link", type: "button", onclick: () => this.choose(i) }, text); }
   head(i) {

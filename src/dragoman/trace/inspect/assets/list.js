@@ -1,7 +1,5 @@
 // The list of messages: only the rows on screen exist, so a hundred thousand scroll like ten.
 
-const ROW = 27; // px, as --row in the style sheet
-
 class List {
   constructor(recording, choose) {
     this.recording = recording;
@@ -12,6 +10,7 @@ class List {
     this.shown = []; // each: [first, count, bytes], a message or a run of chunks
     this.chosen = -1; // a message, not a place in the list
     this.first = this.last = -1;
+    this.measure();
     document.documentElement.style.setProperty("--number-width", `${Math.max(4, String(recording.length).length)}ch`);
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     this.box.addEventListener("keydown", (event) => this.key(event));
@@ -19,7 +18,28 @@ class List {
       const row = event.target.closest(".row");
       if (row) this.choose(Number(row.dataset.message));
     });
-    new ResizeObserver(() => this.draw()).observe(this.box);
+    new ResizeObserver(() => { if (this.measure()) this.resize(); this.draw(); }).observe(this.box);
+  }
+  // The height of a row is the style sheet's: a narrow window has two lines. Returns whether it changed.
+  measure() {
+    const height = parseFloat(getComputedStyle(document.documentElement).getPropertyValue("--row")) || 27, before = this.height;
+    this.height = height;
+    return before !== height;
+  }
+  resize() {
+    this.space.style.height = `${this.shown.length * this.height}px`;
+    this.first = this.last = -1;
+  }
+  // The column of names is as wide as the longest one that is shown, so that the summary has the rest.
+  fitNames() {
+    let longest = 8;
+    const widths = new Map();
+    for (const [i, count] of this.shown) {
+      const name = this.recording.name[i];
+      if (!widths.has(name)) widths.set(name, this.title(i).length);
+      longest = Math.max(longest, widths.get(name) + (this.recording.kindOf(i) === "response" ? 2 : 0) + (count > 1 ? String(count).length + 2 : 0));
+    }
+    document.documentElement.style.setProperty("--name-width", `${Math.min(longest, 30)}ch`);
   }
   // Messages that pass `wants`, chunks of one message as one line unless `each`.
   filter(wants, each) {
@@ -36,8 +56,8 @@ class List {
       run = recording.run[i];
     }
     this.shown = shown;
-    this.space.style.height = `${shown.length * ROW}px`;
-    this.first = this.last = -1;
+    this.resize();
+    this.fitNames();
     this.draw();
   }
   // The place of a message in the list, or of the last line before it.
@@ -50,11 +70,11 @@ class List {
     return low;
   }
   draw() {
-    const first = Math.max(0, Math.floor(this.box.scrollTop / ROW) - 8);
-    const last = Math.min(this.shown.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / ROW) + 8);
+    const first = Math.max(0, Math.floor(this.box.scrollTop / this.height) - 8);
+    const last = Math.min(this.shown.length, Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.height) + 8);
     if (first === this.first && last === this.last) return;
     [this.first, this.last] = [first, last];
-    this.rows.style.transform = `translateY(${first * ROW}px)`;
+    this.rows.style.transform = `translateY(${first * this.height}px)`;
     this.rows.replaceChildren(...this.shown.slice(first, last).map((line) => this.row(line)));
   }
   redraw() { this.first = -1; this.draw(); }
@@ -65,7 +85,7 @@ class List {
     const classes = ["row", kind, recording.isError(i) && "error", isChosen && "chosen", isPair && "pair"].filter(Boolean).join(" ");
     const row = make("div", { class: classes, role: "option", "aria-selected": String(isChosen), "data-message": i });
     const direction = recording.dir[i];
-    const name = recording.method(i) || { malformed: "(not a message)", blank: "(blank line)" }[kind] || kind;
+    const name = this.title(i);
     row.append(
       make("span", { class: "number" }, String(i + 1)),
       make("span", { class: "time" }, recording.t[i].toFixed(3)),
@@ -78,6 +98,10 @@ class List {
       this.marks(i, count),
     );
     return row;
+  }
+  title(i) {
+    const kind = this.recording.kindOf(i);
+    return this.recording.method(i) || { malformed: "(not a message)", blank: "(blank line)" }[kind] || kind;
   }
   chip(i) {
     const alias = this.recording.alias(i);
@@ -99,13 +123,13 @@ class List {
   }
   show(message) {
     this.chosen = message;
-    const top = this.place(message) * ROW;
-    if (top < this.box.scrollTop) this.box.scrollTop = top - ROW;
-    else if (top + ROW > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = top + 2 * ROW - this.box.clientHeight;
+    const top = this.place(message) * this.height;
+    if (top < this.box.scrollTop) this.box.scrollTop = top - this.height;
+    else if (top + this.height > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = top + 2 * this.height - this.box.clientHeight;
     this.redraw();
   }
   key(event) {
-    const page = Math.max(1, Math.floor(this.box.clientHeight / ROW) - 1), here = this.chosen < 0 ? -1 : this.place(this.chosen);
+    const page = Math.max(1, Math.floor(this.box.clientHeight / this.height) - 1), here = this.chosen < 0 ? -1 : this.place(this.chosen);
     const to = { ArrowDown: here + 1, j: here + 1, ArrowUp: here - 1, k: here - 1, PageDown: here + page, PageUp: here - page, Home: 0, End: this.shown.length - 1 }[event.key];
     if (to === undefined || event.ctrlKey || event.metaKey || event.altKey || !this.shown.length) return;
     event.preventDefault();

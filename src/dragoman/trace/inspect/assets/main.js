@@ -41,10 +41,7 @@ class Page {
     this.field("filters").addEventListener("submit", (event) => { event.preventDefault(); this.apply(); });
     for (const tab of document.querySelectorAll("nav [data-view]")) tab.addEventListener("click", () => this.view(tab.dataset.view));
     this.field("theme").addEventListener("click", () => this.changeTheme());
-    document.addEventListener("keydown", (event) => {
-      if (event.key === "/" && !/^(INPUT|SELECT)$/.test(document.activeElement?.tagName)) { event.preventDefault(); this.view("timeline"); this.field("search").focus(); }
-      if (event.key === "Escape") this.list.box.focus();
-    });
+    this.keys = new Keys(this);
     addEventListener("hashchange", () => this.follow());
     this.field("strip").addEventListener("click", (event) => this.goTo(event));
     new ResizeObserver(() => this.drawStrip()).observe(this.field("strip"));
@@ -98,6 +95,13 @@ class Page {
       this.field(`view-${tab.dataset.view}`).hidden = tab.dataset.view !== name;
     }
     this.list.redraw();
+  }
+  // What the pane next to the list shows.
+  pane(name) {
+    this.view("timeline");
+    this.detail.tab = name;
+    this.detail.show(this.list.chosen);
+    if (name === "conversation") this.detail.box.querySelector(".conversation")?.focus({ preventScroll: true });
   }
   changeTheme() {
     const root = document.documentElement, isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -171,6 +175,6 @@ class Page {
 }
 
 readRecording().then(
-  (recording) => { window.inspect = { recording, page: new Page(recording), Folder }; document.documentElement.dataset.ready = "yes"; },
+  (recording) => { window.inspect = { recording, page: new Page(recording), Folder, grow }; document.documentElement.dataset.ready = "yes"; },
   (error) => { document.getElementById("facts").textContent = `This browser cannot show the recording: ${error}`; document.documentElement.dataset.ready = "no"; },
 );
