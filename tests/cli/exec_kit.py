@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -50,8 +52,10 @@ class Place:
         for each in (self.project, self.home, self.temporary):
             each.mkdir()
         self.mark = uuid.uuid4().hex
+        self.agent = ODD_AGENT
+        self.python = sys.executable
         self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith(("DRAGOMAN", "XDG"))},
+            **{name: value for name, value in os.environ.items() if not name.startswith(("DRAGOMAN", "XDG", "GITHUB"))},
             "HOME": str(self.home),
             "DRAGOMAN_HOME": str(self.home / "dragoman"),
             "TMPDIR": str(self.temporary),
@@ -59,8 +63,21 @@ class Place:
         }
 
     def words(self, *words: str, odd: str | None = None) -> list[str]:
-        agent = ["--", sys.executable, "-IS", str(ODD_AGENT), odd] if odd else []
+        agent = ["--", self.python, "-IS", str(self.agent), odd] if odd else []
         return [sys.executable, "-m", "dragoman", *words, *agent]
+
+    def name_agent(self, name: str) -> None:
+        """Lets the odd agent run as a program of this name."""
+        self.agent = self.home / name
+        shutil.copy(ODD_AGENT, self.agent)
+
+    def hide_bubblewrap(self) -> None:
+        """Leaves a few programs on the PATH, and bubblewrap is not one of them."""
+        programs = self.home / "programs"
+        programs.mkdir()
+        for name in ("sh", "cat", "git", "touch", "rm", "mkdir", "chmod"):
+            (programs / name).symlink_to(str(shutil.which(name)))
+        self.environment["PATH"] = str(programs)
 
     def run(self, *words: str, odd: str | None = None, stdin: str | None = None, verb: str = "exec") -> Done:
         """Runs it to its end. `odd` names the habit of an agent that stands behind `--`."""
@@ -74,7 +91,8 @@ class Place:
             check=False,
             timeout=SECONDS,
         )
-        assert "Traceback (most recent call last)" not in done.stderr, done.stderr
+        # Of ours: those of the agent's commands are shown indented.
+        assert not re.search(r"^Traceback \(most recent call last\)", done.stderr, re.MULTILINE), done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
 
     @contextmanager

@@ -16,6 +16,8 @@ HABIT = sys.argv[1] if len(sys.argv) > 1 else "plain"
 TEXT = os.environ.get("ODD_TEXT", "")  # what "writes-text-everywhere" writes
 NEXT_ID = 100
 RESUMED: list[str] = []
+PROMPT: list[str] = []
+MODE: list[str] = [HABIT.removeprefix("starts-in-")]
 
 
 def send(message: dict[str, Any]) -> None:
@@ -175,6 +177,68 @@ def patch_quietly() -> None:
     say(" ".join(answer["result"]["outcome"].get("optionId", "cancelled") for answer in (first, second)))
 
 
+def run_prompt() -> None:
+    """Runs each line of the prompt in a terminal of the client, and says what came of it."""
+    for line in PROMPT[0].splitlines():
+        created = ask("terminal/create", command="sh", args=["-c", line])
+        if "error" in created:
+            say(created["error"]["message"] + "\n")
+            continue
+        terminal = {"terminalId": created["result"]["terminalId"]}
+        ended = ask("terminal/wait_for_exit", **terminal)["result"]
+        output = ask("terminal/output", **terminal)["result"]
+        ask("terminal/release", **terminal)
+        say(json.dumps([ended["exitCode"], output["output"], output["_meta"]["dragoman"]["sandbox"]]) + "\n")
+
+
+def touch_prompt() -> None:
+    """Writes into each file that the prompt names, by itself."""
+    for path in PROMPT[0].splitlines():
+        try:
+            with open(path, "a") as file:
+                file.write("changed\n")
+            say(f"wrote {path}\n")
+        except OSError as error:
+            say(f"{error.strerror}: {path}\n")
+
+
+def remember_always() -> None:
+    """Asks for permission, and then writes its settings in the project."""
+    call = {"toolCallId": "t1", "title": "npm test", "kind": "execute", "rawInput": {"command": "npm test"}}
+    kinds = ("allow_once", "allow_always", "reject_once")
+    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
+    ask("session/request_permission", toolCall=call, options=options)
+    PROMPT[:] = [os.path.join(os.getcwd(), ".claude", "settings.local.json")]
+    touch_prompt()
+
+
+def touch_and_die() -> None:
+    touch_prompt()
+    os._exit(3)
+
+
+def read_like_cline() -> None:
+    """Asks for permission to read the file that the prompt names, in the form of a recorded request of cline."""
+    files = {"files": [{"path": PROMPT[0]}]}
+    call = {"toolCallId": "t1", "title": "read_files: ...", "kind": "read", "status": "pending", "rawInput": files}
+    kinds = ("allow_once", "allow_always", "reject_once")
+    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in kinds]
+    answer = ask("session/request_permission", toolCall=call, options=options)
+    say(answer["result"]["outcome"].get("optionId", "cancelled"))
+
+
+def ask_then_touch() -> None:
+    """Asks for permission to edit the file that the prompt names, and writes it if that is given."""
+    call = {"toolCallId": "t1", "title": "Edit", "kind": "edit", "rawInput": {"path": PROMPT[0]}}
+    options = [
+        {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "n", "name": "No", "kind": "reject_once"},
+    ]
+    answer = ask("session/request_permission", toolCall=call, options=options)
+    if answer["result"]["outcome"].get("optionId") == "y":
+        touch_prompt()
+
+
 def die_with_open_tools() -> None:
     update("tool_call", toolCallId="t1", title="Compiling\x1b[31m", kind="execute", status="in_progress")
     sys.stderr.write("Traceback: \x1b]0;owned\x07boom\nreally\n")
@@ -199,6 +263,20 @@ def write_everywhere() -> None:
     sys.stderr.write(f"{TEXT}\n{TEXT}\n")
     sys.stderr.flush()
     raise Refused(-32603, TEXT, TEXT)
+
+
+def write_letters() -> None:
+    """The text letter by letter, as models write it, wherever text comes in pieces."""
+    for letter in f"{TEXT} {TEXT[:20]}\n":
+        update("agent_thought_chunk", content={"type": "text", "text": letter})
+    for letter in f"{TEXT} {TEXT[:20]}":
+        say(letter)
+    update("tool_call", toolCallId="t", title="Run", kind="execute", status="in_progress")
+    for letter in f"{TEXT} {TEXT}\n":
+        output = {"terminal_output_delta": {"terminal_id": "term", "data": letter}}
+        update("tool_call_update", toolCallId="t", _meta=output)
+        sys.stderr.write(letter)
+        sys.stderr.flush()
 
 
 def refuse(code: int, message: str, data: Any = None) -> Callable[[], None]:
@@ -228,14 +306,25 @@ HABITS: dict[str, Callable[[], None]] = {
     "prints-noise": print_noise,
     "dies-with-open-tools": die_with_open_tools,
     "writes-text-everywhere": write_everywhere,
+    "runs-the-prompt": run_prompt,
+    "touches-the-prompt": touch_prompt,
+    "remembers-always": remember_always,
+    "touches-and-dies": touch_and_die,
+    "reads-like-cline": read_like_cline,
+    "asks-then-touches": ask_then_touch,
+    "prints-environment": lambda: say(json.dumps(dict(os.environ))),
+    "writes-letters": write_letters,
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 
 
 def work(prompt: list[dict[str, Any]]) -> dict[str, Any]:
     """One turn."""
+    PROMPT[:] = ["".join(block.get("text", "") for block in prompt)]
     if HABIT in HABITS:
         HABITS[HABIT]()
+    elif HABIT.startswith("starts-in-"):
+        say(f"in mode {MODE[0]}")
     elif RESUMED:
         say(f"resumed {RESUMED[0]}")
     else:
@@ -252,7 +341,7 @@ def initialize() -> dict[str, Any]:
     if HABIT == "never-initializes":
         listen_to_nothing()
     sessions: dict[str, Any] = {}
-    if HABIT == "remembers" or TEXT:
+    if HABIT in ("remembers", "lists-a-folder") or TEXT:
         sessions = {"list": {}, "resume": {}, "delete": {}}
     elif HABIT == "resumes-badly":
         sessions = {"resume": {}}
@@ -279,6 +368,10 @@ def new_session() -> dict[str, Any]:
         raise Refused(-32000, "Authentication required")
     if HABIT == "writes-in-mode-full":
         modes = {"currentModeId": "full", "availableModes": [{"id": "full", "name": "Full"}]}
+        return {"sessionId": "s", "modes": modes}
+    if HABIT.startswith("starts-in-"):
+        names = ["ask", "accept-edits", "default", "dont_ask", "full-access"]
+        modes = {"currentModeId": HABIT[10:], "availableModes": [{"id": name, "name": name} for name in names]}
         return {"sessionId": "s", "modes": modes}
     if HABIT != "has-legacy-models":
         return {"sessionId": "s"}
@@ -335,14 +428,20 @@ def delete(params: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+def set_mode(params: dict[str, Any]) -> dict[str, Any]:
+    MODE[:] = [params["modeId"]]
+    return {}
+
+
 ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "initialize": lambda params: initialize(),
     "authenticate": authenticate,
     "session/new": lambda params: new_session(),
     "session/set_model": set_model,
+    "session/set_mode": set_mode,
     "session/load": load,
     "session/resume": resume,
-    "session/list": lambda params: {"sessions": listed()},
+    "session/list": lambda params: {"sessions": listed() if HABIT != "lists-a-folder" or params.get("cwd") else []},
     "session/delete": delete,
     "session/prompt": lambda params: work(params["prompt"]),
 }

@@ -63,7 +63,13 @@ class Terminal:
 
 @contextmanager
 def at_terminal(
-    place: Place, verb: str, *words: str, odd: str | None = None, stdin: Path | None = None, stdout: Path | None = None
+    place: Place,
+    verb: str,
+    *words: str,
+    odd: str | None = None,
+    stdin: Path | None = None,
+    stdout: Path | None = None,
+    term: str = "xterm",
 ) -> Iterator[Terminal]:
     arguments = place.words(verb, *words, odd=odd)
     pid, master = pty.fork()
@@ -74,7 +80,7 @@ def at_terminal(
                 os.dup2(os.open(stdin, os.O_RDONLY), 0)
             if stdout is not None:
                 os.dup2(os.open(stdout, os.O_WRONLY | os.O_CREAT), 1)
-            os.execve(arguments[0], arguments, {**place.environment, "TERM": "xterm"})
+            os.execve(arguments[0], arguments, {**place.environment, "TERM": term})
         finally:
             os._exit(127)
     terminal = Terminal(pid, master)

@@ -42,6 +42,10 @@ class User:
     def json(self, *words: str) -> Any:
         return json.loads(self.run(*words, "--json")[0])
 
+    def own(self) -> list[dict[str, Any]]:
+        """The listed agents without the well-known ones."""
+        return [entry for entry in self.json("list") if entry["source"] != "known"]
+
 
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> User:
@@ -63,9 +67,10 @@ def test_list_names_every_agent_with_its_source(user: User) -> None:
     write(user.repository, {"agent_servers": {"theirs": {"command": "theirs"}}})
     write(user.home.parent / ".config" / "zed" / "settings.json", '{"agent_servers": {"z": {"command": "z",}}} // Zed')
     out, err = user.run("list")
-    header, *rows = [line.split() for line in out.splitlines()]
-    assert header == ["NAME", "FROM", "STATE", "COMMAND"]
+    header, *rows = [line.split() for line in out.partition("\n\n")[0].splitlines()]
+    assert header == ["NAME", "FROM", "STATE", "VERSION", "LOGIN", "COMMAND"]
     assert [row[:3] for row in rows] == [
+        ["dragoman", "built-in", "ready"],
         ["mine", "user", "default"],
         ["scripted", "built-in", "ready"],
         ["theirs", "project", "not"],
@@ -73,11 +78,21 @@ def test_list_names_every_agent_with_its_source(user: User) -> None:
     ]
     assert "'my agent' --acp" in out
     assert err == ""
-    listed = user.json("list")
-    assert [entry["name"] for entry in listed] == ["mine", "scripted", "theirs", "z"]
-    assert [entry["is_default"] for entry in listed] == [True, False, False, False]
-    assert [entry["scripted"] for entry in listed] == [False, True, False, False]
-    assert "dragoman agents accept" in listed[2]["problem"]
+    listed = user.own()
+    assert [entry["name"] for entry in listed] == ["dragoman", "mine", "scripted", "theirs", "z"]
+    assert [entry["is_default"] for entry in listed] == [False, True, False, False, False]
+    assert [entry["scripted"] for entry in listed] == [False, False, True, False, False]
+    assert "dragoman agents accept" in listed[3]["problem"]
+
+
+def test_the_built_in_agent_is_the_default_unless_another_is_set(user: User) -> None:
+    assert [row.split()[:3] for row in user.run("list")[0].partition("\n\n")[0].splitlines()[1:]] == [
+        ["dragoman", "built-in", "default"],
+        ["scripted", "built-in", "ready"],
+    ]
+    assert "-m dragoman agent" in user.run("show", "dragoman")[0]
+    user.run("add", "scripted", "--default")
+    assert [entry["is_default"] for entry in user.own()] == [False, True]
 
 
 def test_values_of_the_environment_are_not_shown(user: User) -> None:
@@ -94,6 +109,16 @@ def test_show_lists_quirks_and_where_they_come_from(user: User) -> None:
     assert "does not offer fs.readTextFile" in out
     assert "transcripts/gemini.jsonl" in out
     assert user.json("show", "g")["quirks"]["withhold"] == ["fs.readTextFile"]
+
+
+def test_show_states_what_the_settings_allow_to_an_agent(user: User) -> None:
+    entry = {"command": "gemini", "env_allow": ["MY_*"], "dangerously_allow_all": True}
+    write(user.settings, {"agent_servers": {"g": entry, "h": {"command": "h"}}})
+    out, _ = user.run("show", "g")
+    assert "MY_*" in out
+    assert "everything that no rule denies, without asking (dangerously_allow_all)" in out
+    shown = [(user.json("show", name)["env_allow"], user.json("show", name)["dangerously_allow_all"]) for name in "gh"]
+    assert shown == [(["MY_*"], True), (None, False)]
 
 
 def test_show_of_an_unknown_name_suggests(user: User) -> None:
@@ -144,7 +169,7 @@ def test_added_agent_is_there_and_the_rest_of_the_file_stays(user: User) -> None
         "default_agent": "mine",
     }
     assert user.settings.stat().st_mode & 0o777 == 0o600
-    assert user.json("list")[0]["is_default"]
+    assert [entry["name"] for entry in user.json("list") if entry["is_default"]] == ["mine"]
 
 
 def test_default_can_be_set_to_an_agent_that_is_there(user: User) -> None:
@@ -168,6 +193,7 @@ def test_overwriting_an_agent_needs_a_flag(user: User) -> None:
         (["add", "mine"], "needs the agent's command"),
         (["add", "mine", "--"], "needs the agent's command"),
         (["add", "scripted", "--", "x"], "is reserved"),
+        (["add", "Dragoman", "--", "x"], "is reserved"),
         (["add", "Scripted", "--", "x"], "is reserved"),
         (["add", "a\nb", "--", "x"], "printable"),
         (["add", "mine", "--env", "A", "--", "x"], "NAME=VALUE"),
@@ -246,10 +272,10 @@ def test_accepted_agent_asks_again_when_its_command_changes(user: User) -> None:
 
 def test_default_and_server_of_a_project_are_accepted_too(user: User) -> None:
     write(user.repository, {"default_agent": "scripted", "mcp_servers": {"db": {"command": "db", "args": ["a b"]}}})
-    assert not user.json("list")[0]["is_default"]
+    assert [entry["name"] for entry in user.json("list") if entry["is_default"]] == ["dragoman"]
     _, err = user.run("accept", "scripted", "--yes")
     assert "the default agent of this project" in err
-    assert user.json("list")[0]["is_default"]
+    assert [entry["name"] for entry in user.json("list") if entry["is_default"]] == ["scripted"]
     _, err = user.run("accept", "--mcp", "db", "--yes")
     assert "  db 'a b'\n" in err
     kinds = [(entry["kind"], entry["name"]) for entry in json.loads(user.accepted.read_text())["accepted"]]
@@ -312,7 +338,7 @@ def test_agent_is_found_in_the_registry_installed_examined_and_removed(user: Use
     assert differ == {"lark-agent": {"installed": "0.4.2", "registry": "0.5.0"}}
     user.run("remove", "lark-agent")
     assert not Path(installed["command"][0]).exists()
-    assert [entry["name"] for entry in user.json("list")] == ["scripted"]
+    assert [entry["name"] for entry in user.own()] == ["dragoman", "scripted"]
 
 
 def test_registry_of_the_settings_is_used_and_an_old_copy_is_better_than_none(user: User) -> None:
@@ -340,7 +366,7 @@ def test_wrong_checksum_is_a_failure_and_installs_nothing(user: User) -> None:
         out, err = user.run("install", "lark-agent", code=exits.USAGE)
     assert out == ""
     assert "refused: its sha256 is" in err
-    assert [entry["name"] for entry in user.json("list")] == ["scripted"]
+    assert [entry["name"] for entry in user.own()] == ["dragoman", "scripted"]
 
 
 def test_doctor_shows_the_answer_of_the_scripted_agent(user: User) -> None:
@@ -356,7 +382,7 @@ def test_doctor_of_a_missing_program_shows_how_to_get_it(user: User, monkeypatch
     monkeypatch.setenv("PATH", "/nowhere")
     out, _ = user.run("doctor", "--", "gemini", "--acp", code=exits.USAGE)
     assert "missing: program: gemini is not found on the PATH\n" in out
-    assert "get it with: npm install -g @google/gemini-cli\n" in out
+    assert "get it with: npm install -g @google/gemini-cli (with Node.js >=20)\n" in out
     assert "not started: something is missing\n" in out
     found = json.loads(user.run("doctor", "--json", "--", "gemini", code=exits.USAGE)[0])
     assert found["findings"][0]["state"] == "missing"
@@ -382,11 +408,13 @@ def test_names_of_agents_are_completed(user: User, capsys: Captured) -> None:
         user.settings,
         {"agent_servers": {"mine": {"command": "a"}, "with space": {"command": "a"}, "$(id)": {"command": "a"}}},
     )
-    assert agent_names() == ("mine", "scripted")
+    names = agent_names()
+    assert {"dragoman", "mine", "scripted", "gemini", "claude", "codex"} <= set(names)
+    assert not {"with space", "$(id)"} & set(names)
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == exits.OK
         script = capsys.readouterr().out
-        assert "mine scripted" in script
+        assert " ".join(names) in script
         assert "$(id)" not in script
     write(user.settings, "broken")
     assert agent_names() == ()

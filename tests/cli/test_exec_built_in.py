@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 
 import pytest
 
@@ -21,9 +22,21 @@ def test_without_a_name_the_built_in_agent_runs_and_a_script_is_marked_as_one(pl
     assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
 
 
-def test_the_first_event_states_that_a_script_is_played(place: Place) -> None:
-    first, *_ = place.run("--model", "scripted", "--output", "events", "say hello").events
-    assert (first["event"], first["scripted"]) == ("session", True)
+@pytest.mark.parametrize("name", ["dragoman", "Dragoman"])
+def test_the_built_in_agent_has_a_name(place: Place, name: str) -> None:
+    """Also where the user's default is another agent."""
+    settings = place.home / "dragoman" / "config" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"default_agent": "scripted"}))
+    done = place.run("-a", name, "--model", "scripted", "--output", "json", "say hello")
+    assert done.code == 0, done.err
+    assert done.result["text"] == "hello"
+    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+
+
+def test_the_event_of_the_session_states_that_a_script_is_played(place: Place) -> None:
+    events = place.run("--model", "scripted", "--output", "events", "say hello").events
+    assert [event["scripted"] for event in events if event["event"] == "session"] == [True]
 
 
 def test_without_a_model_the_code_is_7_and_the_hint_names_what_to_set(place: Place) -> None:
@@ -192,7 +205,18 @@ def test_a_hint_names_a_rule_that_works_or_states_that_none_does(place: Place, s
 
 
 def test_the_rule_safe_allows_commands_that_only_read(place: Place) -> None:
-    done = place.run("--model", "scripted", "--allow", "safe", "--output", "json", "run ls | head -n 3")
+    agent = ("--", sys.executable, "-m", "dragoman", "agent", "--model", "scripted", "--no-safe-commands")
+    assert place.run("run ls | head -n 3", *agent).code == 5
+    done = place.run("--allow", "safe", "--output", "json", "run ls | head -n 3", *agent)
     assert done.code == 0, done.err
     assert {decision["action"] for decision in done.result["permissions"]} == {"allow"}
-    assert place.run("--model", "scripted", "--allow", "safe", "run touch made").code == 5
+    assert place.run("--allow", "safe", "run touch made", *agent).code == 5
+
+
+def test_the_result_has_the_tokens_of_the_turn_in_all_parts(place: Place) -> None:
+    used = place.run("--model", "scripted", "--output", "json", "todo a; b\nsay hello").result["usage"]
+    parts = [used[f"{name}_tokens"] for name in ("input", "output", "thought", "cached_read", "cached_write")]
+    assert all(isinstance(part, int) for part in parts)
+    assert used["total_tokens"] == sum(parts) > 0
+    assert used["input_tokens"] > used["context_used"]  # the sum of two calls, not the last one
+    assert used["cost"] is None  # a script has no price

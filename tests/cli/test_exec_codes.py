@@ -14,7 +14,7 @@ __all__ = ["place"]
 
 
 def test_success_is_0_and_stdout_is_the_answer_alone(place: Place) -> None:
-    done = place.run("-a", "scripted", "say hello world")
+    done = place.run("-a", "scripted", "say hello world", "-q")
     assert (done.code, done.out) == (0, "hello world \n")
     assert done.err == "dragoman: the agent is scripted: it plays a script and calls no model\n"
 
@@ -78,15 +78,15 @@ def test_words_that_cannot_be_read_are_2(words: tuple[str, ...], place: Place) -
 
 
 def test_a_timeout_is_3_and_the_turn_is_cancelled(place: Place) -> None:
-    done = place.run("-a", "scripted", "slow", "--timeout", "1", "--output", "json")
+    done = place.run("-a", "scripted", "slow", "--timeout", "4", "--output", "json")
     assert done.code == 3
     assert (done.result["error"]["kind"], done.result["stop_reason"]) == ("timed_out", "cancelled")
     assert done.result["text"] == "working"
-    assert "timed out after 1 seconds" in done.err
+    assert "timed out after 4 seconds" in done.err
 
 
 def test_an_end_turn_after_the_timeout_is_not_a_success(place: Place) -> None:
-    done = place.run("x", "--timeout", "0.5", "--output", "json", odd="is-done-anyway")
+    done = place.run("x", "--timeout", "3", "--output", "json", odd="is-done-anyway")
     assert done.code == 3
     assert done.result["stop_reason"] is None
     assert done.result["text"] == "working done"

@@ -17,19 +17,26 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
     assert (done.code, done.out) == (0, "The new greeting: Hello, world!\nNice to meet you.\n")
     for words in (
         "Its model is scripted",
-        "the model is scripted (scripted)",
-        "--allow 'edit:greeting.txt'",
+        "The prompt: Make the greeting friendlier.",
+        "the model is scripted (scripted:",
+        "--allow 'edit:*.txt'",
         "I will make the greeting friendlier.",
         "plan 1/3",
         "Read greeting.txt",
-        "allowed edit: Edit greeting.txt (rule edit:greeting.txt (--allow))",
+        "allowed edit: Edit greeting.txt (rule edit:*.txt (--allow))",
         "-Hello.",
         "+Hello, world!",
-        "allowed execute: `cat greeting.txt`",
+        "allowed execute: `tee welcome.txt < greeting.txt`",
         "│ Nice to meet you.",
         "end_turn",
     ):
         assert words in done.err, words
+
+
+def test_the_session_of_the_demo_is_named_after_its_prompt_not_after_its_script(place: Place) -> None:
+    assert "title: Make the greeting friendlier.\n" in place.run(verb="demo").err
+    [listed] = json.loads(place.run("list", "--json", verb="sessions").out)
+    assert (listed["title"], listed["first_prompt"]) == ("Make the greeting friendlier.",) * 2
 
 
 def test_the_demo_asks_the_user_if_ask_is_set(place: Place) -> None:
@@ -37,7 +44,7 @@ def test_the_demo_asks_the_user_if_ask_is_set(place: Place) -> None:
         terminal.until(" > ")
         assert "+Hello, world!" in terminal.text
         terminal.type("y\n")
-        terminal.until("cat greeting.txt")
+        terminal.until("tee welcome.txt")
         while terminal.text.count(" > ") < 2:
             terminal.until_more()
         terminal.type("n\n")
@@ -57,17 +64,17 @@ def test_sessions_are_listed_for_people_and_programs(place: Place) -> None:
     done = place.run("list", verb="sessions", odd="remembers")
     assert done.code == 0, done.err
     header, first, *rest = done.out.splitlines()
-    assert header.split() == ["SESSION", "UPDATED", "FOLDER", "TITLE"]
-    assert first.split() == ["elsewhere", "2027-01-01T00:00:00Z", "/", "Other"]
+    assert header.split() == ["NR", "SESSION", "UPDATED", "FOLDER", "TITLE"]
+    assert first.split() == ["-", "elsewhere", "2027-01-01T00:00:00Z", "/", "Other"]
     assert len(rest) == 3
     listed = json.loads(place.run("list", "--json", verb="sessions", odd="remembers").out)
-    assert [row["session_id"] for row in listed] == ["elsewhere", "old", "newest", "new"]
+    assert [row["session_id"] for row in listed] == ["elsewhere", "newest", "new", "old"]
     assert listed[0]["title"] == "Other"
 
 
 def test_sessions_can_be_limited_to_one_folder(place: Place) -> None:
     done = place.run("list", "--cwd", ".", "--json", verb="sessions", odd="remembers")
-    assert [row["session_id"] for row in json.loads(done.out)] == ["old", "newest", "new"]
+    assert [row["session_id"] for row in json.loads(done.out)] == ["newest", "new", "old"]
 
 
 def test_without_a_name_the_sessions_are_those_of_the_built_in_agent(place: Place) -> None:
@@ -93,7 +100,7 @@ def test_a_session_can_be_deleted(place: Place) -> None:
     [
         (("delete",), "sessions delete needs the id of a session"),
         (("list", "x"), "sessions list does not take an id"),
-        (("delete", "x", "--json"), "--json goes with list"),
+        (("delete", "x", "--json"), "--json goes with list and show and search"),
         (("list", "--cwd", "nowhere"), "--cwd nowhere: no such folder"),
         (("list",), "the agent does not offer session/list"),
         (("delete", "x"), "the agent does not offer session/delete"),

@@ -1,98 +1,67 @@
-"""No command lets text of an agent or a file act on the terminal it is shown on."""
+"""No command lets text of an agent, a file or its own arguments act on the terminal it is shown on."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
+from dragoman.text.terminal import REDRAW
+from tests.cli.command_lines import LINES, CommandLine, prepare
 from tests.cli.exec_kit import Place, place
 from tests.cli.terminal_kit import at_terminal
 from tests.text.hostile import ACTING, EVERYTHING
 from tests.trace.talk import Talk
-from tests.trace.test_inspect_plain import every_place, recorded
+from tests.trace.test_inspect_plain import recorded
 
 __all__ = ["place"]
 
-HABIT = "writes-text-everywhere"
-MARK = "harmless"  # a word of the text that is shown: without it nothing was tested
+MARK = "harmless"  # a word of the text: what is shown of it is shown without what acts
+# Of these a part without the mark is shown, or none.
+SILENT = (
+    "completion",
+    "sessions rename",
+    "replay FILE",
+    "logout",
+    "inspect --findings",
+    "rules explain execute",
+    "check agent",
+)
 
 
-def shown(place: Place, verb: str, *words: str, odd: str | None = HABIT) -> str:
-    """What the command writes to a terminal, both streams; nothing of it may act."""
-    place.environment |= {"NO_COLOR": "1", "ODD_TEXT": EVERYTHING}
-    with at_terminal(place, verb, *words, odd=odd) as terminal:
-        terminal.wait()
-    text = terminal.text.replace("\r\n", "\n")
+def assert_harmless(text: str) -> None:
     found = ACTING.search(text)
     assert found is None, text[max(0, found.start() - 200) :][:400]
-    return text
 
 
-@pytest.mark.parametrize("form", ["text", "json", "events", "raw"])
-@pytest.mark.parametrize("how", ["--verbose", "--quiet"])
-def test_exec(place: Place, form: str, how: str) -> None:
-    assert MARK in shown(place, "exec", "--output", form, how, "--deny", "other", "hello")
+@pytest.mark.parametrize("line", [line for line in LINES if not line.is_interactive], ids=lambda line: line.id)
+def test_nothing_acts_on_a_terminal(place: Place, line: CommandLine) -> None:
+    verb, words = prepare(place, line, EVERYTHING)
+    place.environment["NO_COLOR"] = "1"
+    with at_terminal(place, verb, *words, odd=line.habit or None) as terminal:
+        terminal.wait()
+    text = terminal.text.replace("\r\n", "\n").replace(REDRAW, "\n")
+    assert_harmless(text)
+    if not line.id.startswith(SILENT) and "--html" not in line.words:
+        assert MARK in text, text
 
 
-@pytest.mark.parametrize(
-    ("verb", "words"),
-    [
-        ("sessions", ("list",)),
-        ("sessions", ("list", "--json")),
-        ("sessions", ("delete", "x")),
-        ("login", ("--list",)),
-        ("login", ("--list", "--json")),
-        ("login", ()),
-        ("agents", ("doctor",)),
-        ("agents", ("doctor", "--json")),
-    ],
-)
-def test_commands_that_ask_an_agent(place: Place, verb: str, words: tuple[str, ...]) -> None:
-    assert MARK in shown(place, verb, *words)
-
-
-@pytest.mark.parametrize(
-    ("verb", "words"),
-    [
-        ("agents", ("list",)),
-        ("agents", ("list", "--json")),
-        ("agents", ("show", "a")),
-        ("rules", ("list",)),
-        ("rules", ("list", "--json")),
-        ("exec", ("-a", "a", "hello")),
-    ],
-)
-def test_commands_that_read_files(place: Place, verb: str, words: tuple[str, ...]) -> None:
-    text = EVERYTHING.replace("\0", "")
-    agent = {"command": f"/bin/{text}", "args": [text], "env": {"NAME": text}}
-    own = {"agent_servers": {"a": agent}, "rules": {"deny": [f"edit:{text}"]}}
-    shipped = {"agent_servers": {"b": agent}, "rules": {"deny": [f"edit:{text}"]}, text: text}
-    for folder, settings in ((place.home / "dragoman/config", own), (place.project / ".dragoman", shipped)):
-        folder.mkdir(parents=True)
-        (folder / "settings.json").write_text(json.dumps(settings))
-    assert MARK in shown(place, verb, *words, odd=None)
-
-
-@pytest.mark.parametrize(
-    ("verb", "words"),
-    [
-        ("inspect", ("FILE",)),
-        ("inspect", ("--json", "FILE")),
-        ("inspect", ("--state", "FILE")),
-        ("check", ("trace", "FILE")),
-        ("check", ("trace", "--json", "FILE")),
-    ],
-)
-def test_commands_that_read_a_recording(place: Place, tmp_path: Path, verb: str, words: tuple[str, ...]) -> None:
-    file = recorded(every_place(EVERYTHING), tmp_path / "evil.jsonl")
-    given = [str(file) if word == "FILE" else word for word in words]
-    assert MARK in shown(place, verb, *given, odd=None)
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.id)
+def test_what_is_printed_to_a_pipe_is_harmless_too(place: Place, line: CommandLine) -> None:
+    """A log that is read later on a terminal is as dangerous; what is data goes through as it is."""
+    verb, words = prepare(place, line, EVERYTHING)
+    done = place.run(*words, verb=verb, odd=line.habit or None)
+    assert_harmless(done.err)
+    if line.stdout != "data":
+        assert_harmless(done.out)
 
 
 def test_replay(place: Place, tmp_path: Path) -> None:
     talk = Talk()
     talk.hello(authMethods=[{"id": "\u202eharmless\x9b31m", "name": "\x1b]0;owned\x07"}])
     file = recorded(talk, tmp_path / "evil.jsonl")
-    assert MARK in shown(place, "replay", str(file), "--as", "client", odd="has-no-login")
+    place.environment["NO_COLOR"] = "1"
+    with at_terminal(place, "replay", str(file), "--as", "client", odd="has-no-login") as terminal:
+        terminal.wait()
+    assert MARK in terminal.text
+    assert_harmless(terminal.text.replace("\r\n", "\n"))

@@ -229,6 +229,17 @@ async def test_a_change_is_shown_as_unified_hunks() -> None:
     assert "".join(f"\n  │ {line}" for line in lines) + "\n" in text
 
 
+async def test_a_change_that_was_sent_with_and_without_its_last_newline_is_shown_once() -> None:
+    """Agents send a change as arguments, often a piece of the file, and as a diff of the whole file."""
+    path = "/home/u/p/greeting.txt"
+    piece, whole = v1.Diff(path, "Hello!", old_text="Hi."), v1.Diff(path, "Hello!\n", old_text="Hi.\n")
+    other = v1.Diff(path, "Hello!\n", old_text="Hi.\n\n")
+    _, text = await ask(question(diffs=(piece, whole)), "c\n")
+    assert text.count("+Hello!") == 1
+    _, text = await ask(question(diffs=(piece, other)), "c\n")
+    assert text.count("+Hello!") == 2
+
+
 async def test_a_change_reported_before_the_request_is_shown_with_it() -> None:
     session = Session()
     session.state.begin_turn([])

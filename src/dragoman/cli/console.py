@@ -1,7 +1,8 @@
 """Writing to the two streams: stdout is data, stderr is everything else.
 
 Decides where colour is allowed and how an error, a note, a table and a JSON document look. Everything written here
-passes through `dragoman.text.terminal`, so that text from an agent, a file or the network cannot act on the terminal.
+passes through `dragoman.text.terminal`, so that text from an agent, a file or the network cannot act on the terminal;
+`masked_streams.py` does the same for everything else that is printed.
 """
 
 import os
@@ -66,13 +67,10 @@ def write_json(document: object) -> None:
 
 
 def json_text(data: bytes) -> str:
-    """Return JSON as it is to be written to stdout: on a terminal, characters that would act on it are escaped."""
-    text = data.decode(errors="replace")
-    if not sys.stdout.isatty():
-        return text
+    """Return JSON as it is to be printed: what would act on a terminal is escaped, and the value stays the same."""
     from dragoman.text.terminal import escape_json
 
-    return escape_json(text)
+    return escape_json(data.decode(errors="replace"))
 
 
 @contextmanager

@@ -23,12 +23,12 @@ def program() -> "NoReturn":
     """
     import atexit
 
+    from dragoman.cli import masked_streams
+
+    masked_streams.protect_streams()
+    masked_streams.mask_keys(os.environ)
     code = main()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError):  # it is closed, or its reader is gone
-            continue
+    masked_streams.finish()
     atexit._run_exitfuncs()
     os._exit(code)
 

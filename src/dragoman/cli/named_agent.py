@@ -6,13 +6,13 @@ Used by every verb that connects to an agent. Owns the option they share and a s
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.cli.command import CliOption
 from dragoman.cli.exits import AGENT_DIED, CliError
+from dragoman.cli.masked_streams import mask_keys, mask_stored_keys
 from dragoman.cli.suggestions import agent_names
 
 if TYPE_CHECKING:
@@ -35,11 +35,20 @@ class NamedAgent(NamedTuple):
     agents: Agents
 
 
-def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str) -> NamedAgent:
+def find_agent(
+    verb: str, name: str | None, command: tuple[str, ...] | None, cwd: str, *, is_sure: bool = False
+) -> NamedAgent:
     """Find the agent that the command line names.
 
+    Args:
+        verb: the command, for hints.
+        name: the agent's name.
+        command: the words after `--`.
+        cwd: the folder whose project counts.
+        is_sure: a well-known agent that is not installed may be downloaded without a question (`--yes`).
+
     Raises:
-        CliError: the command line names two agents.
+        CliError: the command line names two agents, or the user does not confirm the download.
         ConfigError: there is no such agent, it cannot run yet, or a settings file is broken.
     """
     from dragoman.registry.agents import load_agents, resolve_command
@@ -52,24 +61,36 @@ def find_agent(verb: str, name: str | None, command: tuple[str, ...] | None, cwd
         raise CliError("no command after --", hint=f"dragoman {verb} -- gemini --acp")
     settings = load_settings(config_dir(), find_project(Path(cwd)))
     agents = load_agents(settings, data_dir(), cache_dir())
+    mask_stored_keys()
     if command is not None:
         return NamedAgent(resolve_command(command), agents)
-    return NamedAgent(_default(agents) if name is None else agents.find(name), agents)
+    wanted = name or agents.default or BUILT_IN
+    found = agents.look_up(wanted)
+    if found is not None and found.needs_confirmation:
+        from dragoman.cli.download_question import confirm_download
 
-
-def _default(agents: Agents) -> AgentEntry:
-    """Return the configured default agent, or the built-in one."""
-    from dragoman.registry.agents import AgentEntry
-
-    if agents.default is not None:
-        return agents.find(agents.default)
-    command = (sys.executable, "-m", "dragoman", "agent")
-    return AgentEntry(name=BUILT_IN, command=command, source="built-in", where="dragoman agent")
+        entry = confirm_download(agents, found, is_sure=is_sure)
+    else:
+        entry = agents.find(wanted) if found is None or found.problem else found
+    mask_keys(entry.env)
+    return NamedAgent(entry, agents)
 
 
 def is_built_in(entry: AgentEntry) -> bool:
     """Return whether it is the built-in agent, which takes its model on its command line."""
     return entry.source == "built-in" and entry.name == BUILT_IN
+
+
+def runs_built_in(entry: AgentEntry) -> bool:
+    """Return whether it is the built-in agent, also as a command that was written out: `dragoman agent ...`."""
+    return is_built_in(entry) or _is_own_command(list(entry.command))
+
+
+def _is_own_command(words: list[str]) -> bool:
+    program = os.path.basename(words[0]) if words else ""
+    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
+        return words[3:4] == ["agent"]
+    return program == "dragoman" and words[1:2] == ["agent"]
 
 
 @asynccontextmanager
@@ -79,18 +100,22 @@ async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool 
     Raises:
         CliError: its program cannot be started.
     """
-    from dragoman.cli.console import shown_log
+    from dragoman.cli.console import shown_log, write_note
+    from dragoman.cli.spared import note_spared
     from dragoman.client import connect
     from dragoman.errors import ConfigError
     from dragoman.transports.process import ProcessTransport
 
     try:
-        transport = await ProcessTransport.spawn(entry.command, cwd=cwd, env=entry.env, spare=entry.quirks.spare)
+        transport = await ProcessTransport.spawn(
+            entry.command, cwd=cwd, env=entry.changed_env(os.environ), spare=entry.quirks.spare
+        )
     except ConfigError as error:
         raise CliError(str(error), hint="see what is missing: dragoman agents doctor", exit_code=AGENT_DIED) from None
     with shown_log():
         async with connect(transport, terminal_login=terminal_login) as agent:
             yield agent
+        note_spared(entry.quirks, transport.marker, write_note)
 
 
 def folder(flag: str, path: str) -> str:

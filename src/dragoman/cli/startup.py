@@ -1,6 +1,8 @@
 """Start-up optimisations for programs; a library must not do this. No behaviour depends on them."""
 
 import sys
+from types import ModuleType
+from typing import Any
 
 
 def load_msgspec() -> None:
@@ -17,3 +19,51 @@ def load_msgspec() -> None:
         import msgspec  # noqa: F401  # only loaded here
     finally:
         del sys.modules[name]
+
+
+def shorten_version_lookups() -> None:
+    """Answer `importlib.metadata.version(NAME)` from the name of the package's folder.
+
+    The HTTP client asks for its own version when it is imported. `importlib.metadata` itself imports thirty modules for
+    that, such as those for zip files, CSV and mail, which takes a thirtieth of the time until the first request to a
+    model leaves. Everything else that is asked of the module imports it.
+    """
+    name = "importlib.metadata"
+    if name in sys.modules:
+        return
+    import importlib.util
+
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.submodule_search_locations is None:
+        return
+    stand_in = _Metadata(name)
+    stand_in.__path__ = [*spec.submodule_search_locations]
+    sys.modules[name] = stand_in
+    importlib.metadata = stand_in  # as if it had been imported
+
+
+class _Metadata(ModuleType):
+    """Stands for `importlib.metadata` until more than a version is asked of it; answers the same then, too."""
+
+    def version(self, distribution_name: str) -> str:
+        import os
+
+        start, end = f"{distribution_name}-", ".dist-info"
+        for folder in sys.path:
+            try:
+                found = [each for each in os.listdir(folder or ".") if each.startswith(start) and each.endswith(end)]
+            except OSError:
+                continue
+            if len(found) == 1 and found[0][len(start)].isdecimal():
+                return found[0][len(start) : -len(end)]
+            if found:
+                break  # leftovers, or a longer name
+        version: str = self.__getattr__("version")(distribution_name)
+        return version
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        if sys.modules.get(self.__name__) is self:
+            sys.modules.pop(self.__name__, None)
+        return getattr(import_module(self.__name__), name)

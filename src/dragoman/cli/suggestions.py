@@ -1,4 +1,4 @@
-"""Words for completion that depend on this machine: the names of agents.
+"""Words for completion that depend on this machine: the names of agents and providers, the ids of sessions.
 
 They are read when the script is printed, which a shell does when it starts, so that completion starts no program.
 """
@@ -6,6 +6,34 @@ They are read when the script is printed, which a shell does when it starts, so 
 from __future__ import annotations
 
 import re
+from typing import Final
+
+_SESSIONS: Final = 30  # more would hide the others in a list of completions
+
+
+def provider_names() -> tuple[str, ...]:
+    """Return the providers whose key can be stored."""
+    from dragoman.builtin.models.providers import login_providers
+
+    return tuple(provider.id for provider in login_providers())
+
+
+def session_ids() -> tuple[str, ...]:
+    """Return the ids of the newest sessions in the ledger that need no quoting in a shell."""
+    from dragoman.errors import StoreError
+    from dragoman.settings.places import data_dir
+    from dragoman.store.ledger import FILE_NAME, open_existing
+
+    try:
+        ledger = open_existing(data_dir() / FILE_NAME)
+        if ledger is None:
+            return ()
+        known = ledger.entries(limit=_SESSIONS)
+        ledger.close()
+    except (StoreError, OSError):
+        return ()
+    found = dict.fromkeys(entry.session_id for entry in known if not entry.is_replaced)
+    return tuple(name for name in found if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
 
 
 def agent_names() -> tuple[str, ...]:

@@ -18,7 +18,7 @@ COMMANDS = {
     "record": "record the messages between an editor and an agent",
     "replay": "play a recording as a fake agent or a fake client",
     "rules": "list, explain and change what agents may do without asking",
-    "sessions": "list the sessions an agent has stored, or delete one",
+    "sessions": "list, show, search and export the sessions of all agents",
     "version": "show the versions of dragoman, Python and the protocol",
 }
 

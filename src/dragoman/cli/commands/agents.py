@@ -46,14 +46,17 @@ def run(call: CliCall) -> int:
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Manages agents and their names. Agents come from your settings, from Zed and JetBrains, from the project,\n"
-        "and from the ACP registry; `scripted` is built in. docs/agents.md describes the files.\n"
-        "  list     list all agents, or with --registry the agents that can be installed\n"
+        "Manages agents and their names. Agents come from your settings, from Zed and JetBrains, from the ACP\n"
+        "registry and from the project; well-known ones (claude, codex, gemini...) work by name when their program is\n"
+        "on the PATH; `dragoman` and `scripted` are built in. docs/agents.md describes the files.\n"
+        "  list     list all agents with version and login, and those that could be installed; with --registry, the\n"
+        "           agents of the ACP registry\n"
         "  show     show what is known about an agent\n"
         "  add      add an agent to your settings\n"
-        "  remove   remove an agent from your settings, or delete an installed one\n"
-        "  install  install an agent from the registry, in one exact version (NAME or NAME@VERSION)\n"
-        "  accept   accept an agent, or with --mcp an MCP server, that the project proposes\n"
+        "  remove   remove an agent from your settings, delete an installed one, or withdraw what was accepted\n"
+        "  install  install a well-known agent or one of the registry, in one exact version (NAME or NAME@VERSION)\n"
+        "  accept   accept an agent, or with --mcp an MCP server, that the project proposes; or confirm that a\n"
+        "           well-known agent may be downloaded when it is first used\n"
         "  doctor   check what an agent needs, start it, and show its answer to initialize\n"
         "  update   fetch the registry, from its usual address or from the file or address given"
     ),
@@ -82,6 +85,7 @@ COMMAND = CliCommand(
         "dragoman agents install gemini",
         "dragoman agents install gemini@0.61.0 --distribution npx",
         "dragoman agents accept project-agent",
+        "dragoman agents accept gemini --yes",
         "dragoman agents doctor gemini",
         "dragoman agents doctor -- npx -y @google/gemini-cli --acp",
         "dragoman agents update",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import paint, write_json, write_note, write_table
+from dragoman.text.secrets import known_keys
+from dragoman.text.terminal import REDRAW, one_line
 
 if TYPE_CHECKING:
     from dragoman.conformance.agent.prompts import Prompts
@@ -42,40 +45,67 @@ def run(call: CliCall) -> int:
         raise exits.CliError(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
-    return _finish(_check_program(call, cases), given)
+    signals: list[int] = []
+    report = _check_program(call, cases, signals)
+    code = _finish(report, given)
+    if signals:
+        return 128 + signals[0]
+    # A failure is sure whatever was not run.
+    return exits.TIMED_OUT if report.is_cut_off and code == exits.OK else code
 
 
 # What can be judged
 
 
-def _check_program(call: CliCall, cases: list[Case]) -> ConformanceReport:
+def _check_program(call: CliCall, cases: list[Case], signals: list[int]) -> ConformanceReport:
     from dragoman.conformance.runner import JOBS
 
     given = call.given
     jobs = int(_number(given.jobs, "--jobs", JOBS))
     prepare = _agent_run if given.what == "agent" else _client_run
-    with _Progress(len(cases)) as progress:
-        return _until_done(prepare(call, jobs, progress.show), cases)
+    with _Progress(len(cases), is_quiet=given.badge) as progress:
+        return _until_done(prepare(call, jobs, progress.show), cases, signals)
 
 
 def _agent_run(call: CliCall, jobs: int, on_result: Progress) -> AgentRun:
     from dragoman.conformance.agent.probe import AgentCheckSettings
     from dragoman.conformance.agent.program import AgentProgram
     from dragoman.conformance.agent.run import AgentRun
+    from dragoman.conformance.runner import BUDGET_SECONDS
 
     timeout = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
     settings = AgentCheckSettings(timeout, _prompts(call.given))
-    return AgentRun(AgentProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
+    return AgentRun(
+        AgentProgram(call.program or ()),
+        settings,
+        jobs=jobs,
+        on_result=on_result,
+        has_smoke=_has_smoke(call.given),
+        budget_seconds=_number(call.given.budget, "--budget", BUDGET_SECONDS),
+    )
 
 
 def _client_run(call: CliCall, jobs: int, on_result: Progress) -> ClientRun:
     from dragoman.conformance.client.probe import ClientCheckSettings
     from dragoman.conformance.client.program import ClientProgram
     from dragoman.conformance.client.run import ClientRun
+    from dragoman.conformance.runner import BUDGET_SECONDS
 
     timeout = _number(call.given.timeout, "--timeout", ClientCheckSettings().timeout_seconds)
     settings = ClientCheckSettings(timeout)
-    return ClientRun(ClientProgram(call.program or ()), settings, jobs=jobs, on_result=on_result)
+    return ClientRun(
+        ClientProgram(call.program or ()),
+        settings,
+        jobs=jobs,
+        on_result=on_result,
+        has_smoke=_has_smoke(call.given),
+        budget_seconds=_number(call.given.budget, "--budget", BUDGET_SECONDS),
+    )
+
+
+def _has_smoke(given: Any) -> bool:
+    """Whether the run ends if a plain turn fails: not if the user chose the cases."""
+    return given.only is None and not given.keep_going
 
 
 def _check_trace(call: CliCall) -> ConformanceReport:
@@ -88,14 +118,26 @@ def _check_trace(call: CliCall) -> ConformanceReport:
     trace = open_trace(sys.stdin.buffer if given.file == "-" else given.file)
     for problem in trace.problems:
         write_note(f"warning: {problem}")
-    return judge_trace(given.file, trace)
+    side = given.side if given.side in ("agent", "client") else None
+    return judge_trace(given.file, trace, side, has_notes=given.notes)
 
 
-def _until_done(run: AgentRun | ClientRun, cases: list[Case]) -> ConformanceReport:
+def _until_done(run: AgentRun | ClientRun, cases: list[Case], signals: list[int]) -> ConformanceReport:
+    """Runs the cases; Ctrl-C and SIGTERM end the run early, and what was found is reported."""
     from dragoman.errors import DragomanError
 
+    async def judge() -> ConformanceReport:
+        def stop(number: signal.Signals) -> None:
+            signals.append(number)
+            run.stop(f"ended by {number.name}")
+
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(each, stop, each)
+        return await run.run(cases)
+
     try:
-        return asyncio.run(run.run(cases))
+        return asyncio.run(judge())
     except DragomanError as error:
         # Nothing was judged: the program is not there, ends at once, or starts no agent.
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
@@ -108,11 +150,11 @@ def _finish(report: ConformanceReport, given: Any) -> int:
     from dragoman.conformance.report.machine import junit_xml, report_document
 
     if given.junit is not None:
-        Path(given.junit).write_text(junit_xml(report), "utf-8")
+        Path(given.junit).write_text(known_keys.mask(junit_xml(report)), "utf-8")
     if given.html is not None:
         from dragoman.conformance.report.page import html_page
 
-        Path(given.html).write_text(html_page(report), "utf-8")
+        Path(given.html).write_text(known_keys.mask(html_page(report)), "utf-8")
     if given.json:
         write_json(report_document(report))
     elif given.badge:
@@ -133,30 +175,51 @@ def _write_report(report: ConformanceReport) -> None:
 
 
 class _Progress:
-    """One line on a terminal that shows how far the run is; nothing if stderr is not a terminal."""
+    """How far the run is, on stderr: one line that changes on a terminal, otherwise a plain line now and then.
 
-    def __init__(self, total: int) -> None:
-        self._is_shown = sys.stderr.isatty()
+    A plain line is written for each failure, and each time that a tenth of the cases is done.
+    """
+
+    _PARTS: Final = 10
+
+    def __init__(self, total: int, *, is_quiet: bool) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._is_quiet = is_quiet and not self._is_terminal
         self._total = total
-        self._broken = 0
+        self._counts = {"passed": 0, "failed": 0, "warned": 0, "other": 0}
+        self._part = 0
 
     def __enter__(self) -> _Progress:
         self._write(f"0/{self._total}")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._write("")
+        if self._is_terminal:
+            self._write("")
 
     def show(self, result: CaseResult, done: int, total: int) -> None:
-        self._broken += result.status in ("fail", "error")
-        broken = f", {self._broken} failed" if self._broken else ""
-        self._write(f"{done}/{total}{broken}  {result.id}")
+        name = {"pass": "passed", "fail": "failed", "error": "failed", "warn": "warned"}.get(result.status, "other")
+        self._counts[name] += 1
+        counts = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
+        if self._is_terminal:
+            self._write(f"{done}/{total}  {counts}  {result.id}")
+            return
+        if name == "failed":
+            self._write(f"{result.status}  {result.id}: {result.message}")
+        if done * self._PARTS // max(1, total) > self._part:
+            self._part = done * self._PARTS // max(1, total)
+            self._write(f"{done}/{total}  {counts}")
 
     def _write(self, text: str) -> None:
-        if self._is_shown:
+        if self._is_quiet:
+            return
+        text = one_line(known_keys.mask(text))
+        if self._is_terminal:
             width = shutil.get_terminal_size().columns - 1
-            sys.stderr.write(f"\r\x1b[K{text[:width]}")
-            sys.stderr.flush()
+            sys.stderr.write(f"{REDRAW}{text[:width]}")
+        else:
+            sys.stderr.write(f"check: {text}\n")
+        sys.stderr.flush()
 
 
 # The cases themselves
@@ -253,7 +316,8 @@ COMMAND = CliCommand(
     description=(
         "Judges a program by the rules of the protocol: `agent` and `client` start PROGRAM many times and send it\n"
         "valid and invalid messages, `trace` checks a recording. The exit code is 0 only if no rule that the protocol\n"
-        "demands (MUST, MUST NOT, the schema) is broken."
+        "demands (MUST, MUST NOT, the schema) is broken. A program that does not get through a plain turn is\n"
+        "judged by that alone. Ctrl-C, SIGTERM and --budget end a run early, and what was found is reported."
     ),
     arguments=(
         Argument("what", "what to judge", choices=("agent", "client", "trace"), is_optional=True),
@@ -269,6 +333,19 @@ COMMAND = CliCommand(
         CliOption("--prompts", "prompts that lead this agent to the actions of the cases (TOML or JSON)", value="FILE"),
         CliOption("--timeout", "how long to wait for one answer; all other limits scale with it", value="SECONDS"),
         CliOption("--jobs", "how many copies of the program run at once", value="N"),
+        CliOption(
+            "--budget",
+            "how long the whole run may take (default: 1800); then what was found is reported",
+            value="SECONDS",
+        ),
+        CliOption("--keep-going", "run all cases even if the program does not get through a plain turn"),
+        CliOption(
+            "--side",
+            "of a recording, judge this side (default: both)",
+            value="SIDE",
+            choices=("agent", "client", "both"),
+        ),
+        CliOption("--notes", "of a recording, show what was noted and is not proven to be wrong"),
         CliOption("--junit", "write JUnit XML to FILE", value="FILE"),
         CliOption("--html", "write one self-contained page to FILE", value="FILE"),
         CliOption("--badge", "print one line and nothing else"),
@@ -279,6 +356,7 @@ COMMAND = CliCommand(
         "dragoman check agent --only 'cancel,prompt/*' --html report.html -- python my_agent.py",
         "dragoman check client -- my-editor --agent {agent}",
         "dragoman check trace session.jsonl",
+        "dragoman check trace --side agent --notes session.jsonl",
         "dragoman check --explain agent/cancel/streaming",
     ),
     takes_program=True,

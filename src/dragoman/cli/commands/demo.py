@@ -7,7 +7,8 @@ from pathlib import Path
 
 from dragoman.cli.command import CliCall, CliCommand, CliOption
 
-RULES = ("edit:greeting.txt", "execute:cat greeting.txt")
+RULES = ("edit:*.txt", "execute:tee welcome.txt")
+PROMPT = "Make the greeting friendlier."
 SCRIPT = r"""
 think This greeting is short. I can make it friendlier.
 say I will make the greeting friendlier.
@@ -16,7 +17,7 @@ read greeting.txt
 todo [x] Look at the greeting; [>] Make it friendlier; See how it reads
 edit greeting.txt Hello. => Hello, world!\nNice to meet you.
 todo [x] Look at the greeting; [x] Make it friendlier; [>] See how it reads
-run cat greeting.txt
+run tee welcome.txt < greeting.txt
 say The new greeting: {result}
 """
 
@@ -32,19 +33,23 @@ def run(call: CliCall) -> int:
     with TemporaryDirectory(prefix="dragoman-demo-") as folder, TemporaryDirectory(prefix="dragoman-demo-") as home:
         Path(folder, "greeting.txt").write_text("Hello.\n")
         allowed = [word for rule in rules for word in ("--allow", rule)]
+        # A file, not the prompt: the first prompt of a session is its title.
+        script = Path(home, "script.txt")
+        script.write_text(SCRIPT)
         _introduce(folder, rules)
         # The demo's session does not belong to the user's sessions; its store is removed with the rest.
         kept = ["--store", f"{home}/sessions.db", "--log", f"{home}/agent.log"]
-        agent = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted", *kept]
+        agent = [sys.executable, "-m", "dragoman", "agent", "--model", f"scripted:{script}", *kept]
         # Verbose, so that progress is shown even if stderr is not a terminal.
-        return execute(parse("exec", EXEC, ["--cwd", folder, *allowed, "--verbose", SCRIPT, "--", *agent]))
+        return execute(parse("exec", EXEC, ["--cwd", folder, *allowed, "--verbose", PROMPT, "--", *agent]))
 
 
 def _introduce(folder: str, rules: tuple[str, ...]) -> None:
     how = "".join(f"\n  --allow '{rule}'" for rule in rules) if rules else "\n  no rule: you are asked"
     sys.stderr.write(
         "This is `dragoman exec` with the built-in agent. Its model is scripted and calls no service.\n"
-        f"It works in {folder}, which is removed afterwards. What it may do there:{how}\n\n"
+        f"It works in {folder}, which is removed afterwards. What it may do there:{how}\n"
+        f"The prompt: {PROMPT}\n\n"
     )
     sys.stderr.flush()
 

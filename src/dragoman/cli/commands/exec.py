@@ -5,6 +5,7 @@ from __future__ import annotations
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT
+from dragoman.cli.suggestions import session_ids
 
 
 def run(call: CliCall) -> int:
@@ -39,28 +40,72 @@ COMMAND = CliCommand(
         "the form you choose; stderr is everything else. Rules decide what the agent may do; what no rule decides is\n"
         "asked at the terminal, and cancelled if there is none. docs/exec.md has the details.\n\n"
         "exit code, the first that applies: 130 cancelled (143 by SIGTERM), 3 timed out, 2 wrong usage or set-up,\n"
-        "10 the agent did something that a rule denies, 4 it could not start or died, 7 it requires a login, 1 it\n"
-        "answered with an error, 5 a permission request was cancelled because no user could be asked, 9 a rule denied\n"
-        "something (with --fail-on-deny), 6 the agent stopped before it was done, 0 success"
+        "10 the agent did something that a rule denies, or changed a protected file without a permission, 4 it could\n"
+        "not start or died, 7 it requires a login, 1 it answered with an error, 5 a permission request was cancelled\n"
+        "because no user could be asked, 9 a rule denied something (with --fail-on-deny), 6 the agent stopped before\n"
+        "it was done or gave no answer at all, 0 success"
     ),
     arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
         AGENT,
+        CliOption("--yes", "do not ask before a well-known agent that is not installed is downloaded and run"),
         CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
         CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
         CliOption("--file", "read the prompt from a file", value="FILE"),
         CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
         CliOption("--mode", "set the mode of the session first", value="MODE"),
         CliOption("--model", "use this model", value="MODEL"),
+        CliOption(
+            "--append-system-prompt",
+            "more instructions for the model, for agents that take them (claude, codex, qwen, the built-in one)",
+            value="TEXT",
+        ),
+        CliOption(
+            "--max-turns",
+            "end the turn after this many calls of the model, for agents that take it (claude, qwen, the built-in one)",
+            value="NUMBER",
+        ),
+        CliOption(
+            "--allowed-tools",
+            'the only tools the agent has, with commas between them ("" for none), for agents that take it (claude, '
+            "copilot, qwen); it allows nothing by itself, see --allow",
+            value="TOOLS",
+        ),
+        CliOption("--no-fs", "offer the agent no access to files; most agents then use the disk themselves"),
+        CliOption("--no-terminal", "offer the agent no terminals; most agents then run commands themselves"),
         CliOption("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
         CliOption("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
-        CliOption("--resume", "continue an earlier session; `last` is the newest of this folder", value="ID"),
+        CliOption("--continue", "continue the last session of this agent in this folder", short="-c"),
+        CliOption(
+            "--resume",
+            "continue an earlier session: its id or the beginning of it, @NUMBER of dragoman sessions list, its title, "
+            "or last",
+            value="SESSION",
+            suggest=session_ids,
+        ),
+        CliOption("--no-ledger", "do not write this session into the ledger (dragoman sessions)"),
         CliOption("--timeout", "cancel the run after this time", value="SECONDS"),
+        CliOption(
+            "--retries",
+            "try again up to N times after a failure that may pass, if nothing was changed (default: 0)",
+            value="N",
+        ),
         CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
         CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
         CliOption(
             "--dangerously-allow-all",
             "allow everything no rule denies, protected files included; only for a container you can throw away",
+        ),
+        CliOption(
+            "--sandbox",
+            "run the agent's commands in a sandbox, where they need no rule: always (require), unless you permitted "
+            "the command (auto), never (off, the default)",
+            value="WHEN",
+            choices=("off", "auto", "require"),
+        ),
+        CliOption("--sandbox-agent", "run the agent itself in a sandbox too, with the network and its state folders"),
+        CliOption(
+            "--sandbox-write", "another folder that may be written in the sandbox", value="FOLDER", is_repeatable=True
         ),
         CliOption("--fail-on-deny", "exit with 9 if a rule denied something"),
         CliOption("--stop-on-violation", "cancel the turn when the agent does something that a rule denies"),
@@ -71,7 +116,15 @@ COMMAND = CliCommand(
             value="FORM",
             choices=("text", "json", "events", "raw"),
         ),
+        CliOption("--patch", "write the changes of the run as a patch for git apply", value="FILE"),
         CliOption("--record", "record the conversation, as dragoman record does", value="FILE"),
+        CliOption(
+            "--progress",
+            "the form of the progress on stderr (default: a status line on a terminal, github in GitHub Actions, "
+            "otherwise plain, or none if stdout has events or frames)",
+            value="FORM",
+            choices=("plain", "none", "github", "json"),
+        ),
         CliOption("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
         CliOption("--verbose", "all progress on stderr, and the agent's log", short="-v"),
         CliOption("--schema", "print the JSON Schema of the result (of an event with --output events)"),
@@ -79,9 +132,10 @@ COMMAND = CliCommand(
     examples=(
         "dragoman exec -a gemini 'What is this project?'",
         "dragoman exec -a claude --allow 'edit:src/**' --allow 'execute:npm test' 'Make the tests pass'",
+        "dragoman exec --sandbox auto 'Run the tests and explain what fails'",
         "(echo 'Review this change:'; git diff) | dragoman exec -a codex",
         "dragoman exec -a gemini --output json --timeout 600 'Explain @README.md' | jq -r .text",
-        "dragoman exec -a claude --resume last 'Now write a test for it'",
+        "dragoman exec -a claude --continue 'Now write a test for it'",
         "dragoman exec 'What can you do?' -- gemini --acp",
     ),
     takes_program=True,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import json_text, uses_colour, write_note
+from dragoman.cli.masked_streams import mask_stored_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,6 +35,7 @@ def run(call: CliCall) -> int:
         raise exits.CliError(f"{' and '.join(chosen)}: one view at a time", hint=_SEE_HELP)
     if given.at is not None and not given.state:
         raise exits.CliError("--at goes with --state", hint=_SEE_HELP)
+    mask_stored_keys()
     if given.live or call.program is not None:
         return _run_live(call, chosen)
     if given.o is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dragoman.cli import exits
 from dragoman.cli.command import CliCall, CliCommand, CliOption
+from dragoman.cli.masked_streams import mask_stored_keys
 
 
 def run(call: CliCall) -> int:
@@ -21,6 +22,7 @@ def run(call: CliCall) -> int:
 
     if not call.program:
         raise exits.CliError("record needs the agent's command", hint="dragoman record -- gemini --acp")
+    mask_stored_keys()
     grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
     path = _recording(call.given.o, call.program[0])
     writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
@@ -83,8 +85,8 @@ COMMAND = CliCommand(
     run=run,
     description=(
         "Runs between an editor and an agent: put it in front of the agent's command in the editor's settings.\n"
-        "All bytes go through unchanged and at once. Messages, log and exit code are written to FILE.\n"
-        "The exit code is the agent's. docs/recording.md describes the format."
+        "All messages go through unchanged and at once. Messages, log and exit code are written to FILE, with\n"
+        "the keys of your environment masked. The exit code is the agent's. docs/recording.md describes the format."
     ),
     options=(
         CliOption(

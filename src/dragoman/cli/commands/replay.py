@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import write_json, write_note
+from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import plain
 
 if TYPE_CHECKING:
@@ -73,9 +74,7 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
     from dragoman.transports.process import ProcessTransport
 
     def pass_on(log: bytes) -> None:
-        if sys.stderr.isatty():
-            log = plain(log.decode(errors="replace")).encode()
-        sys.stderr.buffer.write(log)
+        sys.stderr.write(plain(log.decode(errors="replace")))
         sys.stderr.flush()
 
     try:
@@ -94,7 +93,7 @@ def _report(differences: list[Difference], given: object) -> None:
     report = getattr(given, "report", None)
     if report is not None:
         with open(report, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
+            file.write(known_keys.mask_bytes(msgspec.json.format(msgspec.json.encode(document))) + b"\n")
     if getattr(given, "json", False):
         write_json(document)
         return

@@ -1,106 +1,97 @@
-"""`dragoman sessions`: lists and deletes the sessions an agent has stored."""
+"""`dragoman sessions`: every session that is known, whichever agent it belongs to. `cli/sessions` has the actions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
-from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
+from dragoman.cli.masked_streams import mask_stored_keys
+from dragoman.cli.named_agent import AGENT
+from dragoman.cli.suggestions import session_ids
 
 if TYPE_CHECKING:
-    from dragoman.registry.agents import AgentEntry
-    from dragoman.schema import v1
+    from collections.abc import Callable
 
-_SEE_HELP = "see dragoman sessions --help"
+# Action -> its function and the module of `cli/sessions` it is in, and the options it takes.
+ACTIONS: Final = {
+    "list": ("list.list_sessions", ("agent", "cwd", "limit", "offline", "json")),
+    "show": ("show.show_session", ("agent", "cwd", "offline", "full", "json")),
+    "search": ("search.search_sessions", ("agent", "cwd", "offline", "json")),
+    "export": ("show.export_session", ("agent", "cwd", "offline", "format", "o")),
+    "rename": ("change.rename_session", ("agent", "cwd", "offline")),
+    "delete": ("change.delete_session", ("agent", "cwd", "offline")),
+}
+_SEE_HELP: Final = "see dragoman sessions --help"
 
 
 def run(call: CliCall) -> int:
-    import asyncio
-
     given = call.given
-    if (given.action == "delete") == (given.id is None):
-        wrong = "delete needs the id of a session" if given.id is None else f"{given.action} does not take an id"
-        raise exits.CliError(f"sessions {wrong}", hint=_SEE_HELP)
-    if given.action == "delete" and given.json:
-        raise exits.CliError("--json goes with list", hint=_SEE_HELP)
-    cwd = None if given.cwd is None else folder("--cwd", given.cwd)
-    here = cwd or folder("the current folder", ".")
-    entry = find_agent("sessions", given.agent, call.program, here).entry
-    if given.action == "delete":
-        return asyncio.run(_delete(entry, here, given.id))
-    return _show(asyncio.run(_list(entry, here, cwd)), is_json=given.json)
+    place, taken = ACTIONS[given.action]
+    for option in COMMAND.options:
+        name = option.flag.lstrip("-").replace("-", "_")
+        if getattr(given, name) not in (None, False) and name not in taken:
+            takers = [action for action, (_, options) in ACTIONS.items() if name in options]
+            raise exits.CliError(f"{option.flag} goes with {' and '.join(takers)}", hint=_SEE_HELP)
+    _check_words(given.action, given.id, given.title)
+    mask_stored_keys()
+    module, _, function = place.partition(".")
+    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.sessions.{module}"), function)
+    return action(call)
 
 
-async def _list(entry: AgentEntry, here: str, cwd: str | None) -> list[v1.SessionInfo]:
-    from dragoman.errors import CapabilityError
-
-    async with short_connection(entry, here) as agent:
-        try:
-            found = [info async for info in agent.sessions(cwd=cwd)]
-        except CapabilityError as error:
-            raise exits.CliError(str(error), hint="not every agent can list its sessions") from None
-    # Some agents list all sessions, whatever folder they are asked for.
-    return found if cwd is None else [info for info in found if _is_in_folder(info, cwd)]
-
-
-def _is_in_folder(info: v1.SessionInfo, cwd: str) -> bool:
-    import os.path
-
-    return os.path.realpath(info.cwd) == os.path.realpath(cwd)
-
-
-async def _delete(entry: AgentEntry, here: str, session_id: str) -> int:
-    from dragoman.cli.console import write_note
-    from dragoman.errors import CapabilityError
-
-    async with short_connection(entry, here) as agent:
-        try:
-            await agent.delete_session(session_id)
-        except CapabilityError as error:
-            raise exits.CliError(str(error), hint="not every agent can delete its sessions") from None
-    write_note("the session is deleted")
-    return exits.OK
-
-
-def _show(found: list[v1.SessionInfo], *, is_json: bool) -> int:
-    from dragoman.cli.console import write_json, write_note, write_table
-
-    rows = [_row(info) for info in found]
-    if is_json:
-        write_json(rows)
-    elif rows:
-        shown = [[row[name] or "-" for name in ("session_id", "updated_at", "cwd", "title")] for row in rows]
-        write_table(("SESSION", "UPDATED", "FOLDER", "TITLE"), shown)
-    else:
-        write_note("there are no sessions")
-    return exits.OK
-
-
-def _row(info: v1.SessionInfo) -> dict[str, Any]:
-    return {
-        "session_id": info.session_id,
-        "cwd": info.cwd,
-        "title": info.title or None,
-        "updated_at": info.updated_at or None,
-        "additional_directories": list(info.additional_directories_or_default),
-    }
+def _check_words(action: str, word: str | None, title: str | None) -> None:
+    if action == "list":
+        if word is not None:
+            raise exits.CliError("sessions list does not take an id", hint=f"dragoman sessions show {word}")
+    elif word is None:
+        what = "a text" if action == "search" else "the id of a session"
+        raise exits.CliError(f"sessions {action} needs {what}", hint=_SEE_HELP)
+    if action != "rename" and title is not None:
+        raise exits.CliError(f"sessions {action} takes one word, not also {title!r}", hint="quote it as one argument")
 
 
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Lists the sessions an agent has stored, or deletes one. To continue one: dragoman exec --resume ID.\n"
-        "Which sessions are stored, and for how long, is up to the agent."
+        "Shows the sessions of all agents: those that dragoman exec ran (the ledger), those of the built-in agent,\n"
+        "and with -a those that the agent itself lists. A session is named by its id or the beginning of it, by its\n"
+        "@NUMBER in the list, or by its title. To continue one: dragoman exec --resume SESSION. See docs/sessions.md.\n"
+        "  list     list the sessions, the last used first\n"
+        "  show     show the conversation of a session\n"
+        "  search   find the sessions that contain a text\n"
+        "  export   write a session as Markdown, as one HTML page, or as JSON\n"
+        "  rename   give a session a title; an empty one brings back the agent's\n"
+        "  delete   delete a session from the ledger and, if the agent can, at the agent"
     ),
     arguments=(
-        Argument("action", "what to do", choices=("list", "delete")),
-        Argument("id", "the session to delete", is_optional=True),
+        Argument("action", "what to do", choices=tuple(ACTIONS)),
+        Argument("id", "the session; for search, the text", is_optional=True, suggest=session_ids),
+        Argument("title", "rename: the new title", is_optional=True),
     ),
-    options=(AGENT, CliOption("--cwd", "only the sessions of this folder", value="FOLDER"), JSON),
+    options=(
+        AGENT,
+        CliOption("--cwd", "only the sessions of this folder", value="FOLDER"),
+        CliOption("--limit", "list: at most so many", value="N"),
+        CliOption("--offline", "do not start an agent"),
+        CliOption("--full", "show: do not cut long outputs and changes"),
+        CliOption(
+            "--format",
+            "export: the form (default: by the name of the file, else md)",
+            value="FORM",
+            choices=("md", "html", "json"),
+        ),
+        CliOption("-o", "export: write to this file instead of stdout", value="FILE"),
+        JSON,
+    ),
     examples=(
-        "dragoman sessions list -a claude",
-        "dragoman sessions list -a codex --cwd . --json",
+        "dragoman sessions list",
+        "dragoman sessions list -a claude --cwd . --json",
+        "dragoman sessions show @12",
+        "dragoman sessions search 'import error'",
+        "dragoman sessions export @12 -o session.html",
+        "dragoman sessions rename @12 'The login bug'",
         "dragoman sessions delete 0193ab -a claude",
         "dragoman sessions list -- my-agent --acp",
     ),

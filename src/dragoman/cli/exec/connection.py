@@ -7,44 +7,61 @@ may withhold a service that the agent cannot handle. Does not depend on the outp
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
-from dragoman.cli.exec.permission import RunPermissions, mode_rules
+from dragoman.cli.exec.agent_options import system_prompt_for
+from dragoman.cli.exec.hints import hint_outside
+from dragoman.cli.exec.permission import RunPermissions, mode_rules, restricting_rules
 from dragoman.cli.exec.rules import remember_rule
+from dragoman.cli.exec.sandbox import watch_protected
+from dragoman.cli.exec.settings import current_mode, current_model
+from dragoman.cli.exec.tool_watch import ToolWatch
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import is_built_in
+from dragoman.cli.named_agent import runs_built_in
+from dragoman.cli.spared import note_spared
+from dragoman.client.confinement import Confinement
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
+from dragoman.rpc.limits import MIB, Limits
 from dragoman.schema import is_advertised, v1
+from dragoman.state import Message
+from dragoman.state.tools import ToolCallState
+from dragoman.text.secrets import SplitMask
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from dragoman.cli.exec.output import Output
+    from dragoman.cli.exec.patch import PatchWatch
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import RemoteAgent, Session
+    from dragoman.client.confinement import FinishedCommand
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.policy import Rule
+    from dragoman.policy.decide import Decision
     from dragoman.process.launch import Launched
+    from dragoman.process.sandbox import ProtectedChange
     from dragoman.rpc import Observer
     from dragoman.state.turns import TurnState
-    from dragoman.text.secrets import Secrets
+    from dragoman.view.blocks import ShownTerminal
     from dragoman.workspace import Workspace
 
 # A history is replayed from a file; in the recordings that takes less than a tenth of a second.
 HISTORY_SECONDS: Final = 5.0
+# A result is read by a program or a user; what is longer is a mistake of the agent and must not fill the memory.
+LIMITS: Final = Limits(turn_text=2 * MIB)
+# The mode in which the built-in agent has a sandbox of its own, and asks only about what shall run outside.
+_OWN_SANDBOX_MODE: Final = "auto"
 
 
 class RunConnection:
@@ -61,19 +78,72 @@ class RunConnection:
         self.workspaces: list[Workspace] = []
         self.terminals: LocalTerminals | None = None
         self.models: LegacyModels | None = None
-        self.transport: ProcessTransport
-        self.statuses: dict[str, str] = {}
-        """The status of each tool call, as the agent reported it."""
+        self.transport: ProcessTransport | None = None
+        self.confinement: Confinement
+        self.commands: list[results.RunCommand] = []
+        """The commands that dragoman ran for the agent."""
+        self.on_violation: Callable[[results.RunViolation], None] | None = None
+        self.tools = ToolWatch(request.project)
+        self.patch: PatchWatch | None = None
+        if request.options.patch is not None:
+            from dragoman.cli.exec.patch import PatchWatch
+
+            self.patch = PatchWatch(request.options.cwd)
+        self.own_usage: dict[str, Any] = {}
+        """The usage in the `_meta` of the built-in agent's answer."""
+        self._has_usage = False
+
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the agent wrote to stderr."""
+        return "" if self.transport is None else self.transport.stderr_tail
+
+    @property
+    def model(self) -> str | None:
+        """The model of the session, if the session states it."""
+        return None if self.session is None else current_model(self.session)
+
+    @property
+    def mode(self) -> str | None:
+        """The mode of the session, if it has modes."""
+        return None if self.session is None else current_mode(self.session)
 
     def note(self, update: v1.SessionUpdate) -> None:
-        """Record the reported status of a tool call: the session state marks open calls as failed when a turn ends."""
+        """Record what an update reports about a tool call, and whether the turn used anything."""
         if isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
-            known = self.statuses.get(update.tool_call_id, "pending")
-            self.statuses[update.tool_call_id] = update.status or known
+            self.tools.note(update)
+            if self.patch is not None and self.session is not None:
+                self.patch.note(self.session.state.tool_calls[update.tool_call_id])
+        elif isinstance(update, v1.UsageUpdate):
+            self._has_usage = self._has_usage or bool(update.used or update.cost)
 
     def note_end(self, response: v1.PromptResponse) -> None:
-        """Record whether a script produced the answer; the built-in agent reports this with each response."""
+        """Record whether a script produced the answer, and what it used: the built-in agent reports both in `_meta`."""
         self.is_scripted = self.is_scripted or _is_marked_scripted(response.meta)
+        found = (_own_meta(response.meta) or {}).get("usage")
+        self.own_usage = found if isinstance(found, dict) else {}
+
+    def is_empty_turn(self) -> bool:
+        """Whether the last turn has neither text nor anything else that an agent does, and used nothing.
+
+        Some agents end a turn like this when their model fails. Thoughts and notices are not an answer.
+        """
+        if self.session is None or self._has_usage or self.own_usage or self.commands or self.workspaces:
+            return False
+        state = self.session.state
+        turn = state.turns[-1]
+        if turn.usage is not None and turn.usage.total_tokens:
+            return False
+        if any(text.strip() for text in turn.texts):
+            return False
+        _prompt, *items = state.timeline[turn.start : turn.end]
+        return all(_says_nothing(item) for item in items) and not self.permissions.decisions
+
+    def note_changes(self, changes: Sequence[ProtectedChange], command: str | None = None) -> None:
+        """Record and report changes of protected files that were not permitted."""
+        for violation in self.violations.changed(changes, command):
+            if self.on_violation is not None:
+                self.on_violation(violation)
 
     def described(self) -> results.RunAgent:
         """Describe the agent for the result."""
@@ -86,11 +156,32 @@ class RunConnection:
         changes = [change for workspace in self.workspaces for change in workspace.journal.net()]
         return results.files_changed(changes, self.session.state, turn)
 
+    def shown_terminals(self) -> list[ShownTerminal]:
+        """Return what the terminals of the last turn's tool calls show now."""
+        from dragoman.view.blocks import ShownTerminal
+
+        if self.session is None or self.terminals is None or not self.session.state.turns:
+            return []
+        calls = self.session.state.timeline[self.session.state.turns[-1].start :]
+        content = [item for call in calls if isinstance(call, ToolCallState) for item in call.content]
+        looks = [self.terminals.look(item.terminal_id) for item in content if isinstance(item, v1.Terminal)]
+        return [
+            ShownTerminal(look.terminal_id, look.command, look.text, look.exit_code, look.signal, look.is_truncated)
+            for look in looks
+            if look is not None
+        ]
+
     def open_workspace(self, session: Session) -> Workspace:
         """Open the files of a session; called when the agent first uses one."""
         workspace = open_workspace(session)
         self.workspaces.append(workspace)
         return workspace
+
+
+def _says_nothing(item: object) -> bool:
+    if isinstance(item, Message):
+        return item.role != "agent" or all(isinstance(block, v1.TextContent) for block in item.blocks)
+    return isinstance(item, v1.Notice)
 
 
 def describe_agent(request: RunRequest, agent: RemoteAgent | None = None) -> results.RunAgent:
@@ -110,17 +201,21 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
     Raises:
         ConnectionClosed: the agent ended before it answered.
     """
-    entry, options = conn.request.entry, conn.request.options
+    options = conn.request.options
     services = _services(conn, output)
     observers = _observers(conn, output)
-    on_stderr = partial(_write_through, output.secrets) if options.is_verbose else None
-    conn.transport = ProcessTransport(Child(program, spare=entry.quirks.spare, on_stderr=on_stderr))
+    mask = SplitMask(output.secrets)
+    on_stderr = (lambda data: _log(output, mask.feed(data))) if options.is_verbose else None
+    conn.transport = transport = ProcessTransport(Child(program, on_stderr=on_stderr))
+    is_draft = conn.request.passed.system_prompt is not None  # the only unstable member that a run may send
     try:
-        async with connect(conn.transport, observers=observers, **services) as agent:
+        async with connect(transport, observers=observers, limits=LIMITS, unstable=is_draft, **services) as agent:
             conn.agent = agent
             conn.is_scripted = conn.is_scripted or _is_marked_scripted(agent.capabilities.meta)
             yield agent
     finally:
+        _log(output, mask.finish())
+        note_spared(conn.request.entry.quirks, program.marker, output.note)
         if conn.terminals is not None:
             await conn.terminals.close()
 
@@ -134,10 +229,19 @@ async def open_session(agent: RemoteAgent, request: RunRequest) -> Session:
     """
     options = request.options
     given: dict[str, Any] = {"mcp_servers": request.servers, "additional_directories": options.directories}
+    asked = restricting_rules(request.rules, request.entry.name, request.project)
+    meta = dict(request.passed.meta)
+    if asked and _own_meta(agent.capabilities.meta) is not None:
+        meta["dragoman"] = {"asksAbout": asked}
+    given["meta"] = meta or None
+    prompt = system_prompt_for(agent, request.entry, request.passed)
+    if prompt is not None:
+        given["append_system_prompt"] = prompt
     if options.resume is None:
         return await agent.new_session(options.cwd, **given)
-    session_id = await _last_session(agent, options.cwd) if options.resume == "last" else options.resume
-    return await _reopen(agent, session_id, request, given)
+    from dragoman.cli.exec.earlier import find_session
+
+    return await _reopen(agent, await find_session(agent, request), request, given)
 
 
 async def _reopen(agent: RemoteAgent, session_id: str, request: RunRequest, given: dict[str, Any]) -> Session:
@@ -151,7 +255,11 @@ async def _reopen(agent: RemoteAgent, session_id: str, request: RunRequest, give
             if error.code != METHOD_NOT_FOUND or not can_load:
                 raise
     if not can_load:
-        raise CliError("--resume: this agent can neither resume nor load a session", hint="leave --resume out")
+        flag = request.options.resume_flag
+        raise CliError(
+            f"{flag}: this agent can neither resume nor load a session",
+            hint=f"leave out {flag} for a new session; what was done before: dragoman sessions list",
+        )
     session = await agent.load_session(session_id, cwd, **given)
     if request.entry.quirks.replays_late:
         await _end_of_history(session)
@@ -168,25 +276,10 @@ async def _end_of_history(session: Session) -> None:
                         return
 
 
-async def _last_session(agent: RemoteAgent, cwd: str) -> str:
-    if not is_advertised(agent.capabilities, "sessionCapabilities.list"):
-        raise CliError("--resume last: this agent does not list its sessions", hint="name the session: --resume ID")
-    # Some agents list all sessions, whatever folder they are asked for.
-    found = [info async for info in agent.sessions(cwd=cwd) if _is_same_folder(info.cwd, cwd)]
-    if not found:
-        raise CliError(f"--resume last: this agent has no session in {cwd}", hint="leave --resume out for a new one")
-    # Agents list the newest first; if they report times, the latest time decides.
-    return max(found, key=lambda info: info.updated_at or "").session_id
-
-
-def _is_same_folder(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    built_in, allows_all = is_built_in(entry), request.options.allows_all
+    built_in, allows_all = runs_built_in(entry), request.allows_all
 
     def rules() -> list[Rule]:
         return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
@@ -197,27 +290,78 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
         asker=user,
         # An "always" that no user chose must not outlive the run.
         remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
-        on_decision=output.decided,
+        on_decision=lambda decision: _decided(conn, output, decision),
         root=request.project,
         reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
         allows_all=allows_all,
+        confines=lambda: _is_confined_later(conn),
+        own_files=() if entry.facts is None else entry.facts.own_files,
+        on_asking=output.asking,
     )
     conn.violations = ViolationWatch(permissions, request.project)
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
     )
-    if "terminal" not in entry.quirks.withhold:
+    conn.confinement = _confinement(conn, output)
+    if "terminal" not in entry.quirks.withhold and request.options.offers_terminals:
         conn.terminals = LocalTerminals(
-            permissions=permissions, on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data)
+            permissions=permissions,
+            on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data),
+            confinement=conn.confinement,
         )
+        conn.tools.look = conn.terminals.look
         if output.progress is not None:
             output.progress.look = conn.terminals.look
     return {
         "permission": permissions.permission,
-        "files": _withhold(files, entry.quirks.withhold),
+        "files": _withhold(files, entry.quirks.withhold) if request.options.offers_files else None,
         "terminals": conn.terminals,
         "elicitation": user,
+        # The built-in agent then asks no questions; other agents ignore it.
+        "meta": {} if user is not None else {"dragoman": {"headless": True}},
     }
+
+
+def _decided(conn: RunConnection, output: Output, decision: Decision) -> None:
+    if decision.tool_call_id is not None:
+        conn.tools.begin(decision.tool_call_id)
+    if conn.patch is not None and decision.is_allowed:
+        conn.patch.copy(decision.paths)  # the agent waits for the answer, so it has not changed them yet
+    output.decided(decision, conn.permissions.describe(decision))
+
+
+def _confinement(conn: RunConnection, output: Output) -> Confinement:
+    request = conn.request
+    sandboxes = request.sandboxes
+
+    def finished(command: FinishedCommand) -> None:
+        ended = results.finished_command(command, hint_outside(conn.permissions.rules, command, sandboxes.mode))
+        conn.commands.append(ended)
+        output.command_finished(ended)
+        conn.note_changes(command.changes, command.command)
+
+    return Confinement(
+        sandbox=sandboxes.commands,
+        tripwire=watch_protected(sandboxes, request.options.roots),
+        is_required=sandboxes.mode == "require",
+        # A sandboxed agent on the restricted thread can change protected files itself.
+        restores=request.restores_protected or (sandboxes.agent is not None and sandboxes.agent.must_restore),
+        is_expected=conn.permissions.is_expected,
+        on_finished=finished,
+        on_changes=conn.note_changes,
+    )
+
+
+def _is_confined_later(conn: RunConnection) -> bool:
+    """Whether commands that the agent asks permission for are then run here, in the sandbox."""
+    entry = conn.request.entry
+    if conn.request.sandboxes.commands is None or conn.terminals is None:
+        return False
+    if runs_built_in(entry):
+        if "--no-client-terminal" in entry.command:
+            return False
+        return conn.session is not None and current_mode(conn.session) != _OWN_SANDBOX_MODE
+    return entry.facts is not None and entry.facts.runs_in_terminals
 
 
 def _user_prompt(agent: str, output: Output) -> UserPrompt | None:
@@ -274,8 +418,7 @@ def _own_meta(meta: object) -> dict[str, Any] | None:
     return own if isinstance(own, dict) else None
 
 
-def _write_through(secrets: Secrets, data: bytes) -> None:
+def _log(output: Output, data: bytes) -> None:
     """Show what the agent logs (`--verbose`)."""
-    from dragoman.text.terminal import plain
-
-    sys.stderr.write(plain(secrets.mask(data.decode(errors="replace"))))
+    if data:
+        output.agent_log(data.decode(errors="replace"))

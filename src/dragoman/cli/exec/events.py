@@ -14,7 +14,31 @@ from dragoman.cli.exec import result as results
 from dragoman.schema import UNSET, Unknown, encode, v1
 
 if TYPE_CHECKING:
+    from dragoman.cli.exec.tool_watch import ToolWatch
     from dragoman.state import SessionState
+
+
+class StartingEvent(Struct, tag="starting", tag_field="event", kw_only=True):
+    """The agent's program was started; the first event, again after each `retry`."""
+
+    schema: Literal["dragoman.exec.event/1"] = "dragoman.exec.event/1"
+    agent: results.RunAgent
+
+
+class InitializedEvent(Struct, tag="initialized", tag_field="event", kw_only=True):
+    """The agent has answered: its own name and version are known, and how one can log in."""
+
+    agent: results.RunAgent
+    protocol_version: int
+    login_methods: list[str]
+
+
+class RetryEvent(Struct, tag="retry", tag_field="event"):
+    """The try failed and is repeated with a new process. What came before it is not part of the result."""
+
+    number: int
+    of: int
+    retry: results.RunRetry
 
 
 class Opened(Struct, tag="session", tag_field="event", kw_only=True):
@@ -25,6 +49,9 @@ class Opened(Struct, tag="session", tag_field="event", kw_only=True):
     agent: results.RunAgent
     scripted: bool
     is_resumed: bool
+    model: str | None = None
+    """The model, if the session states it."""
+    mode: str | None = None
 
 
 class MessageEvent(Struct, tag="message", tag_field="event"):
@@ -80,6 +107,12 @@ class TerminalEvent(Struct, tag="terminal", tag_field="event"):
     output: str
 
 
+class CommandEvent(Struct, tag="command", tag_field="event"):
+    """A command that dragoman ran for the agent has ended."""
+
+    command: results.RunCommand
+
+
 class UsageEvent(Struct, tag="usage", tag_field="event"):
     """The usage that the agent has reported so far."""
 
@@ -98,6 +131,28 @@ class OtherEvent(Struct, tag="update", tag_field="event"):
     update: dict[str, Any]
 
 
+class NoteEvent(Struct, tag="note", tag_field="event"):
+    """A sentence for the user; only in `--progress json`."""
+
+    text: str
+
+
+class ProgressEvent(Struct, tag="progress", tag_field="event"):
+    """What the run is doing; written from time to time, only in `--progress json`."""
+
+    waiting_for: results.RunWaiting
+    elapsed_ms: int
+    context_used: int | None
+
+
+class EndEvent(Struct, tag="end", tag_field="event"):
+    """How the run ended; only in `--progress json`, as its last event."""
+
+    exit_code: int
+    error: results.Error | None
+    duration_ms: int
+
+
 class ResultEvent(Struct, tag="result", tag_field="event"):
     """The end of the run: what `--output json` prints."""
 
@@ -105,7 +160,10 @@ class ResultEvent(Struct, tag="result", tag_field="event"):
 
 
 Event: TypeAlias = (
-    Opened
+    StartingEvent
+    | InitializedEvent
+    | Opened
+    | RetryEvent
     | MessageEvent
     | ThoughtEvent
     | ToolCallEvent
@@ -113,14 +171,18 @@ Event: TypeAlias = (
     | PermissionEvent
     | ViolationEvent
     | TerminalEvent
+    | CommandEvent
     | UsageEvent
     | ModeEvent
     | OtherEvent
+    | NoteEvent
+    | ProgressEvent
+    | EndEvent
     | ResultEvent
 )
 
 
-def event_of(update: v1.SessionUpdate, state: SessionState) -> Event:
+def event_of(update: v1.SessionUpdate, state: SessionState, tools: ToolWatch) -> Event:
     """Return the event for an update that was folded into `state`."""
     match update:
         case v1.AgentMessageChunk(content=v1.TextContent(text=text)):
@@ -128,7 +190,7 @@ def event_of(update: v1.SessionUpdate, state: SessionState) -> Event:
         case v1.AgentThoughtChunk(content=v1.TextContent(text=text)):
             return ThoughtEvent(text, _id(update))
         case v1.ToolCall() | v1.ToolCallUpdate():
-            return ToolCallEvent(results.tool_call(state.tool_calls[update.tool_call_id]))
+            return ToolCallEvent(tools.describe(state.tool_calls[update.tool_call_id]))
         case v1.Plan():
             return PlanEvent([PlanStep(entry.content, entry.priority, entry.status) for entry in update.entries])
         case v1.UsageUpdate():
@@ -152,3 +214,17 @@ def _as_written(update: v1.SessionUpdate) -> dict[str, Any]:
 
     written: dict[str, Any] = json.decode(encode(update))
     return written
+
+
+def repeated_key(update: v1.SessionUpdate) -> str | None:
+    """Return what identifies the thing whose whole state an update reports; None for a piece of a text.
+
+    Some agents report the same state again and again; an event that is the same as the last one is left out.
+    """
+    match update:
+        case v1.ToolCall() | v1.ToolCallUpdate():
+            return f"tool_call {update.tool_call_id}"
+        case v1.AgentMessageChunk() | v1.AgentThoughtChunk() | v1.UserMessageChunk() | v1.Notice() | Unknown():
+            return None
+        case _:
+            return type(update).__name__

@@ -34,6 +34,10 @@ class RunFacts(Struct):
     """At least one permission request of this turn was cancelled because no user could be asked."""
     was_denied: bool = False
     """A rule denied a request, and `--fail-on-deny` makes that a failure."""
+    is_empty: bool = False
+    """The agent ended the turn as if it was done, without text, tool call or usage."""
+    waiting_for: tuple[str, str] = ("", "")
+    """What a timeout interrupted, and its name."""
     stop_reason: str | None = None
 
 
@@ -50,7 +54,7 @@ _ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
     (lambda facts: facts.could_not_ask, exits.CANNOT_ASK),
     (lambda facts: facts.was_denied, exits.DENIED),
-    (lambda facts: facts.stop_reason != END_TURN, exits.STOPPED_EARLY),
+    (lambda facts: facts.stop_reason != END_TURN or facts.is_empty, exits.STOPPED_EARLY),
 )
 
 

@@ -15,6 +15,7 @@ from dragoman.policy import judge, parse_rule, proposals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy import Request, Rule
 
 
@@ -23,13 +24,18 @@ def rule_that_allows(rules: Sequence[Rule], requests: Sequence[Request]) -> str 
     request = requests[0]
     kinds = ("mcp",) if request.mcp is not None else (request.kind,)
     for text in (*proposals(request), *kinds, "execute:*", "*"):
-        try:
-            rule = parse_rule(text, "allow", "flag", "--allow")
-        except ConfigError:
-            continue
-        if all(judge((*rules, rule), each).action == "allow" for each in requests):
+        if all(rule_allows(rules, text, each) for each in requests):
             return text
     return None
+
+
+def rule_allows(rules: Sequence[Rule], text: str, request: Request) -> bool:
+    """Return whether a further `--allow` with this text would allow the request."""
+    try:
+        rule = parse_rule(text, "allow", "flag", "--allow")
+    except ConfigError:
+        return False
+    return judge((*rules, rule), request).action == "allow"
 
 
 def hint_for(rules: Sequence[Rule], requests: Sequence[Request]) -> str:
@@ -41,3 +47,15 @@ def hint_for(rules: Sequence[Rule], requests: Sequence[Request]) -> str:
             "in a container that you can throw away"
         )
     return f"allow it with --allow {shlex.quote(text)} (see dragoman rules --help), or run this at a terminal"
+
+
+def hint_outside(rules: Sequence[Rule], command: FinishedCommand, mode: str) -> str | None:
+    """Return how to run a command outside of its sandbox; None if the sandbox kept nothing from it."""
+    if not command.denials:
+        return None
+    texts = (text for text in proposals(command.request))
+    text = next((text for text in texts if rule_allows(rules, text, command.request)), None)
+    if text is None:
+        return "no single rule names this line: allow each of its commands, or run it with --sandbox off"
+    needed = "" if mode == "auto" else "--sandbox auto and "
+    return f"to run it outside: {needed}--allow {shlex.quote(text)}"

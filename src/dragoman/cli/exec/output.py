@@ -12,16 +12,22 @@ import sys
 from typing import TYPE_CHECKING
 
 from dragoman.cli import console, exits
+from dragoman.cli.exec.heartbeat import Heartbeat
+from dragoman.cli.prompt.subject import subject
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from dragoman.cli.exec.activity import Activity
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.events import Event
-    from dragoman.cli.exec.options import Form
-    from dragoman.cli.exec.result import Error, RunResult, RunViolation
+    from dragoman.cli.exec.options import Form, Options, ProgressForm
+    from dragoman.cli.exec.request import RunRequest
+    from dragoman.cli.exec.result import Error, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
+    from dragoman.cli.exec.tool_watch import ToolWatch
     from dragoman.cli.prompt.progress import Progress
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
@@ -34,19 +40,53 @@ class Output:
 
     def __init__(self, form: Form) -> None:
         self.form = form
+        self.root = ""
+        """The folder of the run."""
         self.progress: Progress | None = None
+        self.progress_form: ProgressForm = "none"
+        self.conn: RunConnection | None = None
+        self._options: Options | None = None
+        self.activity: Activity | None = None
+        """What the run is doing."""
         self.failure: OSError | None = None
         """Why stdout could not be written."""
         self.on_failure: Callable[[], object] | None = None
         """Called when stdout fails for the first time: the run has lost its reader."""
+        self._heartbeat = Heartbeat()
+        self._written: dict[str, int] = {}  # a hash of the last event of each key
         self.secrets = Secrets(os.environ)
         """Keys that are masked in everything that is written."""
 
-    def show_progress(self, *, is_verbose: bool, root: str) -> None:
-        """Show progress on stderr from now on."""
+    def show_progress(self, options: Options) -> None:
+        """Show progress on stderr in the chosen form, from the start of the agent's program on."""
+        self.progress_form, self._options = options.progress, options
+
+    def _begin_progress(self) -> None:
+        """Create the progress. Only now: loading what it needs would delay the start of the program."""
+        options = self._options
+        if options is None or self.progress is not None or options.progress in ("none", "json"):
+            return
+        root, is_verbose = options.cwd, options.is_verbose
+        if options.progress == "github":
+            from dragoman.cli.exec.github import github_progress
+
+            self.progress = github_progress(is_verbose, root=root)
+            return
         from dragoman.cli.prompt.progress import Progress
 
-        self.progress = Progress(sys.stderr, console.uses_colour(sys.stderr), is_verbose, root=root)
+        # Without a terminal the answer is on stdout only: a log would have it twice.
+        self.progress = Progress(
+            sys.stderr,
+            console.uses_colour(sys.stderr),
+            is_verbose,
+            root=root,
+            shows_text=is_verbose or sys.stderr.isatty(),
+            has_status=options.progress == "terminal" and os.environ.get("TERM", "dumb") != "dumb",
+        )
+
+    @property
+    def _has_events(self) -> bool:
+        return self.form == "events" or self.progress_form == "json"
 
     def frames(self) -> list[Observer]:
         """Return the observer that writes the literal frames, if that is the form."""
@@ -58,10 +98,52 @@ class Output:
 
     # What happens, in order
 
+    def starting(self, request: RunRequest) -> None:
+        """The agent's program was started."""
+        self._begin_progress()
+        self._heartbeat.name = request.entry.name
+        if self.progress_form in ("plain", "github"):
+            self.note(f"starting {request.entry.name}")
+        self.tick()
+        if self._has_events:
+            from dragoman.cli.exec.connection import describe_agent
+            from dragoman.cli.exec.events import StartingEvent
+
+            self._event(StartingEvent(agent=describe_agent(request)))
+
+    def initialized(self, conn: RunConnection) -> None:
+        """The agent has answered `initialize`."""
+        self.conn = conn
+        self.tick()
+        if self._has_events and conn.agent is not None:
+            from dragoman.cli.exec.events import InitializedEvent
+            from dragoman.schema import PROTOCOL_VERSION
+
+            methods = [str(getattr(method, "id", "")) for method in conn.agent.auth_methods]
+            self._event(
+                InitializedEvent(agent=conn.described(), protocol_version=PROTOCOL_VERSION, login_methods=methods)
+            )
+
+    def retrying(self, retry: RunRetry, number: int, of: int) -> None:
+        """A try failed and is repeated."""
+        if self._has_events:
+            from dragoman.cli.exec.events import RetryEvent
+
+            self._event(RetryEvent(number, of, retry))
+        self.note(f"{retry.message}; trying again in {retry.waited_ms / 1000:g} s ({number} of {of})")
+
+    def asking(self, title: str) -> None:
+        """The user is being asked for a permission; an empty title: not any more."""
+        if self.activity is not None:
+            self.activity.asking = title
+
     def opened(self, conn: RunConnection) -> None:
         if conn.is_scripted:
             self.note("the agent is scripted: it plays a script and calls no model")
-        if self.form == "events" and conn.session is not None:
+        if self.progress_form in ("plain", "github"):
+            self.note(self._heartbeat.opened(conn))
+        self.tick()
+        if self._has_events and conn.session is not None:
             from dragoman.cli.exec.events import Opened
 
             self._event(
@@ -70,40 +152,64 @@ class Output:
                     agent=conn.described(),
                     scripted=conn.is_scripted,
                     is_resumed=conn.is_resumed,
+                    model=conn.model,
+                    mode=conn.mode,
                 )
             )
 
-    def update(self, update: v1.SessionUpdate, state: SessionState) -> None:
-        if self.form == "events":
-            from dragoman.cli.exec.events import event_of
+    def update(self, update: v1.SessionUpdate, state: SessionState, tools: ToolWatch) -> None:
+        """Show an update that was folded into `state`."""
+        if self._has_events:
+            from dragoman.cli.exec.events import event_of, repeated_key
 
-            self._event(event_of(update, state))
+            self._event(event_of(update, state, tools), repeated_key(update))
         if self.progress is not None:
             self.progress.update(update, state)
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: Decision, described: RunPermission) -> None:
         """Report a decision; one that the user did not make is shown in every form."""
-        if self.form == "events":
+        if self._has_events:
             from dragoman.cli.exec.events import PermissionEvent
-            from dragoman.cli.exec.result import permission
 
-            self._event(PermissionEvent(permission(decision)))
+            self._event(PermissionEvent(described))
         if self.progress is not None:
             self.progress.decision(decision)
+            if decision.action != "allow" and decision.decided_by != "person":
+                what = f"{decision.kind}: {subject(decision, self.root)} ({decision.decided_by})"
+                self._annotate("warning", "Denied" if decision.action == "deny" else "Not permitted", what)
+        elif self.progress_form == "json":
+            return
         elif decision.decided_by != "person":
             done = {"allow": "allowed", "deny": "denied"}.get(decision.action, "cancelled")
-            self.note(f"{done} {decision.kind}: {decision.title} ({decision.decided_by})")
+            self.note(f"{done} {decision.kind}: {subject(decision, self.root)} ({decision.decided_by})")
 
     def violated(self, violation: RunViolation) -> None:
         """Report what the agent did although a rule denies it, in every form."""
-        if self.form == "events":
+        if self._has_events:
             from dragoman.cli.exec.events import ViolationEvent
 
             self._event(ViolationEvent(violation))
-        self.note(f"violation: {violation.kind}: {violation.title} was done, but is denied by {violation.decided_by}")
+        if violation.rule is not None:
+            sentence = f"{violation.title} was done, but is denied by {violation.decided_by}"
+        else:
+            by = f" by {violation.command}" if violation.command else ""
+            sentence = f"{violation.title}{by}; it is a protected file"
+        kept = f"; kept in {violation.kept}" if violation.kept else ""
+        self.note(f"violation: {violation.kind}: {sentence}{kept}{'; put back' if violation.is_restored else ''}")
+        self._annotate("error", "Violation", sentence, next(iter(violation.paths), ""))
+
+    def command_finished(self, command: RunCommand) -> None:
+        """Report the end of a command that dragoman ran, and what its sandbox kept from it."""
+        if self._has_events:
+            from dragoman.cli.exec.events import CommandEvent
+
+            self._event(CommandEvent(command))
+        if command.refused:
+            wanted = ", ".join(f"{each.kind} ({each.subject})" for each in command.refused)
+            self.note(f"the sandbox ({command.sandbox}) kept from `{command.command}`: {wanted}; {command.hint}")
 
     def terminal_output(self, terminal_id: str, data: bytes) -> None:
-        if self.form == "events":
+        if self._has_events:
             from dragoman.cli.exec.events import TerminalEvent
 
             self._event(TerminalEvent(terminal_id, data.decode(errors="replace")))
@@ -113,7 +219,11 @@ class Output:
     def note(self, sentence: str) -> None:
         """Show a line about the run to the user."""
         sentence = self.secrets.mask(sentence)
-        if self.progress is not None:
+        if self.progress_form == "json":
+            from dragoman.cli.exec.events import NoteEvent
+
+            self._to_stderr(NoteEvent(sentence))
+        elif self.progress is not None:
             self.progress.note(f"dragoman: {sentence}")
         else:
             console.write_note(sentence)
@@ -122,18 +232,33 @@ class Output:
 
     def finish(self, result: RunResult, state: SessionState | None) -> None:
         """Write the result, and show the user how the run ended."""
+        if self.progress is not None:
+            self.progress.show_status("")
         if self.progress is not None and state is not None:
             self.progress.end(result.stop_reason, state, seconds=result.duration_ms / 1000)
         self._write_result(result)
-        if result.error is not None:
+        if result.lost_characters:
+            self.note(f"{result.lost_characters} characters of the answer were not kept: it is too long")
+        if self.progress_form == "json":
+            from dragoman.cli.exec.events import EndEvent
+
+            self._to_stderr(EndEvent(result.exit_code, result.error, result.duration_ms))
+        elif result.error is not None:
             self._explain(result, result.error)
+        if self.progress_form == "github":
+            self._finish_github(result)
 
     def write(self, data: bytes) -> None:
         """Write to stdout at once. Never raises; a failure is kept in `failure` and ends the run."""
         if self.failure is not None:
             return
         try:
-            sys.stdout.buffer.write(self.secrets.mask_bytes(data))
+            data = self.secrets.mask_bytes(data)
+            if self.progress_form == "github":  # the runner reads commands from stdout, too
+                from dragoman.cli.exec.github import defuse_output
+
+                data = defuse_output(data)
+            sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         except OSError as error:
             self.failure = error
@@ -166,10 +291,95 @@ class Output:
         """Return whether progress has shown the answer on this terminal already."""
         return self.progress is not None and sys.stdout.isatty()
 
-    def _event(self, event: Event) -> None:
+    def _event(self, event: Event, key: str | None = None) -> None:
+        """Write an event, unless it has a key and is the same as the last one with this key."""
         from msgspec import json
 
-        self.write_json(json.encode(event) + b"\n")
+        from dragoman.cli.exec.events import ResultEvent
+
+        data = json.encode(event)
+        if key is not None:
+            known = hash(data)
+            if self._written.get(key) == known:
+                return
+            self._written[key] = known
+        if self.form == "events":
+            self.write_json(data + b"\n")
+        if self.progress_form == "json" and not isinstance(event, ResultEvent):
+            self._to_stderr(event)
+
+    def _to_stderr(self, event: Event) -> None:
+        """Write an event of `--progress json`."""
+        from msgspec import json
+
+        text = json.encode(event).decode(errors="replace")
+        if sys.stderr.isatty():
+            from dragoman.text.terminal import escape_json
+
+            text = escape_json(text)
+        try:
+            sys.stderr.write(self.secrets.mask(text) + "\n")
+            sys.stderr.flush()
+        except OSError:  # as with other progress: the run goes on without it
+            self.progress_form = "none"
+
+    # What goes on
+
+    def ticking(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
+        """While entered, show from time to time that the run goes on."""
+        return self._heartbeat.ticking(loop, self.progress_form, self.tick)
+
+    def tick(self) -> None:
+        """Show what the run is doing: in the status line, or as a line if nothing was shown for a while."""
+        if self.activity is None:
+            return
+        self.activity.has_open_form = self.progress is not None and self.progress.is_held
+        session, tail = (None, "") if self.conn is None else (self.conn.session, self.conn.stderr_tail)
+        state = None if session is None else session.state
+        doing = self.activity.now(state, tail)
+        if self.progress_form == "terminal" and self.progress is not None:
+            self.progress.show_status(self._heartbeat.status(self.conn, doing, self.activity.elapsed_seconds))
+        elif self.progress_form == "json" and self._heartbeat.is_due():
+            from dragoman.cli.exec.events import ProgressEvent
+            from dragoman.cli.exec.result import RunWaiting
+
+            used = None if state is None or state.usage is None else state.usage.used
+            spent = round(self.activity.elapsed_seconds * 1000)
+            self._to_stderr(ProgressEvent(RunWaiting(doing.what, doing.name or None), spent, used))
+        elif self.progress is not None and self._heartbeat.is_due(self.progress.count):
+            self.note(self._heartbeat.still(self.conn, doing, self.activity.elapsed_seconds))
+
+    def agent_log(self, text: str) -> None:
+        """Show what the agent writes to stderr (`--verbose`)."""
+        if self.progress is not None:
+            self.progress.log(text)
+        elif self.progress_form == "json":
+            self.note(text)
+
+    # GitHub Actions
+
+    def _annotate(self, level: str, title: str, message: str, path: str = "") -> None:
+        if self.progress_form == "github":
+            from dragoman.cli.exec.github import GithubProgress
+
+            assert isinstance(self.progress, GithubProgress)
+            self.progress.annotate(level, f"dragoman: {title}", self.secrets.mask(message), path)
+
+    def _finish_github(self, result: RunResult) -> None:
+        """Add the annotation of an error, and the summary of the job."""
+        if result.error is not None:
+            hint = f" ({result.error.hint})" if result.error.hint else ""
+            self._annotate("error", f"exec failed with exit code {result.exit_code}", result.error.message + hint)
+        path = os.environ.get("GITHUB_STEP_SUMMARY")
+        if not path:
+            return
+        from dragoman.cli.exec.job_summary import job_summary
+
+        try:
+            with open(path, "a", encoding="utf-8", errors="replace") as file:
+                file.write(self.secrets.mask(job_summary(result, None if self.conn is None else self.conn.model)))
+        except OSError as error:
+            self.note(f"the job summary cannot be written: {error.strerror}")
 
     def _explain(self, result: RunResult, error: Error) -> None:
         from dragoman.text.terminal import plain
@@ -178,7 +388,8 @@ class Output:
             for call in result.tool_calls:
                 if call.is_open:
                     self.note(f"still open: {call.kind}: {call.title} ({call.status})")
-        if error.stderr_tail and "\n" in error.stderr_tail.strip():  # the last line is in the message
+        # The last line is in the message if the agent died.
+        if error.stderr_tail and (error.kind != "agent_died" or "\n" in error.stderr_tail.strip()):
             sys.stderr.write("dragoman: the end of the agent's stderr:\n")
             for line in plain(self.secrets.mask(error.stderr_tail)).rstrip().splitlines():
                 sys.stderr.write(f"    {line}\n")

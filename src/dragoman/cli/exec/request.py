@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from dragoman.cli.exec.agent_options import PassedOptions, pass_options
 from dragoman.cli.exec.exit_code import StartFailed
 from dragoman.cli.exec.options import Options, read_options
 from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
+from dragoman.cli.exec.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent, is_built_in
 from dragoman.errors import ConfigError
@@ -40,6 +42,16 @@ class RunRequest(NamedTuple):
     rules: list[Rule]
     servers: list[v1.McpServer]
     recorder: Observer | None
+    sandboxes: RunSandboxes
+    restores_protected: bool = False
+    passed: PassedOptions = PassedOptions()
+    uses_ledger: bool = True
+    """Whether the session is written into the ledger."""
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether everything that no rule denies is allowed, by the option or by the settings of the agent."""
+        return self.options.allows_all or self.entry.allows_all
 
 
 def read_request(call: CliCall, output: Output) -> RunRequest:
@@ -49,23 +61,44 @@ def read_request(call: CliCall, output: Output) -> RunRequest:
         CliError, ConfigError: one of them is wrong.
     """
     options = read_options(call)
-    if options.has_progress:
-        output.show_progress(is_verbose=options.is_verbose, root=options.cwd)
-    entry, agents = find_agent("exec", options.agent, options.command, options.cwd)
-    entry = _with_model(entry, options.model)
+    output.root = options.cwd
+    output.show_progress(options)
+    entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
+    entry, passed = pass_options(_with_model(entry, options.model), options)
     output.secrets = Secrets(os.environ, entry.env)
     settings = agents.settings
     project = options.cwd if settings.root is None else str(settings.root)
     rules = typed_rules(options) + remembered_rules(project) + settings.rules()
     servers = _servers(options, settings.mcp_servers())
     prompt = read_prompt(options)
-    if options.allows_all:
-        output.note("--dangerously-allow-all: everything the agent asks for is allowed, protected files included")
+    if options.allows_all or entry.allows_all:
+        named = "--dangerously-allow-all" if options.allows_all else f"dangerously_allow_all ({entry.where})"
+        output.note(f"{named}: everything the agent asks for is allowed, protected files included")
     for note in agents.notes:
         output.note(note)
     for name in prompt.outside:
         output.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
-    return RunRequest(options, prompt, entry, project, rules, servers, _recorder(options, entry, output.secrets))
+    recorder = _recorder(options.recording, options, entry, output.secrets)
+    sandboxes = prepare_sandboxes(options, entry)
+    if sandboxes.agent is not None:
+        entry = sandboxed_entry(entry)
+    for note in sandboxes.notes():
+        output.note(note)
+    restores = settings.restores_protected
+    ledger = settings.uses_ledger and not options.no_ledger
+    return RunRequest(options, prompt, entry, project, rules, servers, recorder, sandboxes, restores, passed, ledger)
+
+
+def again(request: RunRequest, number: int, output: Output) -> RunRequest:
+    """Return the same run for another try; each try has its own recording.
+
+    Raises:
+        CliError: the recording cannot be written.
+    """
+    if request.recorder is None or request.options.recording is None:
+        return request
+    path = f"{request.options.recording}.retry-{number}"
+    return request._replace(recorder=_recorder(path, request.options, request.entry, output.secrets))
 
 
 def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
@@ -77,7 +110,7 @@ def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
 
         return replace(entry, command=(*entry.command, "--model", model))
     if model == SCRIPTED_MODEL:
-        raise CliError("--model scripted is for the built-in agent", hint="leave -a and the command out to use it")
+        raise CliError("--model scripted is for the built-in agent", hint="name it with -a dragoman")
     return entry
 
 
@@ -87,29 +120,31 @@ def start_program(request: RunRequest) -> Launched:
     Raises:
         StartFailed: the program cannot be started.
     """
-    from dragoman.process.launch import launch
-
-    entry = request.entry
     try:
-        program = launch(entry.command, cwd=request.options.cwd, env=entry.env)
+        return _launch(request)
     except ConfigError as error:
         raise StartFailed(str(error)) from error
-    from dragoman.process.guard import guard  # loaded while the program already starts
-
-    guard.watch(program.pid, program.marker, entry.quirks.spare)
-    return program
 
 
-def end_program(request: RunRequest, program: Launched) -> None:
-    """End a program that was started and not connected to."""
-    from dragoman.process.guard import kill_now
+def _launch(request: RunRequest) -> Launched:
+    from dragoman.process.launch import launch
 
-    kill_now(program.pid, program.marker, request.entry.quirks.spare)
-    program.close()
+    entry, cwd = request.entry, request.options.cwd
+    if request.sandboxes.agent is None:
+        return launch(entry.command, cwd=cwd, env=entry.changed_env(os.environ), spare=entry.quirks.spare)
+    inside = confine_agent(request.sandboxes.agent, entry, cwd)
+    return launch(
+        inside.argv,
+        cwd=inside.cwd,
+        env=inside.env,
+        inherit_env=False,
+        spare=entry.quirks.spare,
+        starter=inside.starter,
+    )
 
 
-def _recorder(options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:
-    if options.recording is None:
+def _recorder(path: str | None, options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:
+    if path is None:
         return None
     from dragoman.trace.record.recorder import Recorder
 
@@ -121,11 +156,9 @@ def _recorder(options: Options, entry: AgentEntry, secrets: Secrets) -> Observer
             super().sent(secrets.mask_bytes(line))
 
     try:
-        return WithoutKeys(options.recording, command=[*map(secrets.mask, entry.command)], cwd=options.cwd)
+        return WithoutKeys(path, command=[*map(secrets.mask, entry.command)], cwd=options.cwd)
     except OSError as error:
-        raise CliError(
-            f"--record {options.recording}: {error.strerror}", hint="name a file that can be written"
-        ) from None
+        raise CliError(f"--record {path}: {error.strerror}", hint="name a file that can be written") from None
 
 
 def _servers(options: Options, configured: dict[str, dict[str, object]]) -> list[v1.McpServer]:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from dragoman.schema import UNSET, v1
-from dragoman.state.tools import FINISHED, ToolCallState
+from dragoman.state.tools import ToolCallState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy.decide import Decision
     from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
@@ -24,12 +25,27 @@ if TYPE_CHECKING:
 # Names in the published schema that differ from those of the classes. They are part of the contract.
 _PUBLISHED: Final = {
     "RunAgent": "Agent",
+    "RunCommand": "Command",
     "RunLocation": "Location",
     "RunPermission": "Permission",
     "RunResult": "Result",
+    "RunSandbox": "Sandbox",
     "RunUsage": "Usage",
     "RunViolation": "Violation",
+    "RunWaiting": "Waiting",
+    "RunRetry": "Retry",
+    "RunDurations": "Durations",
+    "RunDiff": "Diff",
+    "RunOption": "Option",
+    "RunPatch": "Patch",
+    "CommandEvent": "FinishedCommand",
+    "InitializedEvent": "Initialized",
+    "RetryEvent": "Retrying",
+    "StartingEvent": "Starting",
+    "EndEvent": "End",
     "MessageEvent": "Message",
+    "NoteEvent": "Note",
+    "ProgressEvent": "Progress",
     "ModeEvent": "Mode",
     "OtherEvent": "Other",
     "TerminalEvent": "Terminal",
@@ -52,6 +68,14 @@ ErrorKind = Literal[
 ]
 
 
+class RunWaiting(Struct):
+    """What a run was waiting for."""
+
+    what: Literal["start", "session", "model", "retry", "tool", "permission", "answer"]
+    name: str | None
+    """The tool call, the permission, or what the agent reports about its model."""
+
+
 class Error(Struct, kw_only=True):
     """Why the exit code is not 0."""
 
@@ -62,6 +86,10 @@ class Error(Struct, kw_only=True):
     """The JSON-RPC code of the agent's answer."""
     data: Any = None
     """The data of the agent's answer, of any type."""
+    cause: str | None = None
+    """What `data` names as the cause, as one line."""
+    waiting_for: RunWaiting | None = None
+    """What a timeout interrupted."""
     returncode: int | None = None
     """How the agent's process ended; negative for a signal."""
     stderr_tail: str | None = None
@@ -107,8 +135,17 @@ class RunLocation(Struct):
     line: int | None = None
 
 
+class RunDiff(Struct):
+    """A change of a file that a tool call shows: the whole text, or the piece that was replaced."""
+
+    path: str
+    old_text: str | None
+    """Null for a new file."""
+    new_text: str
+
+
 class ToolCall(Struct, kw_only=True):
-    """A tool call of the turn, as last reported."""
+    """A tool call of the turn, as last reported. Long texts are cut, with a notice in their place."""
 
     id: str
     title: str
@@ -117,6 +154,23 @@ class ToolCall(Struct, kw_only=True):
     is_open: bool
     """Neither completed nor failed when the turn ended or was interrupted."""
     locations: list[RunLocation] = []
+    terminals: list[str] = []
+    """The terminals that it shows; `commands` states in which sandbox each of them ran."""
+    command: str | None = None
+    """The command line, if it runs one; several are separated by line breaks."""
+    paths: list[str] = []
+    """The files it is about: of its locations, its changes and its input."""
+    input: Any = None
+    """The arguments of the tool, as the agent reports them."""
+    output: str | None = None
+    """What it returned or printed, as text; null before its end, and if the agent does not report it."""
+    exit_code: int | None = None
+    """The exit code of its command."""
+    diffs: list[RunDiff] = []
+    started_at: str | None = None
+    """When it was first reported, as RFC 3339 with milliseconds; the clock is ours."""
+    ended_at: str | None = None
+    """When it was first reported as completed or failed."""
 
 
 class FileChange(Struct, kw_only=True):
@@ -126,6 +180,14 @@ class FileChange(Struct, kw_only=True):
     change: Literal["created", "modified", "deleted"]
     seen_by: list[Literal["workspace", "tool_call"]]
     """`workspace`: dragoman wrote it for the agent. `tool_call`: a completed tool call shows the change."""
+
+
+class RunOption(Struct):
+    """An answer that an agent offered with a permission request."""
+
+    id: str
+    name: str
+    kind: str
 
 
 class RunPermission(Struct, kw_only=True):
@@ -139,18 +201,106 @@ class RunPermission(Struct, kw_only=True):
     tool_call_id: str | None = None
     option_id: str | None = None
     option_kind: str | None = None
+    command: str | None = None
+    """The command line it is about."""
+    paths: list[str] = []
+    """The files it is about."""
+    options: list[RunOption] = []
+    """What the agent offered; empty for a file or terminal request, which has no options."""
+    count: int = 1
+    """How often exactly this was decided in a row."""
 
 
 class RunViolation(Struct, kw_only=True):
-    """Something that the agent did although a rule denies it."""
+    """Something that the agent did although a rule denies it, or a change of a protected file without a permission."""
 
     title: str
     kind: str
-    rule: str
+    rule: str | None
+    """Null for a protected file, which no rule has to name."""
     decided_by: str
-    """The rule and where it is written."""
-    tool_call_id: str
+    """The rule and where it is written; `protected file` for a protected file."""
+    tool_call_id: str | None
     paths: list[str] = []
+    command: str | None = None
+    """The command that dragoman ran for the agent and that changed a protected file."""
+    kept: str | None = None
+    """The file with the old content of the protected file, or with the new content if there was none before."""
+    is_restored: bool = False
+    """Whether the protected file was put back."""
+
+
+class Refused(Struct):
+    """What a sandbox kept from a command."""
+
+    kind: Literal["network", "socket", "write", "read"]
+    subject: str
+
+
+class RunCommand(Struct, kw_only=True):
+    """A command that dragoman ran for the agent, and where."""
+
+    terminal_id: str
+    command: str
+    sandbox: str | None
+    """The sandbox it ran in; null for outside."""
+    exit_code: int | None
+    signal: str | None = None
+    refused: list[Refused] = []
+    """What the sandbox kept from it, as far as it is known."""
+    hint: str | None = None
+    """How to run it outside."""
+
+
+class RunSandbox(Struct, kw_only=True):
+    """The sandbox of a run."""
+
+    mode: Literal["off", "auto", "require"]
+    backend: str | None
+    """The one in force for commands; null for none."""
+    promise: str | None = None
+    """What it stops and what it does not stop."""
+    reason: str | None = None
+    """Why there is none although one was wanted."""
+    agent: str | None = None
+    """The one that the agent itself runs in; null if it runs outside."""
+    agent_state: list[str] = []
+    """Folders of the agent's state, which it may write."""
+
+
+class LeftOut(Struct):
+    """A changed file that is not in a patch."""
+
+    path: str
+    reason: str
+
+
+class RunPatch(Struct):
+    """The patch that `--patch` wrote."""
+
+    file: str
+    files: list[str]
+    """The files that it changes."""
+    left_out: list[LeftOut]
+
+
+class RunRetry(Struct):
+    """A try that failed and was repeated (`--retries`)."""
+
+    kind: ErrorKind
+    message: str
+    waited_ms: int
+
+
+class RunDurations(Struct, kw_only=True):
+    """How long the steps of the run took, in milliseconds; null for a step that was not reached."""
+
+    start_ms: int | None
+    """Until the agent had answered `initialize`."""
+    session_ms: int | None
+    """Until the session was open and set up."""
+    turn_ms: int | None
+    """Until the agent had answered the prompt."""
 
 
 class RunResult(Struct, kw_only=True):
@@ -163,6 +313,8 @@ class RunResult(Struct, kw_only=True):
     """The agent's text after its last tool call, or before it if none came after."""
     messages: list[str]
     """All text of the agent, message by message."""
+    lost_characters: int
+    """How much of the agent's text is not here because it was too long; `text` then ends with a notice."""
     stop_reason: str | None
     """Why the agent ended the turn; null if it did not, or answered only after it was asked to stop."""
     session_id: str | None
@@ -177,7 +329,15 @@ class RunResult(Struct, kw_only=True):
     dangerously_allow_all: bool = False
     """True if everything that no rule denied was allowed, protected files included."""
     violations: list[RunViolation] = []
-    """What the agent did although a rule denies it, as far as its tool calls show it."""
+    """What the agent did although a rule denies it, as far as its tool calls show it, and changed protected files."""
+    sandbox: RunSandbox | None = None
+    commands: list[RunCommand] = []
+    """The commands that dragoman ran for the agent, in the order of their ends."""
+    durations: RunDurations | None = None
+    retries: list[RunRetry] = []
+    """Tries that failed before this one; everything else is about the last try."""
+    patch: RunPatch | None = None
+    """Null without `--patch`."""
 
 
 def final_text(state: SessionState, turn: TurnState) -> str:
@@ -205,38 +365,47 @@ def final_text(state: SessionState, turn: TurnState) -> str:
     return text
 
 
-def tool_call(call: ToolCallState, reported: str | None = None) -> ToolCall:
-    """Describe a tool call with its reported status; the state marks open calls as failed if the agent dies."""
-    status = reported or call.status
-    return ToolCall(
-        id=call.id,
-        title=call.title,
-        kind=call.kind,
-        status=status,
-        is_open=status not in FINISHED,
-        locations=[RunLocation(place.path, place.line or None) for place in call.locations],
-    )
+def cut_notice(turn: TurnState) -> str:
+    """Return the sentence that ends a text which was too long to be kept; empty for one that is complete."""
+    lost = turn.lost_characters
+    return f"\n\n[cut by dragoman: {lost} more characters were not kept]" if lost else ""
 
 
-def tool_calls(state: SessionState, turn: TurnState, reported: Mapping[str, str]) -> list[ToolCall]:
-    calls = [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]
-    return [tool_call(call, reported.get(call.id)) for call in calls]
+def tool_calls(state: SessionState, turn: TurnState) -> list[ToolCallState]:
+    """Return the tool calls of a turn, in the order in which they were first reported."""
+    return [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]
 
 
-def usage(state: SessionState, tokens: v1.Usage | None) -> RunUsage | None:
+def usage(state: SessionState, tokens: v1.Usage | None, own: Mapping[str, Any] = {}) -> RunUsage | None:
+    """Return what the agent reported.
+
+    Args:
+        tokens: the usage in the answer of the prompt, which is not stable.
+        own: the usage in the `_meta` of the built-in agent's answer, which replaces it.
+    """
     context, cost = state.usage, state.cost
-    if tokens is None and context is None and cost is None:
+    if tokens is None and context is None and cost is None and not own:
         return None
     found = RunUsage()
-    if tokens is not None:
-        for name in ("input", "output", "total", "thought", "cached_read", "cached_write"):
-            value = getattr(tokens, f"{name}_tokens")
-            setattr(found, f"{name}_tokens", None if value is UNSET else value)
+    for name in ("input", "output", "total", "thought", "cached_read", "cached_write"):
+        value = UNSET if tokens is None else getattr(tokens, f"{name}_tokens")
+        if value is UNSET:
+            value = own.get(f"{_camel(name)}Tokens")
+        setattr(found, f"{name}_tokens", value if isinstance(value, int) else None)
     if context is not None:
         found.context_used, found.context_size = context.used, context.size
     if cost is not None:
         found.cost = Cost(cost.amount, cost.currency)
+    # A call next to the turn, such as the one that finds a title, is in no usage_update.
+    match own.get("sessionCost"):
+        case {"amount": float() | int() as amount, "currency": str(currency)}:
+            found.cost = Cost(amount, currency)
     return found
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
 
 
 def files_changed(changes: Iterable[Change], state: SessionState, turn: TurnState | None) -> list[FileChange]:
@@ -264,7 +433,7 @@ def _diffs(state: SessionState, turn: TurnState | None) -> Iterable[tuple[str, b
                     yield content.path, content.old_text is UNSET or content.old_text is None
 
 
-def permission(decision: Decision) -> RunPermission:
+def permission(decision: Decision, options: Sequence[v1.PermissionOption] = ()) -> RunPermission:
     return RunPermission(
         title=decision.title,
         kind=decision.kind,
@@ -274,6 +443,32 @@ def permission(decision: Decision) -> RunPermission:
         tool_call_id=decision.tool_call_id,
         option_id=decision.option_id,
         option_kind=decision.option_kind,
+        command=decision.command,
+        paths=list(decision.paths),
+        options=[RunOption(option.option_id, option.name, option.kind) for option in options],
+    )
+
+
+def permissions(found: Iterable[RunPermission]) -> list[RunPermission]:
+    """Return the decisions with those that repeat the one before counted instead of listed."""
+    listed: list[RunPermission] = []
+    for each in found:
+        if listed and structs.replace(listed[-1], count=1) == each:
+            listed[-1].count += 1
+        else:
+            listed.append(each)
+    return listed
+
+
+def finished_command(command: FinishedCommand, hint: str | None) -> RunCommand:
+    return RunCommand(
+        terminal_id=command.terminal_id,
+        command=command.command,
+        sandbox=command.sandbox,
+        exit_code=command.exit_code,
+        signal=command.signal,
+        refused=[Refused(denial.kind, denial.subject) for denial in command.denials],
+        hint=hint,
     )
 
 

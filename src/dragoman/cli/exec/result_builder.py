@@ -2,49 +2,78 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dragoman.cli.exec import result as results
 from dragoman.cli.exec.connection import describe_agent
 from dragoman.cli.exec.error import explain
 
 if TYPE_CHECKING:
+    from dragoman.cli.exec.activity import Activity
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import RunFacts
     from dragoman.cli.exec.request import RunRequest
 
 
-def build_result(
-    code: int,
-    facts: RunFacts,
-    error: Exception | None,
-    request: RunRequest | None,
-    conn: RunConnection | None,
-    duration_ms: int,
-) -> results.RunResult:
+class EndedRun(Protocol):
+    """What a result needs of a run."""
+
+    facts: RunFacts
+    error: Exception | None
+    activity: Activity
+    retries: list[results.RunRetry]
+    patch: results.RunPatch | None
+
+
+def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: RunConnection | None) -> results.RunResult:
     """Build the result of a run that ended with `code`, at any point."""
+    facts, error, activity = run.facts, run.error, run.activity
     decisions = [] if conn is None else conn.permissions.decisions
     session = None if conn is None else conn.session
     state = None if session is None else session.state
     turn = state.turns[-1] if state is not None and state.turns else None
     agent = None if request is None else describe_agent(request) if conn is None else conn.described()
-    stderr_tail = "" if conn is None else conn.transport.stderr_tail
+    stderr_tail = "" if conn is None else conn.stderr_tail
     return results.RunResult(
         exit_code=code,
         error=None if code == 0 else explain(code, facts, error, request, conn, stderr_tail),
-        text="" if state is None or turn is None else results.final_text(state, turn),
+        text="" if state is None or turn is None else results.final_text(state, turn) + results.cut_notice(turn),
         messages=[] if turn is None else [text for text in turn.texts if text],
+        lost_characters=0 if turn is None else turn.lost_characters,
         stop_reason=facts.stop_reason,
         session_id=None if session is None else session.id,
         agent=agent,
         scripted=conn.is_scripted if conn is not None else request is not None and request.entry.is_scripted,
-        usage=None if state is None else results.usage(state, None if turn is None else turn.usage),
+        usage=None
+        if state is None
+        else results.usage(state, None if turn is None else turn.usage, {} if conn is None else conn.own_usage),
         tool_calls=[]
-        if state is None or turn is None
-        else results.tool_calls(state, turn, {} if conn is None else conn.statuses),
+        if state is None or turn is None or conn is None
+        else [conn.tools.describe(call) for call in results.tool_calls(state, turn)],
         files_changed=[] if conn is None else conn.files_changed(turn),
-        permissions=[results.permission(decision) for decision in decisions],
-        duration_ms=duration_ms,
+        permissions=[] if conn is None else results.permissions(map(conn.permissions.describe, decisions)),
+        duration_ms=round(activity.elapsed_seconds * 1000),
         violations=[] if conn is None else list(conn.violations.found),
-        dangerously_allow_all=request is not None and request.options.allows_all,
+        dangerously_allow_all=request is not None and request.allows_all,
+        sandbox=None if request is None else _sandbox(request),
+        commands=[] if conn is None else list(conn.commands),
+        durations=results.RunDurations(
+            start_ms=activity.spent_ms("starting"),
+            session_ms=activity.spent_ms("opening"),
+            turn_ms=activity.spent_ms("working"),
+        ),
+        retries=list(run.retries),
+        patch=run.patch,
+    )
+
+
+def _sandbox(request: RunRequest) -> results.RunSandbox:
+    found = request.sandboxes
+    return results.RunSandbox(
+        mode=found.mode,
+        backend=found.backend,
+        promise=None if found.commands is None else found.commands.describe(),
+        reason=found.reason or None,
+        agent=None if found.agent is None else found.agent.backend,
+        agent_state=list(found.state),
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import signal
 from contextlib import suppress
-from time import monotonic
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.exec.exit_code import RunFacts, exit_code_of, note_error
+from dragoman.cli.exec.activity import Activity
+from dragoman.cli.exec.exit_code import END_TURN, KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.output import Output
-from dragoman.cli.exec.request import RunRequest, end_program, read_request, start_program
+from dragoman.cli.exec.request import RunRequest, again, read_request, start_program
 from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import CliCall
     from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.result import RunResult, RunViolation
+    from dragoman.cli.exec.ledger import RunLedger
+    from dragoman.cli.exec.result import RunPatch, RunResult, RunRetry, RunViolation
     from dragoman.client import Session
     from dragoman.process.launch import Launched
 
@@ -57,10 +59,13 @@ class Run:
         self.facts = RunFacts()
         self.error: Exception | None = None
         self._output = output
-        self._started = monotonic()
+        self.activity = output.activity = Activity()
+        self.retries: list[RunRetry] = []
+        self.patch: RunPatch | None = None
         self._request: RunRequest | None = None
         self._program: Launched | None = None
         self._conn: RunConnection | None = None
+        self._ledger: RunLedger | None = None
         self._task: asyncio.Task[None]
         self._cancelling: asyncio.Task[None] | None = None
         self._is_prompted = False
@@ -75,13 +80,25 @@ class Run:
         """
         self._request = read_request(call, self._output)
         self._program = start_program(self._request)
+        self._output.starting(self._request)
 
     def work(self) -> None:
-        """Run the turn; its result is written as soon as the agent has answered, before the agent is ended."""
+        """Run the turn; its result is written as soon as the agent has answered, before the agent is ended.
+
+        A run that failed for a reason that may pass is tried again, as far as `--retries` allows.
+        """
+        self._try_once()
+        while self._begin_retry():
+            self._try_once()
+
+    def _try_once(self) -> None:
         import asyncio
 
-        with suppress(asyncio.CancelledError):  # by `_stop` or a failure of stdout; the facts hold the reason
-            asyncio.run(self._supervise())
+        try:
+            with suppress(asyncio.CancelledError):  # by `_stop` or a failure of stdout; the facts hold the reason
+                asyncio.run(self._supervise())
+        except Exception as error:
+            self.fail(error)
 
     async def _supervise(self) -> None:
         import asyncio
@@ -94,37 +111,99 @@ class Run:
         loop = asyncio.get_running_loop()
         seconds = self._request.options.timeout_seconds
         if seconds is not None:
-            loop.call_later(max(0.0, seconds - (monotonic() - self._started)), self._stop)
-        with Signals(loop, self._stop), self._output.log():
+            loop.call_later(max(0.0, seconds - self.activity.elapsed_seconds), self._stop)
+        with Signals(loop, self._stop), self._output.log(), self._output.ticking(loop):
             await self._converse(self._request)
 
     async def _converse(self, request: RunRequest) -> None:
+        import asyncio
+
         from dragoman.cli.exec.connection import RunConnection, connect_agent, open_session
+        from dragoman.cli.exec.ledger import RunLedger
         from dragoman.cli.exec.prompt import blocks
-        from dragoman.cli.exec.settings import apply_settings
+        from dragoman.cli.exec.settings import apply_settings, enter_asking_mode
 
         self._conn = conn = RunConnection(request)
+        self._ledger = ledger = RunLedger(request, self._output)
+        opening = asyncio.ensure_future(asyncio.to_thread(ledger.open))
         program, self._program = self._program, None
         assert program is not None
         gc.enable()
+        conn.on_violation = self._violated
         async with connect_agent(conn, program, self._output) as agent:
+            self.activity.enter("opening")
+            self._output.initialized(conn)
+            arming = asyncio.ensure_future(asyncio.to_thread(conn.confinement.arm))
             content = blocks(request.prompt, agent.capabilities.prompt_capabilities or None)
             conn.session = session = await open_session(agent, request)
             await apply_settings(session, request.options, conn.models)
+            if request.options.chooses_no_mode and not request.allows_all:
+                for note in await enter_asking_mode(session, request.entry.facts):
+                    self._output.note(note)
             self._output.opened(conn)
+            await arming
+            await opening
+            ledger.begin(conn, content)
+            self.activity.enter("working")
             turn = session.prompt(content)
             self._is_prompted = True
-            async for update in turn:
-                conn.note(update)
-                self._output.update(update, session.state)
-                violation = conn.violations.look(update, session)
-                if violation is not None:
-                    self._violated(violation, session)
+            try:
+                async for update in turn:
+                    conn.note(update)
+                    self.activity.note_update(update)
+                    self._output.update(update, session.state, conn.tools)
+                    ledger.update()
+                    violation = conn.violations.look(update, session)
+                    if violation is not None:
+                        self._violated(violation)
+            finally:  # also if the agent died or the run was cancelled
+                conn.confinement.compare()
             conn.note_end(turn.result)
             answered = turn.result.stop_reason
             # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
             self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None
-            self._write_result()
+            self.facts.is_empty = answered == END_TURN and conn.is_empty_turn()
+            if not self._can_retry():
+                self._write_result()
+
+    # Another try
+
+    def _can_retry(self) -> bool:
+        """Return whether the run failed in a way that may pass, and may be tried again."""
+        from dragoman.cli.exec.retry import has_changed_something, may_pass
+
+        if self._request is None or len(self.retries) >= self._request.options.retries or self._is_stopping:
+            return False
+        self._note_decisions()
+        return may_pass(self.facts, self.error) and not has_changed_something(self._conn)
+
+    def _begin_retry(self) -> bool:
+        """Wait, and start the agent again; return False if the run is over."""
+        if self._result is not None or self._output.failure is not None or not self._can_retry():
+            return False
+        from dragoman.cli.exec.error import explain
+        from dragoman.cli.exec.result import RunRetry
+        from dragoman.cli.exec.retry import wait_seconds
+
+        assert self._request is not None
+        number, limit = len(self.retries) + 1, self._request.options.timeout_seconds
+        seconds = wait_seconds(number, self.error)
+        if limit is not None and self.activity.elapsed_seconds + seconds >= limit:
+            return False
+        code = exit_code_of(self.facts)
+        message = explain(code, self.facts, self.error, self._request, self._conn, "").message
+        self.retries.append(RunRetry(KINDS[code], message, round(seconds * 1000)))  # type: ignore[arg-type]
+        self._output.retrying(self.retries[-1], number, self._request.options.retries)
+        sleep(seconds)  # a signal ends it with an exception
+        if self._ledger is not None:
+            self._ledger.close()
+        self.facts, self.error, self._conn, self._ledger = RunFacts(), None, None, None
+        self._is_prompted = False
+        self.activity.restart()
+        self._request = again(self._request, number, self._output)
+        self._program = start_program(self._request)
+        self._output.starting(self._request)
+        return True
 
     # How a run ends
 
@@ -136,8 +215,10 @@ class Run:
 
     def abandon(self) -> None:
         """End a program that was started and not connected to."""
-        if self._program is not None and self._request is not None:
-            end_program(self._request, self._program)
+        if self._program is not None:
+            self._program.end()
+        if self._request is not None:
+            self._request.sandboxes.close()
 
     def finish(self) -> int:
         """Write the result unless it was written, and return the exit code.
@@ -147,6 +228,8 @@ class Run:
         """
         if self._result is None and self._output.failure is None:
             self._write_result()
+        if self._ledger is not None:
+            self._ledger.close()
         if self._output.failure is not None:
             raise self._output.failure
         assert self._result is not None
@@ -159,6 +242,7 @@ class Run:
         """
         if self._has_answer():
             if number:
+                self._is_stopping = True
                 self._task.cancel()
             return
         is_first = not self._is_stopping
@@ -167,6 +251,9 @@ class Run:
             self.facts.signal = self.facts.signal or number
         elif is_first:
             self.facts.is_timed_out = True
+            session, conn = self._session, self._conn
+            tail = "" if conn is None else conn.stderr_tail
+            self.facts.waiting_for = self.activity.now(None if session is None else session.state, tail)
         else:
             return
         session = self._session
@@ -176,12 +263,13 @@ class Run:
         else:
             self._task.cancel()
 
-    def _violated(self, violation: RunViolation, session: Session) -> None:
+    def _violated(self, violation: RunViolation) -> None:
         """Report a violation, and cancel the turn at the first one if the user wants that."""
         assert self._request is not None
         self.facts.has_violation = True
         self._output.violated(violation)
-        if self._request.options.stops_on_violation and not self._is_stopping:
+        session, wants_stop = self._session, self._request.options.stops_on_violation
+        if wants_stop and session is not None and session.state.is_running and not self._is_stopping:
             self._is_stopping = True
             self._begin_cancelling(session, "cancelling the turn because of the violation")
 
@@ -209,11 +297,30 @@ class Run:
     def _write_result(self) -> None:
         from dragoman.cli.exec.result_builder import build_result
 
+        self._note_decisions()
+        self.activity.enter("done")
+        self._write_patch()
+        code = exit_code_of(self.facts)
+        self._result = build_result(code, self, self._request, self._conn)
+        self._output.finish(self._result, self._session.state if self._session and self._is_prompted else None)
+        if self._ledger is not None:
+            self._ledger.end(self._result)
+
+    def _note_decisions(self) -> None:
         decisions = [] if self._conn is None else self._conn.permissions.decisions
         self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
         if self._request is not None and self._request.options.fails_on_deny:
             self.facts.was_denied = any(decision.action == "deny" for decision in decisions)
-        code = exit_code_of(self.facts)
-        duration_ms = round((monotonic() - self._started) * 1000)
-        self._result = build_result(code, self.facts, self.error, self._request, self._conn, duration_ms)
-        self._output.finish(self._result, self._session.state if self._session and self._is_prompted else None)
+
+    def _write_patch(self) -> None:
+        if self._request is None or self._request.options.patch is None:
+            return
+        from dragoman.cli.exec.patch import write_patch
+
+        try:
+            self.patch = write_patch(self._request.options.patch, self._conn)
+        except OSError as error:
+            self.fail(error)
+            return
+        for each in self.patch.left_out:
+            self._output.note(f"not in the patch: {each.path}: {each.reason}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.cli.exits import CliError
+from dragoman.errors import RequestError
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options
     from dragoman.client import Session
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.registry.facts import AgentFacts
 
 
 class OfferedValue(NamedTuple):
@@ -40,10 +42,43 @@ async def apply_settings(session: Session, options: Options, models: LegacyModel
         await _set_option(session, key, value)
 
 
+async def enter_asking_mode(session: Session, facts: AgentFacts | None) -> list[str]:
+    """Put a well-known agent into the mode in which it asks; return sentences for the user about what it does.
+
+    Rules decide about requests, so an agent that starts in a mode without requests would not be bound by them.
+    """
+    if facts is None:
+        return []
+    notes = []
+    before = current_mode(session)
+    offered = [choice.value for choice in _offered_modes(session)]
+    if facts.asking_mode in offered and before != facts.asking_mode:
+        try:
+            await _set_mode(session, facts.asking_mode)
+            notes.append(
+                f"the agent is in its mode {facts.asking_mode}, in which it asks; it starts in {before}, "
+                f"which --mode {before} keeps"
+            )
+        except RequestError as error:
+            notes.append(
+                f"the agent stays in its mode {before}, in which it may act without asking: {error.message}; rules are "
+                "compared with what it did afterwards"
+            )
+    if facts.unasked:
+        notes.append(f"{facts.name} {facts.unasked}; rules see that only afterwards, and --sandbox-agent limits it")
+    return notes
+
+
 def current_mode(session: Session) -> str | None:
     """Return the id of the mode the session is in, None if it has none."""
     option = _of_category(session, "mode")
     return session.state.mode if option is None else option.current_value
+
+
+def current_model(session: Session) -> str | None:
+    """Return the id of the model that the session states, None if it states none."""
+    option = _of_category(session, "model")
+    return None if option is None else option.current_value
 
 
 async def _set_mode(session: Session, wanted: str) -> None:
@@ -53,12 +88,18 @@ async def _set_mode(session: Session, wanted: str) -> None:
         if value != option.current_value:
             await session.set_config_option(option.id, value)
         return
-    modes = session.state.modes
-    if modes is None:
+    if session.state.modes is None:
         raise CliError(f"--mode {wanted}: this agent has no modes", hint="remove --mode")
-    value = _match("--mode", wanted, [OfferedValue(mode.id, mode.name) for mode in modes.available_modes])
+    value = _match("--mode", wanted, _offered_modes(session))
     if value != session.state.mode:
         await session.set_mode(value)
+
+
+def _offered_modes(session: Session) -> list[OfferedValue]:
+    option, modes = _of_category(session, "mode"), session.state.modes
+    if option is not None:
+        return _choices(option)
+    return [] if modes is None else [OfferedValue(mode.id, mode.name) for mode in modes.available_modes]
 
 
 async def _set_model(session: Session, wanted: str, models: LegacyModels | None) -> None:

@@ -2,12 +2,13 @@
 
 Rules decide about requests, and some agents act without one. What they did is visible afterwards: a tool call that is
 reported as completed is judged as if permission had been requested for it, and so is every file that it shows as
-changed. Only a deny counts. Does not stop anything: `run.py` does, if the user wants that.
+changed. Only a deny counts. Protected files that changed without a permission are violations as well. Does not stop
+anything: `run.py` does, if the user wants that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.exec.result import RunViolation
 from dragoman.client.permission_request import describe, settle_evidence, settle_paths
@@ -16,11 +17,15 @@ from dragoman.policy.verdict import named
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dragoman.cli.exec.permission import RunPermissions
     from dragoman.client import Session
+    from dragoman.process.sandbox import ProtectedChange
     from dragoman.state.tools import ToolCallState
+
+
+PROTECTED: Final = "protected file"
 
 
 class ViolationWatch:
@@ -54,6 +59,25 @@ class ViolationWatch:
                 self.found.append(found)
                 return found
         return None
+
+    def changed(self, changes: Sequence[ProtectedChange], command: str | None = None) -> list[RunViolation]:
+        """Return the violations for changed protected files; `command` is what changed them, if that is known."""
+        found = [
+            RunViolation(
+                title=f"{change.path} was {change.happened}",
+                kind="delete" if change.happened == "deleted" else "edit",
+                rule=None,
+                decided_by=PROTECTED,
+                tool_call_id=None,
+                paths=[change.path],
+                command=command,
+                kept=change.kept,
+                is_restored=change.is_restored,
+            )
+            for change in changes
+        ]
+        self.found.extend(found)
+        return found
 
     def _was_refused(self, tool_call_id: str) -> bool:
         # Some agents report a call that was refused as completed: its result is the refusal.

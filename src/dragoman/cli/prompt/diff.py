@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.text.colour import BOLD, CYAN, GREEN, RED
 from dragoman.text.visible import quoted, spelled, wrapped
-from dragoman.workspace.hunks import find_hunks
+from dragoman.workspace.hunks import find_hunks, group_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,12 +36,16 @@ class DiffView(NamedTuple):
         return f"+{self.added} -{self.removed}"
 
 
-def view_diff(path: str, old: str | None, new: str, *, paint: Painter, width: int) -> DiffView:
-    """Return the change from `old` (None: a new file) to `new`, in lines of at most `width` columns."""
+def view_diff(path: str, old: str | None, new: str, *, paint: Painter, width: int, is_whole: bool = True) -> DiffView:
+    """Return the change from `old` (None: a new file) to `new`, in lines of at most `width` columns.
+
+    Args:
+        is_whole: both are known to be whole files. Otherwise they may be pieces, whose ends say nothing about the file.
+    """
     hunks = find_hunks(None if old is None else _bytes(old), _bytes(new))
     note = " (new file)" if old is None else " (emptied)" if old and not new else ""
     lines = [paint(piece, BOLD) for piece in wrapped(quoted(path) + note, width)]
-    for sign, text in _unified((old or "").split("\n"), hunks):
+    for sign, text in _unified((old or "").split("\n"), hunks, _ending(old, new, is_whole=is_whole)):
         style = _STYLES.get(sign)
         body = text if sign in "@\\" else sign + spelled(text)
         lines += [paint(piece, style) if style else piece for piece in wrapped(body, width)]
@@ -55,15 +59,23 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _unified(before: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[str, str]]:
+def _ending(old: str | None, new: str, *, is_whole: bool) -> str:
+    """Return the line after a last line without a newline; nothing if it may be the end of a piece on both sides."""
+    if is_whole:
+        return "\\ no newline at the end of the file"
+    differs = bool(old) and bool(new) and (old or "").endswith("\n") != new.endswith("\n")
+    return "\\ no newline at the end of this piece" if differs else ""
+
+
+def _unified(before: Sequence[str], hunks: Sequence[Hunk], ending: str) -> Iterator[tuple[str, str]]:
     """Yield signs and lines. If all lines of a file end with CR LF, the CR is left out."""
     with_return = [line.endswith("\r") for line in before[:-1]]
     with_return += [line.endswith("\r\n") for hunk in hunks for line in hunk.after]
     end = "\r" if with_return and all(with_return) else ""
     last = len(before) - (before[-1] == "")  # lines there are
-    for group in _groups(hunks):
+    for group in group_hunks(hunks, _CONTEXT):
         start = max(0, group[0].before_line - 1 - _CONTEXT)
-        stop = min(last, _after(group[-1]) + _CONTEXT)
+        stop = min(last, group[-1].before_end + _CONTEXT)
         shift = group[0].after_line - group[0].before_line
         grown = sum(len(hunk.after) - len(hunk.before) for hunk in group)
         yield "@", f"@@ -{_range(start, stop)} +{_range(start + shift, stop + shift + grown)} @@"
@@ -71,28 +83,11 @@ def _unified(before: Sequence[str], hunks: Sequence[Hunk]) -> Iterator[tuple[str
         for hunk in group:
             for line in before[at : hunk.before_line - 1]:
                 yield " ", line.removesuffix(end)
-            yield from _signed("-", hunk.before, end)
-            yield from _signed("+", hunk.after, end)
-            at = _after(hunk)
+            yield from _signed("-", hunk.before, end, ending)
+            yield from _signed("+", hunk.after, end, ending)
+            at = hunk.before_end
         for line in before[at:stop]:
             yield " ", line.removesuffix(end)
-
-
-def _groups(hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
-    """Join hunks whose contexts touch."""
-    group: list[Hunk] = []
-    for hunk in hunks:
-        if group and hunk.before_line - 1 - _after(group[-1]) > 2 * _CONTEXT:
-            yield group
-            group = []
-        group.append(hunk)
-    if group:
-        yield group
-
-
-def _after(hunk: Hunk) -> int:
-    """Return the index of the first old line after the hunk."""
-    return hunk.before_line - 1 + len(hunk.before)
 
 
 def _range(start: int, stop: int) -> str:
@@ -100,9 +95,9 @@ def _range(start: int, stop: int) -> str:
     return f"{start + 1}" if count == 1 else f"{start + (count > 0)},{count}"
 
 
-def _signed(sign: str, lines: Sequence[str], end: str) -> Iterator[tuple[str, str]]:
+def _signed(sign: str, lines: Sequence[str], end: str, ending: str) -> Iterator[tuple[str, str]]:
     for line in lines:
         text = line.removesuffix("\n")
         yield sign, text.removesuffix(end)
-        if text == line:
-            yield "\\", "\\ no newline at the end of the file"
+        if text == line and ending:
+            yield "\\", ending

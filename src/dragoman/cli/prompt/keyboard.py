@@ -13,6 +13,9 @@ import termios
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from dragoman.text.secrets import known_keys
+from dragoman.text.terminal import printed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -91,7 +94,7 @@ class Keyboard:
 
     async def write(self, text: str) -> None:
         """Write all of the text, waiting for the terminal."""
-        left = memoryview(text.encode(errors="replace"))
+        left = memoryview(_shown(text))
         while left:
             try:
                 left = left[os.write(self._fd, left) :]
@@ -103,7 +106,7 @@ class Keyboard:
     def write_now(self, text: str) -> None:
         """Write what the terminal accepts at once, for a last line when there is no time to wait."""
         with suppress(OSError):
-            os.write(self._fd, text.encode(errors="replace"))
+            os.write(self._fd, _shown(text))
 
     async def line(self) -> str | None:
         """Return the next line without its end; None if the user ended the input (Ctrl-D) or hung up."""
@@ -141,3 +144,8 @@ def _require_foreground(fd: int) -> None:
         return  # not our controlling terminal: it has no background
     if group != os.getpgrp():
         raise BlockingIOError(errno.EAGAIN, "this process is in the background of the terminal")
+
+
+def _shown(text: str) -> bytes:
+    """Text as it may be shown: without known keys, and with no control but our own colours."""
+    return printed(known_keys.mask(text), has_colour=True, can_redraw=True).encode(errors="replace")

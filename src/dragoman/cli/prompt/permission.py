@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from dragoman.cli.prompt.diff import view_diff
+from dragoman.client.permission import OWN_CALL
 from dragoman.policy.paths import is_below
 from dragoman.schema import UNSET, v1
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
@@ -190,9 +191,11 @@ def _body(question: Question, state: SessionState, paint: Painter, width: int) -
     wide = width - len(RAIL)
     content, raw = _call_content(question, state)
     lines: list[str] = []
-    for diff in question.diffs or [item for item in content if isinstance(item, v1.Diff)]:
+    for diff in _distinct(question.diffs or [item for item in content if isinstance(item, v1.Diff)]):
         old = diff.old_text if isinstance(diff.old_text, str) else None
-        view = view_diff(diff.path, old, diff.new_text, paint=paint, width=wide)
+        # An agent may show a piece of the file; what dragoman itself would write is known as a whole.
+        is_whole = old is None or question.permission.tool_call.tool_call_id.startswith(OWN_CALL)
+        view = view_diff(diff.path, old, diff.new_text, paint=paint, width=wide, is_whole=is_whole)
         lines += [*view.lines, paint(view.figures, DIM)]
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
@@ -204,6 +207,15 @@ def _body(question: Question, state: SessionState, paint: Painter, width: int) -
     if len(title) > _TITLE:
         lines += ["the whole title:", *title]
     return [f"{paint(RAIL, DIM)}{line}" for line in lines]
+
+
+def _distinct(diffs: Sequence[v1.Diff]) -> list[v1.Diff]:
+    """Return the changes without repetitions: many agents send one as arguments and as a diff of the file."""
+    found: dict[object, v1.Diff] = {}
+    for diff in diffs:
+        old = diff.old_text.removesuffix("\n") if isinstance(diff.old_text, str) else None
+        found.setdefault((diff.path, old, diff.new_text.removesuffix("\n")), diff)
+    return list(found.values())
 
 
 def _call_content(question: Question, state: SessionState) -> tuple[Sequence[v1.ToolCallContent], Any]:

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt import content
 from dragoman.cli.prompt.diff import view_diff
+from dragoman.cli.prompt.reported_exit import reported_exit
 from dragoman.schema import v1
 from dragoman.text.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, wrapped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.prompt.diff import DiffView
     from dragoman.cli.prompt.progress import Progress
     from dragoman.state import ToolCallState
@@ -31,6 +34,7 @@ class ToolLines:
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._seen: dict[tuple[str, int], str] = {}  # (id, place in the timeline) -> "open" or "over"
+        self._shown: set[tuple[str, str | None, str]] = set()  # changes that were shown
         self.exits: dict[str, tuple[int | None, str | None]] = {}  # of terminals
 
     def show(self, call: ToolCallState) -> None:
@@ -46,6 +50,10 @@ class ToolLines:
             return
         self._seen[key] = "over"
         self._finish(call, f"tool {key}")
+
+    def note_shown(self, diffs: Sequence[v1.Diff]) -> None:
+        """Note changes that were shown elsewhere."""
+        self._shown.update(map(_key, diffs))
 
     def _head(self, mark: str, style: str, call: ToolCallState) -> str:
         progress, paint = self._progress, self._progress.paint
@@ -81,10 +89,14 @@ class ToolLines:
         else:
             extra = f"  {paint(word, style)}" if word != "completed" else ""
             progress.line(f"{self._head(mark, style, call)}{extra}{figures}")
-        for view in views:
-            self._cut(view.lines, _DIFF_LINES)
+        lines = [line for view in views for line in self._cut(view.lines, _DIFF_LINES)]
         if is_bad or progress.is_verbose or call.kind == "execute":
-            self._show_text(call)
+            lines += self._text(call)
+        if lines:
+            progress.begin_details(label(call.title or call.name or call.id, progress.width))
+            for line in lines:
+                progress.line(line)
+            progress.end_details()
 
     def _ending(self, call: ToolCallState) -> str:
         """Return how the call's command failed; empty if it did not."""
@@ -102,39 +114,38 @@ class ToolLines:
             self.exits[terminal_id] = (found.exit_code, found.signal)
 
     def _views(self, call: ToolCallState) -> list[DiffView]:
+        """Return the changes of the call; of one that was shown before only the figures."""
         paint, width = self._progress.paint, self._progress.width - 2
-        return [
-            view_diff(
-                self._progress.short(item.path),
-                item.old_text if isinstance(item.old_text, str) else None,
-                item.new_text,
-                paint=paint,
-                width=width,
-            )
-            for item in call.content
-            if isinstance(item, v1.Diff)
-        ]
+        views = []
+        for item in dict.fromkeys(_key(item) for item in call.content if isinstance(item, v1.Diff)):
+            path, old, new = item
+            view = view_diff(self._progress.short(path), old, new, paint=paint, width=width, is_whole=old is None)
+            views.append(view._replace(lines=[]) if item in self._shown else view)
+            self._shown.add(item)
+        return views
 
-    def _show_text(self, call: ToolCallState) -> None:
-        """Show the text of the call; live output was shown as it arrived."""
+    def _text(self, call: ToolCallState) -> list[str]:
+        """Return the text of the call as lines; live output was shown as it arrived."""
         if any(isinstance(item, v1.Terminal) for item in call.content):
-            return
+            return []
+        paint = self._progress.paint
         texts = [content.text_of(item.content) for item in call.content if isinstance(item, v1.Content)]
         lines = [line for text in texts for line in text.strip("\n").split("\n") if text.strip()]
         wide = self._progress.width - 2
         limit = _TEXT_LINES * (_EVERYTHING if self._progress.is_verbose else 1)
+        before = [paint(f"  … {len(lines) - limit} lines before", DIM)] if len(lines) > limit else []
         shown = [piece for line in lines[-limit:] for piece in wrapped(line.expandtabs(4), wide)]
-        if len(lines) > limit:
-            self._progress.line(self._progress.paint(f"  … {len(lines) - limit} lines before", DIM))
-        for line in shown:
-            self._progress.line("  " + self._progress.paint(line, DIM))
+        return before + ["  " + paint(line, DIM) for line in shown]
 
-    def _cut(self, lines: list[str], limit: int) -> None:
+    def _cut(self, lines: list[str], limit: int) -> list[str]:
         shown = lines if self._progress.is_verbose else lines[:limit]
-        for line in shown:
-            self._progress.line("  " + line)
-        if len(lines) > len(shown):
-            self._progress.line(self._progress.paint(f"  … {len(lines) - len(shown)} more lines", DIM))
+        left = len(lines) - len(shown)
+        more = [self._progress.paint(f"  … {left} more lines", DIM)] if left else []
+        return ["  " + line for line in shown] + more
+
+
+def _key(diff: v1.Diff) -> tuple[str, str | None, str]:
+    return diff.path, diff.old_text if isinstance(diff.old_text, str) else None, diff.new_text
 
 
 def describe_exit(exit_code: int | None, signal: str | None) -> str:
@@ -142,19 +153,3 @@ def describe_exit(exit_code: int | None, signal: str | None) -> str:
     if signal:
         return f"killed by {label(signal, 20)}"
     return f"exit {exit_code}" if exit_code else ""
-
-
-def reported_exit(call: ToolCallState) -> int | None:
-    """Return the exit code reported by an agent that runs commands itself, from the places agents use."""
-    places = [call.raw_output]
-    if isinstance(call.meta, dict):
-        places.append(call.meta.get("terminal_exit"))
-    if isinstance(call.raw_output, dict) and isinstance(call.raw_output.get("contents"), list):
-        places += call.raw_output["contents"]
-    for place in places:
-        if isinstance(place, dict):
-            for name in ("exit_code", "exitCode"):
-                code = place.get(name)
-                if isinstance(code, int) and not isinstance(code, bool):
-                    return code
-    return None

@@ -69,7 +69,11 @@ class UserPrompt:
         """Ask for permission; return the id of the chosen option, or None."""
         from dragoman.cli.prompt.permission import ask_permission
 
-        return await self._talk(lambda dialogue: ask_permission(question, session.state, dialogue), None)
+        chosen = await self._talk(lambda dialogue: ask_permission(question, session.state, dialogue), None)
+        if self._progress is not None:
+            content = question.permission.tool_call.content or ()
+            self._progress.note_shown(question.diffs or [item for item in content if isinstance(item, v1.Diff)])
+        return chosen
 
     async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Outcome:
         """Ask the user to fill in a form."""

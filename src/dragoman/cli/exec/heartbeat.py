@@ -1,0 +1,120 @@
+"""When to show that a run goes on, and in which words: the status line of a terminal, or a line from time to time.
+
+CI systems end a job that prints nothing for some minutes, and a user without a sign of life ends it sooner. Does not
+write anything; `output.py` does.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterator
+
+    from dragoman.cli.exec.activity import Doing
+    from dragoman.cli.exec.connection import RunConnection
+    from dragoman.cli.exec.options import ProgressForm
+
+_STATUS_SECONDS: Final = 1.0
+_HEARTBEAT_SECONDS: Final = 30.0
+VARIABLE: Final = "DRAGOMAN_HEARTBEAT"
+
+
+class Heartbeat:
+    """The signs of life of one run."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        """The agent's name, as it was configured."""
+        self.seconds = _heartbeat_seconds()
+        self._count = -1
+        self._shown_at = monotonic()
+
+    @contextmanager
+    def ticking(self, loop: asyncio.AbstractEventLoop, form: ProgressForm, tick: Callable[[], None]) -> Iterator[None]:
+        """While entered, call `tick` as often as the form needs it."""
+        if form == "none":
+            yield
+            return
+        seconds = _STATUS_SECONDS if form == "terminal" else self.seconds / 2
+        handle: asyncio.TimerHandle | None = None
+
+        def beat() -> None:
+            nonlocal handle
+            tick()
+            handle = loop.call_later(seconds, beat)
+
+        handle = loop.call_later(seconds, beat)
+        try:
+            yield
+        finally:
+            handle.cancel()
+
+    def is_due(self, count: int = 0) -> bool:
+        """Return whether nothing was shown for the time of a heartbeat; `count` changes with what is shown."""
+        now = monotonic()
+        if count != self._count:
+            self._count, self._shown_at = count, now
+        if now - self._shown_at < self.seconds:
+            return False
+        self._count, self._shown_at = count + 1, now  # the line that is shown now is counted as well
+        return True
+
+    def status(self, conn: RunConnection | None, doing: Doing, seconds: float) -> str:
+        """Return the text of the status line."""
+        from dragoman.text.visible import label
+
+        parts = [self._agent(conn), *self._model(conn), _elapsed(seconds), _words(doing), *_tokens(conn)]
+        return " · ".join(label(part, 80) for part in parts)
+
+    def still(self, conn: RunConnection | None, doing: Doing, seconds: float) -> str:
+        """Return the line for a log."""
+        return ", ".join([f"still waiting for {doing.phrase}", _elapsed(seconds), *_tokens(conn)])
+
+    def opened(self, conn: RunConnection) -> str:
+        """Return the line about the session that was opened."""
+        model = "".join(f", model {each}" for each in self._model(conn))
+        session = "" if conn.session is None else f", session {conn.session.id}"
+        return f"{self._agent(conn)}{model}{session}"
+
+    def _agent(self, conn: RunConnection | None) -> str:
+        if conn is None or conn.agent is None:
+            return self.name
+        found = conn.described()
+        return " ".join(filter(None, (found.name or found.title or self.name, found.version)))
+
+    def _model(self, conn: RunConnection | None) -> list[str]:
+        return [conn.model] if conn is not None and conn.model else []
+
+
+def _words(doing: Doing) -> str:
+    if doing.what == "tool":
+        return doing.name
+    short = {"start": "starting", "session": "opening the session", "model": "the model works"}.get(doing.what)
+    return short or f"waiting for {doing.phrase}"
+
+
+def _elapsed(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def _tokens(conn: RunConnection | None) -> list[str]:
+    usage = None if conn is None or conn.session is None else conn.session.state.usage
+    if usage is None or not usage.used:
+        return []
+    from dragoman.text.terminal import size
+
+    return [f"{size(usage.used)} tokens"]
+
+
+def _heartbeat_seconds() -> float:
+    try:
+        seconds = float(os.environ.get(VARIABLE, ""))
+    except ValueError:
+        return _HEARTBEAT_SECONDS
+    return seconds if 0.01 <= seconds <= 3600 else _HEARTBEAT_SECONDS

@@ -1,0 +1,153 @@
+"""The entry of a run in the ledger of sessions.
+
+Owns when a turn is written: when it begins, from time to time while it runs, and when it ends. The file is opened and
+written in threads, while the agent works. A ledger that cannot be written costs a note, never the run.
+"""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import StoreError
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+    from collections.abc import Sequence
+    from concurrent.futures import Future
+
+    from dragoman.cli.exec.connection import RunConnection
+    from dragoman.cli.exec.output import Output
+    from dragoman.cli.exec.request import RunRequest
+    from dragoman.cli.exec.result import RunResult
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.schema import v1
+    from dragoman.store.ledger import Ledger
+
+# What `kill -9` may cost of a running turn. Writing a long turn takes longer, so the pause grows with it.
+SAVE_SECONDS: Final = 2.0
+_SHARE: Final = 50  # at most one part in so many of a run is spent on saving
+
+
+def ledger_name(entry: AgentEntry) -> str:
+    """Return the name of an agent in the ledger: for a command after `--`, the command line."""
+    return shlex.join(entry.command) if entry.source == "command" else entry.name
+
+
+class RunLedger:
+    """The ledger as one run uses it; does nothing if the user does not want one."""
+
+    def __init__(self, request: RunRequest, output: Output) -> None:
+        self._request = request
+        self._output = output
+        self._is_wanted = request.uses_ledger
+        self._ledger: Ledger | None = None
+        self._conn: RunConnection | None = None
+        self._number: Future[int] | None = None
+        self._timer: TimerHandle | None = None
+        self._pause = SAVE_SECONDS
+
+    def open(self) -> None:
+        """Open the file; called in a thread while the agent starts."""
+        if not self._is_wanted:
+            return
+        from dragoman.settings.places import data_dir
+        from dragoman.store.ledger import FILE_NAME, Ledger
+
+        try:
+            self._ledger = Ledger.open(data_dir() / FILE_NAME)
+        except (StoreError, OSError) as error:
+            self._give_up(error)
+
+    def begin(self, conn: RunConnection, prompt: Sequence[v1.ContentBlock]) -> None:
+        """Write that the turn begins; called before the prompt is sent."""
+        if self._ledger is None or conn.session is None or conn.agent is None:
+            return
+        from dragoman.schema import is_advertised
+        from dragoman.store.ledger import NewEntry
+        from dragoman.store.ledger_record import pack, record_prompt
+
+        self._conn = conn
+        request, capabilities, mask = self._request, conn.agent.capabilities, self._output.secrets.mask
+        offered = ("sessionCapabilities.resume", "loadSession")
+        entry = NewEntry(
+            agent=mask(ledger_name(request.entry)),
+            command=tuple(map(mask, request.entry.command)),
+            session_id=conn.session.id,
+            folder=request.options.cwd,
+            directories=request.options.directories,
+            title=self._title(),
+            first_prompt=mask(" ".join(request.prompt.text.split())),
+            can_reopen=any(is_advertised(capabilities, name) for name in offered),
+            is_scripted=conn.is_scripted,
+        )
+        with suppress(StoreError):
+            record = pack(record_prompt(prompt), self._output.secrets.mask_bytes)
+            self._number = self._ledger.begin_turn(entry, record, is_new=not conn.is_resumed)
+            self._ledger.prune()
+
+    def update(self) -> None:
+        """Note that something happened in the turn; it is written soon."""
+        if self._timer is None and self._number is not None and self._ledger is not None:
+            import asyncio
+
+            self._timer = asyncio.get_running_loop().call_later(self._pause, self._save)
+
+    def _save(self) -> None:
+        self._timer = None
+        if self._ledger is None or self._conn is None or self._number is None:
+            return
+        started = monotonic()
+        if self._number.done() and self._number.exception() is None:
+            with suppress(StoreError):
+                self._ledger.save_turn(self._number.result(), self._record(self._conn))
+        self._pause = max(SAVE_SECONDS, (monotonic() - started) * _SHARE)
+
+    def end(self, result: RunResult) -> None:
+        """Write how the turn ended."""
+        if self._ledger is None or self._conn is None or self._number is None:
+            return
+        from dragoman.store.ledger import EndedTurn, TouchedFile
+
+        if self._timer is not None:
+            self._timer.cancel()
+        mask = self._output.secrets.mask
+        ended = EndedTurn(
+            exit_code=result.exit_code,
+            stop_reason=result.stop_reason,
+            error=None if result.error is None else mask(result.error.message),
+            title=self._title(),
+            files=tuple(TouchedFile(mask(each.path), each.change) for each in result.files_changed),
+        )
+        try:
+            self._ledger.end_turn(self._number.result(), self._record(self._conn), ended).result()
+        except StoreError as error:
+            self._give_up(error)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._timer is not None:
+            self._timer.cancel()
+        ledger, self._ledger = self._ledger, None
+        if ledger is not None:
+            ledger.close()
+
+    def _title(self) -> str | None:
+        session = None if self._conn is None else self._conn.session
+        title = None if session is None else session.state.title
+        return self._output.secrets.mask(title) if title else None
+
+    def _record(self, conn: RunConnection) -> bytes | None:
+        """Return the turn so far; None if it has not begun, because the prompt could not be sent."""
+        from dragoman.store.ledger_record import pack, record_turn
+
+        if conn.session is None or not conn.session.state.turns:
+            return None
+        state = conn.session.state
+        return pack(record_turn(state, state.turns[-1], conn.shown_terminals()), self._output.secrets.mask_bytes)
+
+    def _give_up(self, error: Exception) -> None:
+        self._output.note(f"this run is not in the ledger of sessions: {error}")
+        self.close()
