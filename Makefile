@@ -19,11 +19,11 @@ PINNED := tests/interop/agents/packages
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
-FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3; do \
-	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
+	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	    >/dev/null 2>&1 && break; python=; done
 
-.PHONY: help run test check bench interop agents docs clean
+.PHONY: help run test check package bench interop mutants agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -32,7 +32,12 @@ run: $(PACKAGE) ## dragoman demo: a full turn of the built-in agent, with a scri
 	@$(PY) -m dragoman demo
 
 test: check $(NODE) ## the whole gate: make check, then every test
-	@$(PY) -m pytest
+	@echo "tests, in one process for each core, four at most"; \
+	together=0; $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not alone" || together=$$?; \
+	echo "tests that need the machine to themselves"; \
+	alone=0; $(PY) -m pytest -m alone || alone=$$?; \
+	if [ $$together != 0 ]; then echo "make: tests failed; the first list above names them" >&2; exit $$together; fi; \
+	exit $$alone
 
 check: $(PACKAGE) ## linter, formatting, types, and the schema on every supported Python
 	@.venv/bin/ruff check
@@ -40,24 +45,36 @@ check: $(PACKAGE) ## linter, formatting, types, and the schema on every supporte
 	@.venv/bin/mypy
 	@$(PY) -m tools.pythons
 
+package: $(PACKAGE) ## build the wheel and the sdist in dist/, and check them
+	@$(PY) -m tools.package dist
+
 bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
+	@$(PY) -m benchmarks.sandbox
+	@$(PY) -m benchmarks.judging
 
 interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop
 
+mutants: $(PACKAGE) ## how many of a fixed list of mistakes the judge catches
+	@$(PY) -m tests.conformance.mutation_run
+
 agents: $(AGENTS) ## install the real agents that make interop drives (1 GB)
 
-docs: $(PACKAGE) ## rewrite the generated pages of docs/
+docs: $(PACKAGE) ## rewrite the generated pages of docs/, and the pictures of commands
 	@$(PY) -m tools.pages
+	@$(PY) -m tools.screenshots
+
+screenshots: $(PACKAGE) ## rewrite all pictures of docs/images, those of web pages too (needs Chromium)
+	@$(PY) -m tools.screenshots --pages
 
 clean: ## remove what make made
-	rm -rf .venv node_modules .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist .venv node_modules .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV): $(REQUIREMENTS)
 	@$(FIND_PYTHON); \
 	if [ -z "$$python" ]; then \
-	  echo "make: Python 3.11, 3.12 or 3.13 with its venv module is needed; install one, or name it: make PYTHON=/path/to/python" >&2; \
+	  echo "make: Python 3.11, 3.12, 3.13 or 3.14 with its venv module is needed; install one, or name it: make PYTHON=/path/to/python" >&2; \
 	  exit 1; \
 	fi; \
 	echo "setting up .venv with $$("$$python" --version)"; \

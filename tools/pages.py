@@ -25,8 +25,9 @@ def cli_page() -> str:
         "stdout is data, stderr is everything else: errors are one line `dragoman: error: ...`, followed by a\n"
         "`hint: ...` if there is something you can do. Colour is used on a terminal only, and not if `NO_COLOR` is\n"
         "set. Control characters in text of agents and files never reach a terminal; JSON shows them escaped.\n"
-        "Only `record` and `inspect --live` pass the agent's stderr on unchanged. Arguments after the first `--`\n"
-        "belong to another program and are not changed.",
+        "Keys of model providers that are in your environment are shown as `[NAME_OF_THE_VARIABLE]`. Only `record`\n"
+        "and `inspect --live` pass the messages, and apart from keys the agent's stderr, on unchanged.\n"
+        "Arguments after the first `--` belong to another program and are not changed.",
         _block(table.help_text()),
     ]
     for verb in table.COMMANDS:
@@ -65,8 +66,8 @@ def verb_page(verb: str) -> str:
 def _rows(title: str, rows: list[tuple[str, str, tuple[str, ...]]]) -> str:
     lines = [f"## {title}", "", "| | |", "|---|---|"]
     for name, text, choices in rows:
-        said = f"{text} ({', '.join(choices)})" if choices else text
-        lines.append(f"| `{name}` | {said.replace('|', chr(92) + '|')} |")
+        described = f"{text} ({', '.join(choices)})" if choices else text
+        lines.append(f"| `{name}` | {described.replace('|', chr(92) + '|')} |")
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-SUPPORTED = ("3.11", "3.12", "3.13")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
 PIN = next(line for line in (ROOT / "requirements/base.txt").read_text().splitlines() if line.startswith("msgspec=="))
 
 

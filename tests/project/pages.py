@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 from tests.project.sources import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "examples" / "README.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 class Block(NamedTuple):
@@ -19,6 +24,12 @@ class Block(NamedTuple):
     language: str
     words: tuple[str, ...]
     text: str
+
+    @property
+    def file(self) -> str | None:
+        """The name it is saved under, if the page builds programs step by step: ```` ```python file=agent.py ````."""
+        names = [word.removeprefix("file=") for word in self.words if word.startswith("file=")]
+        return names[0] if names else None
 
     @property
     def place(self) -> str:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -16,17 +17,21 @@ from tests.project.pages import PAGES, Block, Step, blocks, steps
 from tests.project.sources import ROOT
 from tools.pages import GENERATED
 
-PROGRAMS = [block for page in PAGES for block in blocks(page, "python")]
-CONSOLES = [block for page in PAGES for block in blocks(page, "console")]
+# Pages that build programs step by step, which are run in order, in a folder of their own.
+STEPWISE = [page for page in PAGES if any(block.file for block in blocks(page, "python"))]
+PROGRAMS = [block for page in PAGES if page not in STEPWISE for block in blocks(page, "python")]
+CONSOLES = [block for page in PAGES if page not in STEPWISE for block in blocks(page, "console")]
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
 
 
-def run(command: list[str] | str) -> subprocess.CompletedProcess[str]:
+def run(
+    command: list[str] | str, cwd: Path = ROOT, env: dict[str, str] = ENVIRONMENT
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
         shell=isinstance(command, str),
-        cwd=ROOT,
-        env=ENVIRONMENT,
+        cwd=cwd,
+        env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -65,9 +70,57 @@ def assert_target_exists(step: Step) -> None:
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE), step.command
 
 
-def assert_output(step: Step) -> None:
+@pytest.mark.parametrize("page", STEPWISE, ids=lambda page: page.name)
+def test_a_page_that_builds_programs_step_by_step_works_in_order(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page, "python", "console"):
+        if block.language == "console":
+            for step in steps(block):
+                assert_output(step, tmp_path)
+            continue
+        assert block.file, f"{block.place}: name the file"
+        (tmp_path / block.file).write_text(block.text)
+        is_test = block.file.startswith("test_")
+        how = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_test else ["-W", "error"]
+        done = run([sys.executable, *how, block.file], tmp_path)
+        assert done.returncode == 0, f"{block.place}: {done.stdout}{done.stderr}"
+
+
+def scripts_of(workflow: str) -> list[str]:
+    """The shell scripts of a workflow's steps."""
+    found = re.findall(r"^( *)(?:- )?run: \|\n((?:\1  .*\n|\n)+)", workflow, flags=re.MULTILINE)
+    return [textwrap.dedent(text) for _, text in found]
+
+
+def test_the_commands_of_the_workflow_do_what_the_page_says(tmp_path: Path) -> None:
+    review, fix = blocks(ROOT / "docs" / "ci.md", "yaml")
+    place, temporary = tmp_path / "checkout", tmp_path / "temporary"
+    place.mkdir()
+    temporary.mkdir()
+    env = {
+        **ENVIRONMENT,
+        "AGENT": "scripted",
+        "BASE": "main",
+        "RUNNER_TEMP": str(temporary),
+        "GITHUB_STEP_SUMMARY": str(temporary / "summary.md"),
+        "DRAGOMAN_HOME": str(tmp_path / "home"),
+    }
+    git = "git -c user.name=a -c user.email=a@example.com"
+    commit = f"{git} commit -q --allow-empty -m a && git update-ref refs/remotes/origin/main HEAD"
+    change = f"echo changed > a.txt && git add a.txt && {git} commit -q -m b"
+    assert run(f"git init -q . && {commit} && {change}", place, env).returncode == 0
+    install, ask, show = scripts_of(review.text)
+    assert install.startswith("pip install dragoman\n")
+    for script in (ask, show, *scripts_of(fix.text)):
+        done = run(["bash", "-e", "-c", script], place, env)
+        assert done.returncode == 0, done.stderr
+    summary = (temporary / "summary.md").read_text()
+    assert "Review this change." in summary
+    assert "+changed" in summary
+
+
+def assert_output(step: Step, cwd: Path = ROOT) -> None:
     """Lines are compared as shell patterns, so that `*` stands for what differs between machines; `...` for lines."""
-    done = run(step.command)
+    done = run(step.command, cwd)
     assert done.returncode == 0, done.stderr
     if not step.output.strip():
         return

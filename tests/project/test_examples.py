@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dragoman.agent.handlers import Handlers
 from dragoman.testing import ScriptedClient, linked
 from examples import shout_agent
 from tests.project.sources import ROOT
 
-CLIENT = [sys.executable, "examples/client.py"]
+CLIENT = [sys.executable, str(ROOT / "examples" / "client.py")]
 SCRIPTED = ["--", sys.executable, "-m", "dragoman.testing.scripted_agent"]
 
 
-def run(*command: str) -> subprocess.CompletedProcess[str]:
+def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60
     )
 
 
@@ -35,6 +38,19 @@ def test_client_shows_the_conversation_and_that_the_agent_is_scripted() -> None:
     assert lines.count("(end_turn)") == 5
 
 
+def test_client_works_in_the_current_folder_as_its_page_says(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n")
+    agent = str(ROOT / "examples" / "shout_agent.py")
+    done = run(*CLIENT, "--yes", "shout notes.txt", "--", sys.executable, agent, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "notes.txt").read_text() == "HELLO\n"
+
+
+def test_client_takes_an_agent_by_its_name(tmp_path: Path) -> None:
+    done = run(*CLIENT, "Hello there", "--", "scripted", cwd=tmp_path)
+    assert "Hello there" in done.stdout.splitlines(), done.stderr
+
+
 def test_client_without_a_terminal_answers_no() -> None:
     done = run(*CLIENT, "permission", *SCRIPTED)
     assert "  no terminal to ask on: no" in done.stdout.splitlines()
@@ -45,7 +61,7 @@ def test_client_without_a_terminal_answers_no() -> None:
 def test_client_explains_itself_when_it_has_no_agent(words: list[str]) -> None:
     done = run(*CLIENT, *words)
     assert done.returncode == 2
-    assert "PROMPT... -- COMMAND..." in done.stderr.replace("[", "").replace("]", "")
+    assert "PROMPT... -- AGENT" in done.stderr.replace("[", "").replace("]", "")
 
 
 def test_client_says_in_a_line_that_an_agent_cannot_be_started() -> None:
@@ -67,6 +83,42 @@ def test_client_survives_a_reader_that_goes_away() -> None:
         os.close(write_end)
     assert done.stderr == b""
     assert done.returncode == 141
+
+
+def examples() -> dict[str, tuple[Path, str]]:
+    """Name -> the file and what its docstring says that it prints."""
+    found = {}
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        page = ast.get_docstring(ast.parse(path.read_text())) or ""
+        _, marker, shown = page.partition(f"$ python examples/{path.name}\n")
+        if marker:
+            found[path.stem] = path, f"{shown}\n"
+    return found
+
+
+EXAMPLES = examples()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_prints_what_its_docstring_shows(name: str, tmp_path: Path) -> None:
+    path, shown = EXAMPLES[name]
+    done = run(sys.executable, "-W", "error", str(path), cwd=tmp_path)
+    assert done.stderr == ""
+    assert done.stdout == shown
+    assert done.returncode == 0
+
+
+def test_every_decorator_of_an_agent_has_an_example() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "examples").glob("*.py"))
+    decorators = {name for name in vars(Handlers) if not name.startswith("_")}
+    assert len(decorators) > 20
+    assert {name for name in decorators if not re.search(rf"@agent\.{name}\b", text)} == set()
+
+
+@pytest.mark.parametrize("service", ["permission", "files", "terminals", "elicitation", "extensions", "supervise"])
+def test_every_service_of_a_client_has_an_example(service: str) -> None:
+    text = "".join(path.read_text() for path, _ in EXAMPLES.values())
+    assert re.search(rf"\b{service}(=|\()", text)
 
 
 @pytest.mark.rule(89)

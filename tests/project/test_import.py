@@ -10,6 +10,9 @@ import pytest
 from tests.project.sources import ROOT, package_modules
 
 MODULES = [name for name in package_modules() if not name.endswith("__main__")]
+# The whole package is behind an extra, and says so when it is imported without it.
+REMOTE = "dragoman.transports.remote"
+BASE_MODULES = [name for name in MODULES if not name.startswith(REMOTE)]
 
 SNAPSHOT = """
 import atexit, gc, locale, logging, os, signal, sys, threading, warnings
@@ -93,7 +96,12 @@ def test_a_collector_that_is_off_stays_off() -> None:
 
 
 def test_a_base_install_can_import_every_module() -> None:
-    run_python(f"{BLOCKER}\nfrom importlib import import_module\nfor name in {MODULES!r}: import_module(name)")
+    run_python(f"{BLOCKER}\nfrom importlib import import_module\nfor name in {BASE_MODULES!r}: import_module(name)")
+
+
+def test_without_its_extra_the_remote_package_names_what_to_install() -> None:
+    with pytest.raises(AssertionError, match=r"pip install 'dragoman\[remote\]'"):
+        run_python(f"{BLOCKER}\nimport {REMOTE}")
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

@@ -51,14 +51,14 @@ def sentence(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def test_without_python_it_says_which_one_to_install(bare_machine: Path) -> None:
-    assert sentence(make(bare_machine, ".venv/.ready")).startswith("make: Python 3.11, 3.12 or 3.13")
+    assert sentence(make(bare_machine, ".venv/.ready")).startswith("make: Python 3.11, 3.12, 3.13 or 3.14")
     assert not (bare_machine / ".venv").exists()
 
 
 def test_a_python_that_is_too_old_or_only_a_shim_does_not_count(bare_machine: Path) -> None:
     for name in ("python3", "python3.11"):
         install_fake(bare_machine, name, "echo 'command not found' >&2; exit 127")
-    assert sentence(make(bare_machine, ".venv/.ready")).startswith("make: Python 3.11, 3.12 or 3.13")
+    assert sentence(make(bare_machine, ".venv/.ready")).startswith("make: Python 3.11, 3.12, 3.13 or 3.14")
 
 
 def test_without_node_it_says_what_it_is_for(bare_machine: Path) -> None:
@@ -70,6 +70,23 @@ def test_a_node_that_is_too_old_does_not_count(bare_machine: Path) -> None:
     install_fake(bare_machine, "node", "exit 1")
     assert sentence(make(bare_machine, "node_modules/.ready")).startswith("make: Node.js 20 or newer with npm")
     assert not (bare_machine / "node_modules").exists()
+
+
+@pytest.mark.parametrize("failing", ["-n auto", "-m alone", ""])
+def test_both_passes_of_the_tests_run_and_either_can_fail(failing: str, bare_machine: Path) -> None:
+    programs = bare_machine / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    fake = f'#!{shutil.which("bash")}\necho "$*"\n[ -z "{failing}" ] || [[ "$*" != *"{failing}"* ]]\n'
+    for name in ("python", "ruff", "mypy"):
+        (programs / name).write_text(fake)
+        (programs / name).chmod(0o755)
+    (bare_machine / "node_modules").mkdir()
+    for stamp in (".venv/.ready", ".venv/.installed", "node_modules/.ready"):
+        (bare_machine / stamp).touch()
+    done = make(bare_machine, "-o", "src/dragoman/_version.py", "test")
+    passes = [line for line in done.stdout.splitlines() if line.startswith("-m pytest")]
+    assert [line.rpartition("-m ")[2] for line in passes] == ["not alone", "alone"]
+    assert (done.returncode != 0) == bool(failing), done.stderr
 
 
 def test_help_lists_every_target(bare_machine: Path) -> None:

@@ -62,6 +62,7 @@ FOREIGN: dict[str, str] = {
     "nobody_to_ask": "exec: a value of `error.kind` in its JSON output, which is a contract",
     "--approve-reads": "acpx: an option of its command line",
     "Hugging Face": "the name of a company",
+    "/props": "llama.cpp: an address of its server",
     "`person`": "exec: the same value in the documentation",
     '"nobody"': "exec: a value of `decided_by` in its JSON output, which is a contract",
     "`nobody`": "exec: the same value in the documentation",
@@ -69,9 +70,11 @@ FOREIGN: dict[str, str] = {
     "`grant`": "exec: the same value in the documentation",
 }
 
-# Pages and modules that hold text of others, or repeat it word for word.
+# Folders and files that hold text of others, or repeat it word for word.
 QUOTES = {
     "docs/spec": "the protocol's rules, in its own words",
+    "src/dragoman/builtin/models/catalogue.json": "generated: the names of models are those of their makers",
+    "src/dragoman/registry/known_agents.json": "the names of agents and packages are those of their makers",
     "src/dragoman/schema/v1": "generated from the protocol's schema",
 }
 
@@ -99,9 +102,13 @@ def written_texts() -> Iterator[tuple[str, int, str]]:
     """(file, line, text) of everything that must keep to the vocabulary."""
     for path in project_files():
         name = str(path.relative_to(ROOT))
-        if any(name.startswith(f"{folder}/") for folder in QUOTES):
+        if any(name == place or name.startswith(f"{place}/") for place in QUOTES):
             continue
-        if name.startswith(("src/", "docs/", "examples/")) or name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"):
+        if name.startswith(("src/", "docs/", "examples/", "benchmarks/", "tools/")) or name in (
+            "README.md",
+            "CONTRIBUTING.md",
+            "CHANGELOG.md",
+        ):
             if path.suffix in (".py", ".md", ".toml", ".json"):
                 yield name, 0, name
                 yield from ((name, number, line) for number, line in enumerate(path.read_text().splitlines(), 1))
