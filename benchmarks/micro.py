@@ -2,7 +2,7 @@
 
 For tuning: no second process and no pipe disturb it, so that differences of 5 % show, which the benchmark proper
 cannot see. For streaming one side is measured alone: its transport throws away what the agent says, or replays
-what a client hears. For requests both roles are linked in memory.
+what a client receives. For requests both roles are linked in memory.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ async def agent_says(count: int) -> float:
     return seconds / count * 1e6
 
 
-async def client_hears(count: int) -> float:
+async def client_receives(count: int) -> float:
     """CPU us of one update: framing, typed decode, fold into the state, queue, loop body."""
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": TEXT}}
     data = line({"method": "session/update", "params": {"sessionId": "s", "update": update}}) * count
@@ -134,13 +134,13 @@ async def client_hears(count: int) -> float:
     async with connect(transport) as agent:
         session = await agent.new_session(cwd="/tmp")
         flooding = asyncio.create_task(flood())
-        heard = 0
+        received = 0
         start = time.process_time()
         async for _ in session.prompt("go"):
-            heard += 1
+            received += 1
         seconds = time.process_time() - start
         await flooding
-    assert heard == count, f"{heard} of {count} updates were heard"
+    assert received == count, f"{received} of {count} updates were received"
     return seconds / count * 1e6
 
 
@@ -201,7 +201,7 @@ def best(measure: Callable[[int], Awaitable[float]], count: int) -> float:
 def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     print(f"agent, turn.say():       {best(agent_says, count):.2f} us CPU per update")
-    print(f"client, receive to loop: {best(client_hears, count):.2f} us CPU per update")
+    print(f"client, receive to loop: {best(client_receives, count):.2f} us CPU per update")
     print(f"both, prompt and answer: {best(exchange, count // 10):.1f} us CPU per exchange")
     print(f"both, read and answer:   {best(read_files, count // 10):.1f} us CPU per exchange")
 

@@ -73,7 +73,7 @@ class Runner:
         Raises:
             JobError: it failed, printed something else, or was killed after ``timeout_seconds``.
         """
-        # Cold start is the agent's alone: the same blocking client holds the stopwatch for everybody.
+        # Cold start is the agent's alone: the same blocking client holds the stopwatch for every peer.
         client = find_peer("raw").client_command if case == "cold" else peer.client_command
         with tempfile.TemporaryFile() as errors:
             process = subprocess.Popen(

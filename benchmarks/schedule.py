@@ -72,7 +72,7 @@ class Schedule:
             say(f"extra round {number + 1 - self._rounds}, for one that other programs disturbed: {case.name}")
         peers = [peer for peer in self._peers if peer.name in case.peers]
         params = case.quick if self._is_quick else case.params
-        # Nobody always runs first, or always after the same neighbour's heat.
+        # No peer always runs first, or always after the same neighbour's heat.
         shift = number % max(1, len(peers))
         for peer in peers[shift:] + peers[:shift]:
             # Ten times the usual duration: room for a slow machine, and yet an end for a hung program.

@@ -57,6 +57,24 @@ def _raw() -> Peer:
     return _python_peer("raw", "floor", f"msgspec {_distribution_version('msgspec')}")
 
 
+def _asyncio() -> Peer:
+    raw = _raw()
+    client = (sys.executable, "-m", "benchmarks.peers.raw.aio_client")
+    return msgspec.structs.replace(
+        raw,
+        name="asyncio",
+        title="asyncio floor",
+        agent_command=(*raw.agent_command, "--asyncio"),
+        client_command=client,
+    )
+
+
+def _batching() -> Peer:
+    raw = _raw()
+    agent = (*raw.agent_command, "--batch")
+    return msgspec.structs.replace(raw, name="batching", title="batching floor", agent_command=agent)
+
+
 def _dragoman() -> Peer:
     source = ROOT / "src" / "dragoman" / "__init__.py"
     is_present = source.exists() or importlib.util.find_spec("dragoman") is not None
@@ -97,7 +115,14 @@ def _ts() -> Peer:
     )
 
 
-_FINDERS: dict[str, Callable[[], Peer]] = {"raw": _raw, "ts": _ts, "pysdk": _pysdk, "dragoman": _dragoman}
+_FINDERS: dict[str, Callable[[], Peer]] = {
+    "raw": _raw,
+    "batching": _batching,
+    "asyncio": _asyncio,
+    "ts": _ts,
+    "pysdk": _pysdk,
+    "dragoman": _dragoman,
+}
 NAMES = tuple(_FINDERS)
 
 

@@ -1,6 +1,6 @@
 """What a Python client program of the benchmark needs besides its SDK: arguments, clocks, memory, the result line.
 
-It reads ``/proc`` and therefore runs on Linux only. It knows nothing of ACP.
+It reads ``/proc`` and therefore runs on Linux only. It does not depend on ACP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def read_job(argv: list[str]) -> Job:
 
 
 def announce(agent_pid: int) -> None:
-    """Say that the session is open, and wait until the harness has placed the two processes."""
+    """Report that the session is open, and wait until the benchmark has placed the two processes."""
     print(json.dumps({"agent_pid": agent_pid}), flush=True)
     sys.stdin.readline()
 

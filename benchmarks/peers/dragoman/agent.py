@@ -23,7 +23,7 @@ async def tools(turn: Turn, count: int, per_call: int) -> None:
     for number in range(count // per_call):
         async with turn.tool("Edit file", kind="edit", id=f"call-{number}") as call:
             for _ in range(per_call):
-                # Replaces what the call shows, as a growing diff does; `diff()` would add a second one beside it.
+                # Replaces what the call shows, as a growing diff does; `diff()` would add a second one next to it.
                 await call.update(content=[v1.Diff(PATH, new, old)])
 
 

@@ -11,7 +11,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from benchmarks.peers import probe
+from benchmarks.peers.dragoman.chunks import chunks
 from benchmarks.peers.dragoman.coding import coding
+from benchmarks.peers.dragoman.foreign import foreign
+from benchmarks.peers.dragoman.long_sessions import long_sessions
+from benchmarks.peers.dragoman.models import models
 from benchmarks.peers.dragoman.once import once
 from benchmarks.peers.raw.agent import LINE
 from dragoman import Limits, RemoteAgent, Session, spawn
@@ -138,6 +142,31 @@ class Bench:
                 late.append(float(counter.updates - params["after"]))
         return probe.cancel_result(times, late)
 
+    async def cancel_task(self, params: dict[str, Any]) -> dict[str, float]:
+        """Another task cancels, woken by the loop over updates: how many updates come before its turn, and after."""
+        times, late, before = [], [], []
+        for number in range(params["warm_up"] + params["count"]):
+            counter = Counter()
+            is_time = asyncio.Event()
+
+            async def cancel(counter: Counter = counter, is_time: asyncio.Event = is_time) -> tuple[float, int]:
+                await is_time.wait()
+                await self.session.cancel()
+                return time.perf_counter(), counter.updates
+
+            cancelling = asyncio.create_task(cancel())
+            async for update in self.session.prompt(params["prompt"]):
+                counter.on_update(update)
+                if counter.updates == params["after"]:
+                    is_time.set()
+            end = time.perf_counter()
+            start, seen = await cancelling
+            if number >= params["warm_up"]:
+                times.append((end - start) * 1e3)
+                late.append(float(counter.updates - seen))
+                before.append(float(seen - params["after"]))
+        return probe.cancel_result(times, late) | {"before": max(before)}
+
     async def big(self, params: dict[str, Any]) -> dict[str, float]:
         await self.session.prompt(params["warm_up"])
         times = []
@@ -176,6 +205,18 @@ async def main() -> None:
     if job.case == "coding":
         probe.report(await coding(job.params))
         return
+    if job.case == "models":
+        probe.report(await models(job.params))
+        return
+    if job.case == "foreign":
+        probe.report(await foreign(job.params))
+        return
+    if job.case == "chunks":
+        probe.report(chunks(job.params))
+        return
+    if job.case == "long":
+        probe.report(await long_sessions(job.params))
+        return
     files = Files()
     limits = Limits(message_bytes=128 * probe.MIB) if job.case == "big" else Limits()
     async with spawn(*job.agent_command, files=files, limits=limits) as agent:
@@ -183,11 +224,13 @@ async def main() -> None:
         probe.announce(bench.pid)
         cases: dict[str, Callable[[dict[str, Any]], Awaitable[dict[str, float]]]] = {
             "rtt": bench.rtt,
+            "unpinned": bench.rtt,
             "stream": bench.stream,
             "diffs": bench.stream,
             "read": bench.read,
             "sessions": bench.sessions,
             "cancel": bench.cancel,
+            "cancel_task": bench.cancel_task,
             "big": bench.big,
             "stuck": bench.stuck,
         }

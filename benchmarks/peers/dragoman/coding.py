@@ -30,7 +30,7 @@ async def coding(params: dict[str, Any]) -> dict[str, float]:
         async with spawn(*BUILT_IN_AGENT, cwd=folder) as agent:
             session = await agent.new_session(cwd=folder)
             result |= await _first_words(session, params["prompts"])
-            result |= await _tool_calls(session, params["calls"], params["beside"])
+            result |= await _tool_calls(session, params["calls"], params["parallel"])
         return result
 
 
@@ -82,9 +82,9 @@ async def _first_words(session: Session, prompts: int) -> dict[str, float]:
     return {"first_ms": statistics.median(times), "first_max_ms": max(times)}
 
 
-async def _tool_calls(session: Session, calls: int, beside: int) -> dict[str, float]:
+async def _tool_calls(session: Session, calls: int, parallel: int) -> dict[str, float]:
     """One turn that reads a file so often, some of the calls side by side, as models do it."""
-    lines = [f"{'& ' if number % beside else ''}read {_FILE}" for number in range(calls)]
+    lines = [f"{'& ' if number % parallel else ''}read {_FILE}" for number in range(calls)]
     pid = probe.child_pid(BUILT_IN_AGENT)
     usage = probe.Usage(pid)
     start = time.perf_counter()

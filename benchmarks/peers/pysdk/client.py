@@ -205,7 +205,7 @@ async def main() -> None:
     job = probe.read_job(sys.argv)
     # The SDK's own examples leave methods out, too: the protocol class answers for them.
     client = BenchClient()  # type: ignore[abstract]
-    # Its spawn hands the child a trimmed environment and a stderr pipe nobody reads; both are replaced here.
+    # Its spawn gives the child a trimmed environment and a stderr pipe that is not read; both are replaced here.
     transport: dict[str, Any] = {"stderr": None}
     if job.case == "big":
         transport["limit"] = BUFFER_BYTES

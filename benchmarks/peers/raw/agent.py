@@ -7,7 +7,7 @@ It exists to say what the machine and msgspec alone can do.
 import os
 import select
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.json import Decoder, Encoder
@@ -181,8 +181,50 @@ def send_update(session_id: str, update: SessionUpdate) -> None:
 
 def stream(session_id: str, count: int, size: int) -> str:
     text = (LINE * (size // len(LINE) + 1))[:size]
+    if len(sys.argv) > 2 and sys.argv[1] == "--write":
+        return repeat(foreign_line(session_id, text, sys.argv[2]), count)
     for _ in range(count):
         send_update(session_id, AgentMessageChunk(TextContent(text)))
+    return "end_turn"
+
+
+def foreign_line(session_id: str, text: str, way: str) -> bytes:
+    """One update as another program would write it; for the client that is measured, not for the floor."""
+    import json
+
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    if way == "flawed":
+        update["messageId"] = 5  # type: ignore[assignment]  # that is the flaw
+    elif way == "unknown":
+        update["sessionUpdate"] = "_unknown"
+    message = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": session_id, "update": update}}
+    if way == "params_first":
+        message = dict(reversed(message.items()))
+    separators = (", ", ": ") if way == "spaced" else (",", ":")
+    return json.dumps(message, separators=separators).encode() + b"\n"
+
+
+def repeat(line: bytes, count: int) -> str:
+    batch = 16 * 1024 // len(line)
+    for _ in range(count // batch):
+        write(1, line * batch)
+    if count % batch:
+        write(1, line * (count % batch))
+    return "end_turn"
+
+
+def stream_batched(session_id: str, count: int, size: int) -> str:
+    """Like `stream`, but a write for each 16 KiB: the batching floor."""
+    text = (LINE * (size // len(LINE) + 1))[:size]
+    held = bytearray()
+    for _ in range(count):
+        update = AgentMessageChunk(TextContent(text))
+        held += encode(UpdateMessage(SessionNotification(session_id, update)))
+        held += b"\n"
+        if len(held) > 16 * 1024:
+            write(1, held)
+            held.clear()
+    write(1, held)
     return "end_turn"
 
 
@@ -236,6 +278,8 @@ def answer_prompt(params: ClientParams) -> str:
     words = block.text.split() if isinstance(block, TextContent) else []
     numbers = [int(word) for word in words[1:]]
     match words[0]:
+        case "stream" if "--batch" in sys.argv:
+            return stream_batched(params.session_id, *numbers)
         case "stream":
             return stream(params.session_id, *numbers)
         case "tools":
@@ -267,5 +311,80 @@ def main() -> None:
             write(1, encode(AgentAnswer(message.id, result)) + b"\n")
 
 
+class AsyncioFloor:
+    """The asyncio floor: an event loop that reads stdin, a task for each prompt, a future for each answer."""
+
+    def __init__(self, asyncio: Any) -> None:
+        self._asyncio = asyncio  # imported for this one only: the floor starts without it
+        self._loop = asyncio.get_running_loop()
+        self._answers: dict[int, Any] = {}
+        self._tasks: set[Any] = set()
+        self._rest = b""
+        self.over = self._loop.create_future()
+        self._loop.add_reader(0, self._on_readable)
+
+    def _on_readable(self) -> None:
+        data = os.read(0, 65536)
+        if not data:
+            self._loop.remove_reader(0)
+            self.over.set_result(None)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._on_line(line)
+
+    def _on_line(self, line: bytes) -> None:
+        if b'"result"' in line:
+            self._answers.pop(decode_read_answer(line).id).set_result(line)
+            return
+        message = decode_client_message(line)
+        if message.method == "session/prompt":
+            task = self._loop.create_task(self._prompted(message))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif message.method == "initialize":
+            self._reply(message, AgentResult(protocol_version=1, agent_info=Implementation("asyncio", "1")))
+        else:
+            self._reply(message, AgentResult(session_id="session-1"))
+
+    async def _prompted(self, message: ClientMessage) -> None:
+        block = message.params.prompt[0] if message.params.prompt else None
+        word, *numbers = block.text.split() if isinstance(block, TextContent) else [""]
+        if word == "stream":
+            await self._stream(message.params.session_id, *map(int, numbers))
+        elif word == "read":
+            await self._read(message.params.session_id, *map(int, numbers))
+        self._reply(message, AgentResult(stop_reason="end_turn"))
+
+    async def _stream(self, session_id: str, count: int, size: int) -> None:
+        text = (LINE * (size // len(LINE) + 1))[:size]
+        for number in range(count):
+            send_update(session_id, AgentMessageChunk(TextContent(text)))
+            if number % 32 == 0:
+                await self._asyncio.sleep(0)
+
+    async def _read(self, session_id: str, count: int) -> None:
+        for number in range(count):
+            self._answers[number] = answer = self._loop.create_future()
+            write(1, encode(ReadMessage(number, ReadTextFileRequest(session_id, "/tmp/file.py"))) + b"\n")
+            decode_read_answer(await answer)
+
+    @staticmethod
+    def _reply(message: ClientMessage, result: AgentResult) -> None:
+        assert not isinstance(message.id, UnsetType)
+        write(1, encode(AgentAnswer(message.id, result)) + b"\n")
+
+
+def main_asyncio() -> None:
+    import asyncio
+
+    async def serve() -> None:
+        await AsyncioFloor(asyncio).over
+
+    asyncio.run(serve())
+
+
 if __name__ == "__main__":
-    main()
+    if "--asyncio" in sys.argv:
+        main_asyncio()
+    else:
+        main()

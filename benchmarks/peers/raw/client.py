@@ -271,7 +271,7 @@ def big(agent: RawAgent, params: dict[str, Any]) -> dict[str, float]:
     }
 
 
-CASES = {"rtt": rtt, "stream": stream, "diffs": stream, "read": read, "cancel": cancel, "big": big}
+CASES = {"rtt": rtt, "unpinned": rtt, "stream": stream, "diffs": stream, "read": read, "cancel": cancel, "big": big}
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 process = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 assert process.stdin is not None
 assert process.stdout is not None
-said: list[str] = []
+texts: list[str] = []
 
 
 def ask(number: int, method: str, params: dict[str, Any]) -> Any:
@@ -26,13 +26,13 @@ def ask(number: int, method: str, params: dict[str, Any]) -> Any:
             return message["result"]
         update = message.get("params", {}).get("update", {})
         if update.get("sessionUpdate") == "agent_message_chunk":
-            said.append(update["content"]["text"])
+            texts.append(update["content"]["text"])
     raise SystemExit("the agent ended without an answer")
 
 
 ask(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
 session_id = ask(1, "session/new", {"cwd": "/tmp", "mcpServers": []})["sessionId"]
 ask(2, "session/prompt", {"sessionId": session_id, "prompt": [{"type": "text", "text": sys.argv[1]}]})
-sys.stdout.write("".join(said) + "\n")
+sys.stdout.write("".join(texts) + "\n")
 process.stdin.close()
 process.wait()

@@ -205,7 +205,7 @@ async function stuck(ctx, sessionId) {
   };
 }
 
-const cases = { rtt, stream, diffs: stream, read, sessions, cancel, big, stuck };
+const cases = { rtt, unpinned: rtt, stream, diffs: stream, read, sessions, cancel, big, stuck };
 const pipes = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout), {
   maxMessageBytes: MAX_MESSAGE_BYTES,
 });
