@@ -1,8 +1,9 @@
 """Talks to any agent and shows the conversation.
 
-    python examples/client.py [--yes] [PROMPT...] -- COMMAND...
-    python examples/client.py "What is this project?" -- gemini --acp
+    python examples/client.py [--yes] [PROMPT...] -- AGENT
+    python examples/client.py "What is this project?" -- gemini
 
+AGENT is a name that `dragoman agents list` shows, or a command with its arguments. It works in the current folder.
 Without a prompt it asks for one, line by line. `--yes` allows what the agent asks permission for, once each time;
 without it you are asked, and without a terminal the answer is no.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 from collections.abc import AsyncIterator
 
 import dragoman
@@ -118,16 +118,15 @@ async def talk(prompts: list[str], command: list[str], *, allows_everything: boo
         answer = (await read_line("  number, or nothing for no: ")).strip()
         return request.options[int(answer) - 1].option_id if answer.isdigit() else None
 
-    with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
-        async with dragoman.spawn(*command, permission=permit) as agent:
-            if agent.info:
-                screen.line("note", f"connected to {agent.info.title or agent.info.name} {agent.info.version}")
-            session = await agent.new_session(cwd=folder if prompts else ".")
-            async for prompt in questions(prompts):
-                screen.line("you", f"\n> {prompt}" if prompts else "")
-                async for update in session.prompt(prompt):
-                    screen.show(update)
-                screen.line("note", f"({session.state.stop_reason})")
+    async with dragoman.spawn(*command, permission=permit) as agent:
+        if agent.info:
+            screen.line("note", f"connected to {agent.info.title or agent.info.name} {agent.info.version}")
+        session = await agent.new_session(cwd=".")
+        async for prompt in questions(prompts):
+            screen.line("you", f"\n> {prompt}" if prompts else "")
+            async for update in session.prompt(prompt):
+                screen.show(update)
+            screen.line("note", f"({session.state.stop_reason})")
 
 
 async def questions(prompts: list[str]) -> AsyncIterator[str]:
