@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,14 +13,33 @@ from typing import Any
 
 import pytest
 
+from dragoman.text import secrets
+
 # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: then no test could
 # show that Ctrl-C works.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same with `nohup` and the end of a terminal.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# pytest imports readline, which sets these for child processes behind the back of `os.environ`. A width that no test
+# asked for would cut what commands print.
+for _name in ("COLUMNS", "LINES"):
+    os.environ.pop(_name, None)
+    os.unsetenv(_name)
+
+ALONE = "alone"  # the mark of tests that compare durations, and the expression that selects them
 TEST_SECONDS = 30.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
 ENDING_SECONDS = 2.0
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m alone`, passes over files without such a test: to import them all takes longer than those tests."""
+    if config.getoption("markexpr") != ALONE or collection_path.suffix != ".py":
+        return None
+    return None if f"pytest.mark.{ALONE}" in collection_path.read_text() else True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -47,6 +67,14 @@ async def _bounded(test: Callable[..., Awaitable[None]], arguments: dict[str, An
 def _where(task: asyncio.Task[Any]) -> str:
     coroutine = task.get_coro()
     return getattr(coroutine, "__qualname__", repr(coroutine))
+
+
+@pytest.fixture(autouse=True)
+def _no_keys_remembered() -> Iterator[None]:
+    """Forgets the keys that a test made this process mask: text of the next test may begin like one."""
+    kept = secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes
+    yield
+    secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes = kept
 
 
 @pytest.fixture(autouse=True)

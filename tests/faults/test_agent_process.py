@@ -31,6 +31,7 @@ os._exit(3)
 """
 
 
+@pytest.mark.alone
 async def test_row_01_a_crash_in_a_turn_fails_its_tool_calls_and_reports_the_exit_code_and_the_last_words() -> None:
     async with spawn(*rough_agent(DIES_IN_A_TURN)) as agent:
         session = await agent.new_session("/")
@@ -384,7 +385,11 @@ def test_row_21_our_own_kill_9_takes_daemons_along() -> None:
 
 @pytest.mark.parametrize(
     ("command", "message"),
-    [("/no/such/agent", "no such file"), ("no-such-agent-anywhere", "not found"), (__file__, "not executable")],
+    [
+        ("/no/such/agent", "no such file"),
+        ("no-such-agent-anywhere", "no agent is called"),
+        (__file__, "not executable"),
+    ],
 )
 async def test_row_22_a_command_that_cannot_be_started_is_a_config_error(command: str, message: str) -> None:
     before = open_fds()

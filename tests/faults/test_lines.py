@@ -70,7 +70,7 @@ async def test_row_07_noise_before_the_first_answer_does_no_harm() -> None:
 async def test_row_08_a_line_far_over_64_kib_is_a_message_like_any_other() -> None:
     size = 20_000_000
     code = f"request = until('session/prompt'); say('x' * {size}); answer(request, stopReason='end_turn')"
-    async with spawn(*rough_agent(code)) as agent:
+    async with spawn(*rough_agent(code), limits=Limits(turn_text=None)) as agent:
         session = await agent.new_session("/")
         await session.prompt("go")
         assert len(session.state.text) == size
@@ -175,6 +175,7 @@ until("nothing")
         assert result.meta["error"] == -32700
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", HARD)
 def test_row_11_such_a_line_is_refused_in_no_time(name: str) -> None:
     line = b'{"jsonrpc":"2.0","id":5,"method":"_x/y","params":{"n":' + HARD[name] + b"}}"

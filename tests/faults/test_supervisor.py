@@ -244,6 +244,7 @@ sleep_for_ever()
 """
 
 
+@pytest.mark.alone
 async def test_a_restart_does_not_wait_for_the_old_process_to_end_well() -> None:
     notes = Notes()
     async with supervise(*rough_agent(STUBBORN), clock=FastClock(), on_note=notes) as supervised:

@@ -5,6 +5,7 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, BinaryIO
@@ -337,9 +338,16 @@ async def prompt(turn: Turn) -> str | None:
     return None
 
 
+def listening(url: str) -> None:
+    os.write(1, f"{url}\n".encode())
+
+
 def main(argv: list[str]) -> None:
     if not argv:
         agent.run()
+        return
+    if argv[0] == "--listen":
+        asyncio.run(agent.serve("127.0.0.1:0", token=os.environ["ACP_TOKEN"], on_listening=listening))
         return
     with open(argv[1], "wb", buffering=0) as recorder.file:
         asyncio.run(agent.serve(StdioTransport(), observers=[recorder]))

@@ -125,6 +125,23 @@ def test_exec_plays_a_whole_turn_and_every_update_is_right(acpx: Acpx) -> None:
     assert (acpx.work / "a.txt").read_text() == "hi"
 
 
+def test_it_shows_the_plan_once_notices_as_thoughts_and_a_void_step_apart(acpx: Acpx) -> None:
+    out = acpx.succeed("--approve-all", "dragoman", "exec", "todo [x] look; change\nbusy\nsay one\nrun true\ncut")
+    assert "[plan]" in out
+    assert "look" in out
+    assert "to-do" not in out
+    thoughts = [line for line in out.splitlines() if line.startswith("[thinking]")]
+    assert any("the script makes the provider busy" in line for line in thoughts)
+    assert "half an answ\n\n[The answer broke off here and begins again.]\n" in out
+    assert "half an answer" in out
+
+
+def test_an_error_of_the_model_is_shown(acpx: Acpx) -> None:
+    done = acpx.run("dragoman", "exec", "say so far\nerror out of tea")
+    assert done.code != 0
+    assert "out of tea" in done.out + done.err
+
+
 def test_a_permission_is_asked_and_its_answer_holds(acpx: Acpx) -> None:
     denied = acpx.run("--deny-all", "dragoman", "exec", "write a.txt hi\nsay as you wish")
     assert denied.code == 5, denied

@@ -204,8 +204,13 @@ async def _tour(turn: Turn, rest: str) -> None:
     path, old, new = turn.session.path("greeting.txt"), "Hello.\n", "Hello, world!\nNice to meet you.\n"
 
     async def plan(done: int) -> None:
-        states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
-        await turn.plan(zip(steps, states, strict=False))
+        await turn.plan(
+            [
+                *((step, "completed") for step in steps[:done]),
+                *((step, "in_progress") for step in steps[done : done + 1]),
+                *((step, "pending") for step in steps[done + 1 :]),
+            ]
+        )
 
     await turn.think("This greeting is short. It can be improved.")
     await turn.say("I will make the greeting friendlier.")

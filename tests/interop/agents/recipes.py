@@ -1,7 +1,7 @@
 """How each real agent is started so that it works offline: its program, environment and configuration files.
 
 Owns what was found out about the agents' own settings. `{url}` is the model server, `{home}` the agent's home, which is
-empty but for these files. Whatever a recipe says, no agent needs an account: every key is the word `scripted`.
+empty but for these files. Whatever a recipe says, no agent needs an account: every key is `not-a-key`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ RECIPES: Final[dict[str, Recipe]] = {
     "gemini": Recipe(
         ("@.bin/gemini", "--acp"),
         {
-            "GEMINI_API_KEY": "scripted",
+            "GEMINI_API_KEY": "not-a-key",
             "GOOGLE_GEMINI_BASE_URL": "{url}",
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
         },
@@ -70,20 +70,20 @@ RECIPES: Final[dict[str, Recipe]] = {
         (f"@{_NODE}", "@@agentclientprotocol/claude-agent-acp/dist/index.js"),
         {
             "ANTHROPIC_BASE_URL": "{url}",
-            "ANTHROPIC_API_KEY": "scripted",
+            "ANTHROPIC_API_KEY": "not-a-key",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
     ),
     "codex": Recipe(
         ("@.bin/codex-acp",),
-        {"OPENAI_API_KEY": "scripted", "CODEX_HOME": "{home}/.codex"},
+        {"OPENAI_API_KEY": "not-a-key", "CODEX_HOME": "{home}/.codex"},
         {".codex/config.toml": _CODEX_CONFIG},
     ),
     "copilot": Recipe(
         ("@.bin/copilot", "--acp"),
         {
             "COPILOT_PROVIDER_BASE_URL": "{url}/v1",
-            "COPILOT_PROVIDER_API_KEY": "scripted",
+            "COPILOT_PROVIDER_API_KEY": "not-a-key",
             "COPILOT_MODEL": MODEL,
             "COPILOT_OFFLINE": "true",
         },

@@ -97,3 +97,16 @@ def test_error_of_the_model_is_not_taken_for_an_answer(installed: InstalledAgent
     else:
         assert done.code == 1, done
         assert done.result["error"]["kind"] == "agent_error"
+
+
+def test_works_in_a_sandbox_and_cannot_write_outside(installed: InstalledAgent) -> None:
+    outside = installed.work.parent / "outside.txt"
+    line = f"touch ran.txt; touch {outside}"
+    done = installed.exec("--sandbox-agent", "--allow", "*", f"RUN {line}")
+    if done.code == 2:  # a part of it lies in /tmp, or its own sandbox cannot start inside: stated before it is started
+        pytest.skip(done.result["error"]["message"])
+    succeeded(done)
+    assert (installed.work / "ran.txt").exists()
+    assert not outside.exists()
+    assert done.result["sandbox"]["agent"] is not None
+    assert done.result["sandbox"]["agent_state"] != []

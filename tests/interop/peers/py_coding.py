@@ -40,7 +40,7 @@ async def tool_access(agent: Any, client: "ReportingClient") -> None:
     session_id = await open_project(agent, client)
     client.permission = "allow-once"
     await say(agent, client, session_id, "read a.txt\nedit a.txt two => zwei")
-    await say(agent, client, session_id, "run echo from the terminal\nsay {result}")
+    await say(agent, client, session_id, "run touch made.txt; echo from the terminal\nsay {result}")
     client.elicitation = s.AcceptElicitationResponse(action="accept", content={"answer": "that"})
     await say(agent, client, session_id, "question Which one? | this | that\nsay {result}")
 
@@ -62,7 +62,7 @@ async def stop(agent: Any, client: "ReportingClient") -> None:
     await agent.cancel(session_id=session_id)
     await turn
     client.permission = "hold"
-    turn = asyncio.create_task(say(agent, client, session_id, "run echo held"))
+    turn = asyncio.create_task(say(agent, client, session_id, "run touch held.txt"))
     await client.asked.wait()
     await agent.cancel(session_id=session_id)
     client.answer.set()
@@ -73,7 +73,7 @@ async def stop(agent: Any, client: "ReportingClient") -> None:
 async def steer(agent: Any, client: "ReportingClient") -> None:
     session_id = await open_project(agent, client)
     client.permission = "hold"
-    turn = asyncio.create_task(say(agent, client, session_id, "run echo held\nsay done"))
+    turn = asyncio.create_task(say(agent, client, session_id, "run touch held.txt\nsay done"))
     await client.asked.wait()
     words = {"sessionId": session_id, "text": "use tabs"}
     await client.call("steer", agent.ext_method("dragoman/steer", words))

@@ -1,7 +1,11 @@
 // An agent on the official TypeScript SDK that shows each protocol feature by keyword (see ../README.md).
 // It knows nothing of dragoman.
+import { createServer } from "node:http";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk";
+import { createNodeHttpHandler, createNodeWebSocketUpgradeHandler } from "@agentclientprotocol/sdk/experimental/node";
+import { AcpServer } from "@agentclientprotocol/sdk/experimental/server";
+import { WebSocketServer } from "ws";
 
 const { agent: AGENT, client: CLIENT } = acp.methods;
 const STORED = { "old-1": "/work-a", "old-2": "/work-a", "old-3": "/work-b" };
@@ -341,7 +345,7 @@ async function slow({ signal }) {
 
 const raw = (params) => params ?? {};
 
-acp
+const app = acp
   .agent({ name: "ts-agent" })
   .onRequest(AGENT.initialize, ({ params }) => {
     capabilities = params.clientCapabilities ?? {};
@@ -389,5 +393,14 @@ acp
   .onNotification("_interop/note", raw, ({ params }) => {
     notes.push(params);
     if (params.text === "go") for (const resolve of waitingForGo) resolve();
-  })
-  .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  });
+
+// On a port if that is asked for, else on stdio.
+if (process.argv.includes("--listen")) {
+  const server = new AcpServer({ agent: app });
+  const http = createServer(createNodeHttpHandler(server));
+  http.on("upgrade", createNodeWebSocketUpgradeHandler(server, new WebSocketServer({ noServer: true })));
+  http.listen(0, "127.0.0.1", () => process.stdout.write(`http://127.0.0.1:${http.address().port}/acp\n`));
+} else {
+  app.connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

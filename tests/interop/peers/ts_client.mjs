@@ -5,6 +5,9 @@ import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { Readable, Writable } from "node:stream";
 import * as acp from "@agentclientprotocol/sdk";
+import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-client";
+import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
+import WebSocket from "ws";
 import { CODING } from "./ts_coding.mjs";
 import { SCENARIOS } from "./ts_scenarios.mjs";
 
@@ -130,6 +133,25 @@ function deadline(milliseconds) {
   return { passed, clear: () => clearTimeout(timer) };
 }
 
+// Over a network: the agent is there already, and stays.
+async function walkTo(name, url) {
+  const reporter = new Reporter(name);
+  const limit = deadline(SCENARIO_MS);
+  const headers = { Authorization: `Bearer ${process.env.ACP_TOKEN}` };
+  const isHttp = url.startsWith("http");
+  const stream = isHttp ? createHttpStream(url, { headers }) : createWebSocketStream(url, { headers, WebSocket });
+  try {
+    const run = reporter.app().connectWith(stream, (agent) => WALKS[name](agent, reporter));
+    await Promise.race([run, limit.passed]);
+  } catch (error) {
+    reporter.report("failed", { error: String(error?.stack ?? error) });
+  } finally {
+    limit.clear();
+    reporter.terminals.releaseAll();
+    reporter.report("exit", { code: 0 });
+  }
+}
+
 async function walk(name, command) {
   const reporter = new Reporter(name);
   const [program, ...args] = command.map((part) => part.replace("{scenario}", name));
@@ -155,4 +177,7 @@ async function walk(name, command) {
 }
 
 const cut = process.argv.indexOf("--");
-for (const name of process.argv.slice(2, cut)) await walk(name, process.argv.slice(cut + 1));
+const command = process.argv.slice(cut + 1);
+const isRemote = /^(http|ws):/.test(command[0]);
+for (const name of process.argv.slice(2, cut)) await (isRemote ? walkTo(name, command[0]) : walk(name, command));
+if (isRemote) process.exit(0); // streams of a server that is still there keep Node alive

@@ -30,7 +30,7 @@ async function toolAccess(agent, reporter) {
   const sessionId = await openProject(agent, reporter);
   reporter.permission = "allow-once";
   await say(agent, reporter, sessionId, "read a.txt\nedit a.txt two => zwei");
-  await say(agent, reporter, sessionId, "run echo from the terminal\nsay {result}");
+  await say(agent, reporter, sessionId, "run touch made.txt; echo from the terminal\nsay {result}");
   reporter.elicitation = { action: "accept", content: { answer: "that" } };
   await say(agent, reporter, sessionId, "question Which one? | this | that\nsay {result}");
 }
@@ -57,7 +57,7 @@ async function stop(agent, reporter) {
   await slow;
   reporter.permission = "hold";
   const asked = reporter.next("request");
-  const held = say(agent, reporter, sessionId, "run echo held");
+  const held = say(agent, reporter, sessionId, "run touch held.txt");
   await asked;
   await cancel();
   reporter.answerHeld();
@@ -70,7 +70,7 @@ async function steer(agent, reporter) {
   const words = (name) => reporter.call(name, agent.request("_dragoman/steer", { sessionId, text: "use tabs" }));
   reporter.permission = "hold";
   const asked = reporter.next("request");
-  const held = say(agent, reporter, sessionId, "run echo held\nsay done");
+  const held = say(agent, reporter, sessionId, "run touch held.txt\nsay done");
   await asked;
   await words("steer");
   reporter.answerHeld();
