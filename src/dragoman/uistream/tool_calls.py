@@ -14,13 +14,14 @@ from msgspec import UNSET
 
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
+from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, ToolOutput, display_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.uistream import chunks as c
-
+# Chunks that can stand between the arguments of a call and the question about it.
+_BEFORE_QUESTIONS: Final = (c.ToolInputStart, c.ToolInputDelta, c.ToolInputAvailable, c.ToolApprovalRequest)
 # Members of a ToolOutput whose JSON name in `rawOutput` differs from the one in the stream.
 _RAW_OUTPUT_NAMES: Final = {
     "exit_code": "exitCode",
@@ -71,8 +72,20 @@ class ToolCallUpdates:
         self._starts_on_input = starts_on_input
         self._is_hidden = is_hidden
         self._calls: dict[str, ShownCall] = {}
-        self._asked: dict[str, str] = {}
-        """Tool call by the id of the permission question about it."""
+        self._asked: dict[str, c.ToolApprovalRequest] = {}
+        """Permission questions without an answer, by their id."""
+        self._ready: list[str] = []
+        """Calls with complete arguments that run unless a question about them comes next."""
+
+    @property
+    def open_questions(self) -> tuple[c.ToolApprovalRequest, ...]:
+        """Permission questions that wait for an answer of the user."""
+        return tuple(
+            asked
+            for asked in self._asked.values()
+            if asked.is_automatic is not True
+            and (asked.tool_call_id not in self._calls or not self._calls[asked.tool_call_id].is_over)
+        )
 
     def patch(self, tool_call_id: str) -> v1.ToolCallPatch:
         """Everything the client was shown of a call: a permission request repeats it."""
@@ -94,6 +107,19 @@ class ToolCallUpdates:
             return ()
         call.status = "in_progress"
         return _changed(tool_call_id, call, status="in_progress")
+
+    def settle(self, chunk: c.Chunk | None = None) -> Sequence[v1.SessionUpdate]:
+        """Start the calls that are ready: what follows them, or that nothing does, shows that they run.
+
+        Arguments of other calls and questions do not show it: several calls are often announced before the first
+        question. So no call is shown as running and then as waiting for permission.
+        """
+        if not self._ready or isinstance(chunk, _BEFORE_QUESTIONS):
+            return ()
+        ready, self._ready = self._ready, []
+        if isinstance(chunk, c.ToolOutputDenied) and chunk.tool_call_id in ready:
+            ready.remove(chunk.tool_call_id)
+        return [update for each in ready for update in self.start(each)]
 
     def end_all(self, why: str) -> list[v1.SessionUpdate]:
         """Fail every call that has no outcome."""
@@ -126,7 +152,7 @@ class ToolCallUpdates:
         call.raw_input = chunk.input
         changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
         if self._starts_on_input or chunk.provider_executed is True:
-            call.status = changes["status"] = "in_progress"
+            self._ready.append(chunk.tool_call_id)
         return (*announced, *_changed(chunk.tool_call_id, call, raw_input=chunk.input, kind=call.kind, **changes))
 
     def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
@@ -135,17 +161,15 @@ class ToolCallUpdates:
         return (*announced, *self._fail(chunk.tool_call_id, call, chunk.error_text, raw_input=chunk.input))
 
     def permission_asked(self, chunk: c.ToolApprovalRequest) -> Sequence[v1.SessionUpdate]:
-        """The question itself is a request of its own; a call that waits for permission is pending."""
-        self._asked[chunk.approval_id] = chunk.tool_call_id
-        call = self._calls.get(chunk.tool_call_id)
-        if call is None or call.status != "in_progress":
-            return ()
-        call.status = "pending"
-        return _changed(chunk.tool_call_id, call, status="pending")
+        """The question itself is a request of its own; a call that waits for permission stays as it is shown."""
+        self._asked[chunk.approval_id] = chunk
+        if chunk.tool_call_id in self._ready:
+            self._ready.remove(chunk.tool_call_id)
+        return ()
 
     def permission_answered(self, chunk: c.ToolApprovalResponse) -> Sequence[v1.SessionUpdate]:
-        tool_call_id = self._asked.get(chunk.approval_id)
-        return () if tool_call_id is None or not chunk.approved else self.start(tool_call_id)
+        asked = self._asked.pop(chunk.approval_id, None)
+        return () if asked is None or not chunk.approved else self.start(asked.tool_call_id)
 
     def output(self, chunk: c.ToolOutputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._find(chunk.tool_call_id)
