@@ -77,6 +77,9 @@ class ToolCallUpdates:
         self._ready: list[str] = []
         """Calls with complete arguments that run unless a question about them comes next."""
 
+    def __contains__(self, tool_call_id: object) -> bool:
+        return tool_call_id in self._calls
+
     @property
     def open_questions(self) -> tuple[c.ToolApprovalRequest, ...]:
         """Permission questions that wait for an answer of the user."""
