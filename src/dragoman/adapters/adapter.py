@@ -73,7 +73,8 @@ class Adapter:
     async def open(self, session: AdapterSession) -> None:
         """A client opened a session: a new one, or one to continue (`session.how`).
 
-        An adapter with sessions of its own sets `session.id` for a new one. Raises: AdapterError.
+        `session.metadata`, which must be JSON, is stored after each turn. An adapter with sessions of its own sets
+        `session.id` for a new one. Raises: AdapterError.
         """
 
     async def close_session(self, session: AdapterSession) -> None:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct
 
 from dragoman.adapters.normal import Passages, text_of
 from dragoman.adapters.permission import ask_client, edit_in_form
+from dragoman.adapters.tools import decorated
 from dragoman.adapters.values import ALLOW, REJECT
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
@@ -89,7 +90,7 @@ class PromptContext:
         """Show text or a chunk now; the same as to yield it."""
         for chunk in self._passages.feed(item):
             if not isinstance(chunk, c.Start):
-                await self._log.emit(chunk)
+                await self._log.emit(decorated(chunk))
             elif chunk.message_metadata is not UNSET:  # the message itself has begun, with the id it is stored under
                 await self._log.emit(c.MessageMetadata(chunk.message_metadata))
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from dragoman.adapters.normal import as_chunk
 from dragoman.adapters.shown import projector_for, show_updates
+from dragoman.adapters.tools import decorated
 from dragoman.adapters.values import config_options_of
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
@@ -84,7 +85,7 @@ class AdapterSession:
         A `Start` chunk begins another message. What is shown here is not stored.
         """
         for item in items:
-            chunk = as_chunk(item)
+            chunk = decorated(as_chunk(item))
             if isinstance(chunk, c.Start):
                 self._projector = projector_for(self._agent_session.client)
             await show_updates(self._agent_session, self._projector.project(chunk))

@@ -175,6 +175,7 @@ async def _end(
         await log.settle()
         if store is not None:
             await store.finish_message(session.id, message_to_row(log.message))
+            await session.save()
     except StoreError as failure:
         error = error or failure
     except Exception as failure:  # the client is gone; what arrived is stored all the same

@@ -13,7 +13,7 @@ from dragoman.adapters.function import FunctionAdapter
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from dragoman.adapters.values import Setting
@@ -48,12 +48,33 @@ def wrap(
     return AdapterAgent(adapter, store=store)
 
 
+def framework_of(source: Any) -> Callable[[Any], Adapter] | None:
+    """What makes an adapter of an object of a known framework; None for any other object."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
+    if "pydantic_ai" in packages and hasattr(source, "run_stream_events"):
+        from dragoman.adapters.frameworks.pydantic_agent import PydanticAIAdapter
+
+        return PydanticAIAdapter
+    if "langgraph" in packages:
+        from dragoman.adapters.frameworks.graph_agent import LangGraphAdapter
+
+        return LangGraphAdapter
+    if "agents" in packages and hasattr(source, "handoffs"):
+        from dragoman.adapters.frameworks.openai_runs import OpenAIAgentsAdapter
+
+        return OpenAIAgentsAdapter
+    return None
+
+
 def find_adapter(source: Any, *, settings: Sequence[Setting] = ()) -> Adapter:
     """The adapter for an object. Raises: ConfigError if there is none."""
     if isinstance(source, Adapter):
         return source
     if isinstance(source, type):
         raise ConfigError(f"{source.__name__} is a class; pass an object of it, or a function")
+    framework = framework_of(source)
+    if framework is not None:
+        return framework(source)
     if callable(source):
         return FunctionAdapter(source, settings=settings)
     raise ConfigError(

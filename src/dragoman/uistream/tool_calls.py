@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # Chunks that can stand between the arguments of a call and the question about it.
-_BEFORE_QUESTIONS: Final = (c.ToolInputStart, c.ToolInputDelta, c.ToolInputAvailable, c.ToolApprovalRequest)
+_BEFORE_QUESTIONS: Final = (
+    c.ToolInputStart,
+    c.ToolInputDelta,
+    c.ToolInputAvailable,
+    c.ToolApprovalRequest,
+    c.MessageMetadata,
+)
 # Members of a ToolOutput whose JSON name in `rawOutput` differs from the one in the stream.
 _RAW_OUTPUT_NAMES: Final = {
     "exit_code": "exitCode",
