@@ -184,7 +184,9 @@ class GraphEvents:
             return  # repeated by another node
         self._over.add(call)
         if call in self._hidden:
-            return
+            if member(message, "status") != "error":
+                return  # the plan shows what it did
+            yield c.ToolInputAvailable(call, self._names.get(call, "tool"), self._inputs.get(call, {}))
         content = _output(member(message, "content", ""))
         if call in self.refused:
             yield c.ToolOutputDenied(call)

@@ -116,25 +116,6 @@ def _read_history(stored: Any) -> list[Any]:
 
 
 def _write_history(messages: Sequence[Any]) -> Any:
-    """The history as JSON data. Calls without a result get one: providers refuse a history without."""
+    """The history as JSON data. pydantic-ai itself ends calls without a result in the next run."""
     types = load("pydantic_ai.messages", _EXTRA)
-    kept = list(messages)
-    answered = {
-        part.tool_call_id
-        for message in kept
-        for part in message.parts
-        if getattr(part, "part_kind", "") in ("tool-return", "retry-prompt")
-    }
-    if kept and kept[-1].kind == "response":
-        missing = [
-            part for part in kept[-1].parts if part.part_kind == "tool-call" and part.tool_call_id not in answered
-        ]
-        if missing:
-            returns = [
-                types.ToolReturnPart(
-                    tool_name=part.tool_name, content="Interrupted by the user.", tool_call_id=part.tool_call_id
-                )
-                for part in missing
-            ]
-            kept.append(types.ModelRequest(parts=returns))
-    return msgspec.json.decode(types.ModelMessagesTypeAdapter.dump_json(kept))
+    return msgspec.json.decode(types.ModelMessagesTypeAdapter.dump_json(list(messages)))
