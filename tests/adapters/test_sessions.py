@@ -122,7 +122,7 @@ async def test_a_turn_that_died_with_its_program_is_ended_when_the_session_is_lo
         "async def dies(ctx):\n"
         "    yield 'some text'\n"
         "    yield {'type': 'tool-input-available', 'toolCallId': 'x', 'toolName': 'look', 'input': {}}\n"
-        "    await ctx._log.settle()\n"
+        "    await ctx.settle()\n"
         "    if ctx.text == 'die': os.kill(os.getpid(), signal.SIGKILL)\n"
         f"wrap(dies, store={str(tmp_path / 's.db')!r}).run()\n"
     )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dragoman.adapters.blocking import BlockingContext, RunCancelled
     from dragoman.adapters.context import AskedCall, PromptContext
     from dragoman.adapters.function import FunctionAdapter, choice
+    from dragoman.adapters.makers import ag_ui, langgraph, openai_agents, openai_chat, pydantic_ai, ui_stream
     from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import (
         AdapterError,
@@ -40,7 +41,13 @@ __all__ = [
     "SettingValue",
     "WrappedSessionInfo",
     "WrappedSessionPage",
+    "ag_ui",
     "choice",
+    "langgraph",
+    "openai_agents",
+    "openai_chat",
+    "pydantic_ai",
+    "ui_stream",
     "wrap",
 ]
 
@@ -55,6 +62,7 @@ if not TYPE_CHECKING:
             ".blocking": ("BlockingContext", "RunCancelled"),
             ".context": ("AskedCall", "PromptContext"),
             ".function": ("FunctionAdapter", "choice"),
+            ".makers": ("ag_ui", "langgraph", "openai_agents", "openai_chat", "pydantic_ai", "ui_stream"),
             ".session": ("AdapterSession",),
             ".values": (
                 "AdapterError",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman.adapters.turn_log import ChunkLog
     from dragoman.adapters.values import AskAnswer, AskOption
     from dragoman.agent import TerminalHandle, Turn
-    from dragoman.uistream.messages import UIMessage
+    from dragoman.uistream.messages import ToolPart, UIMessage
 
 
 class AskedCall(Struct, frozen=True):
@@ -44,8 +44,12 @@ class AskedCall(Struct, frozen=True):
 class PromptContext:
     """One prompt: what was sent, and everything that can be done until it is answered."""
 
-    def __init__(self, turn: Turn, session: AdapterSession, log: ChunkLog, history: Sequence[UIMessage]) -> None:
+    def __init__(
+        self, turn: Turn, session: AdapterSession, log: ChunkLog, history: Sequence[UIMessage], prompt: UIMessage
+    ) -> None:
         self.session = session
+        self.prompt = prompt
+        """The prompt as the message that is stored."""
         self.blocks: tuple[v1.ContentBlock, ...] = turn.prompt
         """The content blocks of the prompt."""
         self.history = tuple(history)
@@ -83,6 +87,25 @@ class PromptContext:
     def message(self) -> UIMessage:
         """The answer so far, folded from the chunks of this turn. Its metadata is stored with it."""
         return self._log.message
+
+    @property
+    def open_calls(self) -> tuple[ToolPart, ...]:
+        """Tool calls of this turn without an outcome."""
+        return self._log.open_tools
+
+    @property
+    def has_questions(self) -> bool:
+        """Whether a permission question waits for an answer; up to date after `settle`."""
+        return bool(self._log.open_questions)
+
+    @property
+    def error(self) -> str | None:
+        """The error that the source reported with a chunk; up to date after `settle`."""
+        return self._log.projector.error
+
+    async def settle(self) -> None:
+        """Return when everything that was yielded or emitted so far was stored and shown."""
+        await self._log.settle()
 
     # Showing
 

@@ -59,7 +59,7 @@ async def run_turn(adapter: Adapter, session: AdapterSession, turn: Turn, store:
             history = tuple(await read_messages(session, store))
         await store.begin_turn(session.id, message_to_row(prompt), log.message.id)
     writer = asyncio.ensure_future(log.write())
-    context = PromptContext(turn, session, log, history)
+    context = PromptContext(turn, session, log, history, prompt)
     error: Exception | None = None
     was_cancelled = False
     running = session.running = asyncio.ensure_future(_run(adapter, context, log))
