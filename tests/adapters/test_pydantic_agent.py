@@ -1,7 +1,6 @@
 """A real agent of pydantic-ai, with a model that plays a script."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,62 +10,7 @@ from dragoman.adapters import wrap
 from dragoman.errors import ConfigError, RequestError
 from dragoman.schema import v1
 from tests.adapters.fixtures import Answers, Forms, ask, client_of, on_wire, session_of, statuses, text_of
-
-pydantic_ai = pytest.importorskip("pydantic_ai")
-from pydantic_ai import Agent  # noqa: E402
-from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart  # noqa: E402
-from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel  # noqa: E402
-
-
-async def plays(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
-    """`DELETE path`, `BOOM`, `THINK`, `WAIT`, `FAIL`; anything else is repeated. After a tool: its result."""
-    last = messages[-1]
-    assert isinstance(last, ModelRequest)
-    returned = [part for part in last.parts if isinstance(part, ToolReturnPart)]
-    prompts = [part for part in last.parts if isinstance(part, UserPromptPart)]
-    if returned and not prompts:
-        yield "Tool "
-        yield f"finished: {' '.join(str(part.content) for part in returned)}"
-        return
-    content = prompts[-1].content
-    text = content if isinstance(content, str) else str(content[0])
-    word, _, rest = text.partition(" ")
-    if word == "DELETE":
-        for index, path in enumerate(rest.split()):
-            yield {
-                index: DeltaToolCall(
-                    "delete_file", f'{{"path": "{path}"}}', tool_call_id=f"call_{index}_{len(messages)}"
-                )
-            }
-    elif word == "BOOM":
-        yield {0: DeltaToolCall("boom", "{}", tool_call_id="call_boom")}
-    elif word == "THINK":
-        yield {0: DeltaThinkingPart(content="hm, ")}
-        yield {0: DeltaThinkingPart(content="well")}
-        yield "thought"
-    elif word == "WAIT":
-        yield "waiting"
-        await asyncio.Event().wait()
-    elif word == "FAIL":
-        raise RuntimeError("model down")
-    else:
-        users = [part for each in messages for part in each.parts if isinstance(part, UserPromptPart)]
-        yield f"{len(users)}: {text}"
-
-
-def make_agent(deleted: list[str]) -> Any:
-    agent: Agent[None, str] = Agent(FunctionModel(stream_function=plays), name="cleaner")
-
-    @agent.tool_plain(requires_approval=True)
-    def delete_file(path: str) -> str:
-        deleted.append(path)
-        return f"deleted {path}"
-
-    @agent.tool_plain
-    def boom() -> str:
-        raise ValueError("tool broke")
-
-    return agent
+from tests.adapters.scripted_pydantic import make_agent
 
 
 async def test_text_thoughts_and_history_of_its_own_across_programs(tmp_path: Path) -> None:

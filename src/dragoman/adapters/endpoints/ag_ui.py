@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _KIND: Final = "a stream of AG-UI events"
 _STATE: Final = "ag_ui_state"
+_DONE: Final = b"[DONE]"
 _OPTIONS: Final = (
     AskOption("allow", "Allow"),
     AskOption("edit", "Allow with changes", edits=True),
@@ -79,8 +80,9 @@ class AGUIAdapter(Adapter):
             request = self._request(ctx, entries)
             events.begin_run()
             async for data in self._endpoint.events("POST", self._endpoint.url, request, kind=_KIND):
-                for chunk in events.feed(_decoded(self._endpoint.url, data)):
-                    yield chunk
+                if data != _DONE:  # not of the protocol, but some servers send it
+                    for chunk in events.feed(_decoded(self._endpoint.url, data)):
+                        yield chunk
             ctx.session.metadata = {**ctx.session.metadata, _STATE: events.state}
             if not events.has_ended:
                 raise StreamBroken(f"the stream of {self._endpoint.url} broke off; what arrived is kept")
