@@ -20,6 +20,7 @@ COMMANDS = {
     "rules": "list, explain and change what agents may do without asking",
     "sessions": "list, show, search and export the sessions of all agents",
     "version": "show the versions of dragoman, Python and the protocol",
+    "wrap": "serve a function, an agent of a framework or an endpoint as an ACP agent",
 }
 
 EXAMPLES = (

@@ -63,11 +63,11 @@ class Endpoint:
         Raises:
             AdapterError: the server cannot be reached, refuses, answers with something else, or breaks off.
         """
-        async with self._answer(method, url, body) as response:
+        async with self.answer(method, url, body) as response:
             if response.status_code == 204:
                 return
             if response.status_code != 200:
-                raise refused(url, response.status_code, await _start_of(response))
+                raise refused(url, response.status_code, await start_of(response))
             media_type = str(response.headers.get("content-type", "")).partition(";")[0].strip().lower()
             if media_type == "application/json":
                 yield await _whole(response)
@@ -89,7 +89,7 @@ class Endpoint:
         import asyncio
 
         try:
-            async with asyncio.timeout(seconds), self._answer("GET", url, None) as response:
+            async with asyncio.timeout(seconds), self.answer("GET", url, None) as response:
                 return msgspec.json.decode(await _whole(response)) if response.status_code == 200 else None
         except (AdapterError, TimeoutError, msgspec.DecodeError):
             return None
@@ -100,7 +100,8 @@ class Endpoint:
             await client.aclose()
 
     @asynccontextmanager
-    async def _answer(self, method: str, url: str, body: Any) -> AsyncIterator[httpx2.Response]:
+    async def answer(self, method: str, url: str, body: Any) -> AsyncIterator[httpx2.Response]:
+        """Send a request; the response has not been read. Raises: AdapterError."""
         client = self._opened()
         import httpx2
 
@@ -168,7 +169,8 @@ def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-async def _start_of(response: httpx2.Response) -> bytes:
+async def start_of(response: httpx2.Response) -> bytes:
+    """The beginning of a body, such as that of an error."""
     found = b""
     async for piece in response.aiter_bytes():
         found += piece
