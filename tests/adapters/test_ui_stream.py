@@ -303,17 +303,19 @@ async def test_an_agent_that_pydantic_ai_serves_answers_and_remembers(sdk_versio
 
     deleted: list[str] = []
     agent = make_agent(deleted, ends_with_questions=sdk_version > 5)
-    async with served(agent, "ui_stream", sdk_version) as url:
-        async with session_of(ui_stream(url), tmp_path, permission=Answers("allow", "reject")) as session:
-            assert text_of(await ask(session, "hello")) == "1: hello"
-            assert text_of(await ask(session, "again")) == "2: again"
-            updates = await ask(session, "THINK")
-            assert (text_of(updates, "agent_thought_chunk"), text_of(updates)) == ("hm, well", "thought")
-            if sdk_version > 5:  # version 5 has no questions
-                updates = await ask(session, "DELETE a.txt")
-                assert text_of(updates) == "Tool finished: deleted a.txt"
-                assert statuses(updates) == ["pending", "in_progress", "completed"]
-                updates = await ask(session, "DELETE b.txt")
-                assert statuses(updates) == ["pending", "failed"]
-            assert text_of(await ask(session, "after")).endswith(": after")
+    async with (
+        served(agent, "ui_stream", sdk_version) as url,
+        session_of(ui_stream(url), tmp_path, permission=Answers("allow", "reject")) as session,
+    ):
+        assert text_of(await ask(session, "hello")) == "1: hello"
+        assert text_of(await ask(session, "again")) == "2: again"
+        updates = await ask(session, "THINK")
+        assert (text_of(updates, "agent_thought_chunk"), text_of(updates)) == ("hm, well", "thought")
+        if sdk_version > 5:  # version 5 has no questions
+            updates = await ask(session, "DELETE a.txt")
+            assert text_of(updates) == "Tool finished: deleted a.txt"
+            assert statuses(updates) == ["pending", "in_progress", "completed"]
+            updates = await ask(session, "DELETE b.txt")
+            assert statuses(updates) == ["pending", "failed"]
+        assert text_of(await ask(session, "after")).endswith(": after")
     assert deleted == (["a.txt"] if sdk_version > 5 else [])

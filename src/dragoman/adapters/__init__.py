@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         WrappedSessionInfo,
         WrappedSessionPage,
     )
-    from dragoman.adapters.wrap import wrap
+    from dragoman.adapters.wrapping import wrap
 
 __all__ = [
     "Adapter",
@@ -73,7 +73,7 @@ if not TYPE_CHECKING:
                 "WrappedSessionInfo",
                 "WrappedSessionPage",
             ),
-            ".wrap": ("wrap",),
+            ".wrapping": ("wrap",),
         },
     )
 

@@ -112,7 +112,7 @@ def _failed(place: str, error: BaseException) -> AdapterError:
 
 def _suggestion(module: ModuleType) -> str:
     """The objects of a module that can be wrapped, for a name that is not there."""
-    from dragoman.adapters.wrap import framework_of
+    from dragoman.adapters.wrapping import framework_of
 
     found = [
         name
