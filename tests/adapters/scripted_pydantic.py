@@ -44,7 +44,8 @@ async def plays(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[
         raise RuntimeError("model down")
     else:
         users = [part for each in messages for part in each.parts if isinstance(part, UserPromptPart)]
-        yield f"{len(users)}: {text}"
+        media = "" if isinstance(content, str) else f" with {type(content[1]).__name__}"
+        yield f"{len(users)}: {text}{media}"
 
 
 def make_agent(deleted: list[str], *, ends_with_questions: bool = False) -> Any:

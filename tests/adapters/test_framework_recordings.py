@@ -250,6 +250,22 @@ def test_a_recorded_run_of_openai_agents(path: Path) -> None:
     assert {call for call, outcome in told.outcomes.items() if outcome == "completed"} == outputs.keys()
 
 
+def test_thoughts_of_a_graph_and_of_openai_agents_are_thoughts() -> None:
+    events = GraphEvents()
+    content = [{"type": "thinking", "thinking": "hm, "}, {"type": "reasoning", "reasoning": "well"}]
+    message = {"type": "AIMessageChunk", "id": "m", "content": [*content, {"type": "text", "text": "yes"}]}
+    told = story_of([*events.feed((), "messages", (message, {})), *events.close()])
+    assert (told.thoughts, told.text) == ("hm, well", "yes")
+    mapper = OpenAIEvents()
+    raw = [
+        {"type": "response.created"},
+        {"type": "response.reasoning_summary_text.delta", "item_id": "r", "delta": "hm"},
+        {"type": "response.output_text.delta", "item_id": "m", "delta": "yes"},
+    ]
+    told = story_of(chunk for data in raw for chunk in mapper.feed({"type": "raw_response_event", "data": data}))
+    assert (told.thoughts, told.text) == ("hm", "yes")
+
+
 def test_interruptions_become_questions_about_calls_that_were_shown() -> None:
     mapper = OpenAIEvents()
     raw = {"type": "function_call", "call_id": "x", "name": "delete_file", "arguments": '{"path": "a"}'}

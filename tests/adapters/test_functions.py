@@ -16,7 +16,7 @@ from dragoman.adapters import BlockingContext, FunctionAdapter, PromptContext, R
 from dragoman.errors import CapabilityError, ConfigError, RequestError
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
-from tests.adapters.fixtures import ask, client_of, session_of, statuses, text_of
+from tests.adapters.fixtures import ask, client_of, on_wire, session_of, statuses, text_of
 
 
 async def shout(text: str) -> str:
@@ -312,6 +312,20 @@ async def test_a_function_shows_plan_usage_and_notices(tmp_path: Path) -> None:
     assert (usage["used"], usage["size"], usage["cost"]["amount"]) == (100, 1000, 0.25)
     notice = next(update for update in updates if update["sessionUpdate"] == "notice")
     assert (notice["title"], notice["description"]) == ("Careful", "it is hot")
+
+
+async def test_a_function_thinks_and_sees_images(tmp_path: Path) -> None:
+    async def looks(ctx: PromptContext) -> AsyncIterator[Any]:
+        yield {"type": "reasoning-start", "id": "r"}
+        yield {"type": "reasoning-delta", "id": "r", "delta": "hm"}
+        yield {"type": "reasoning-end", "id": "r"}
+        yield str([type(block).__name__ for block in ctx.blocks])
+
+    async with session_of(looks, tmp_path) as session:
+        turn = session.prompt([v1.TextContent("look"), v1.ImageContent("AAAA", "image/png")])
+        updates = on_wire([update async for update in turn])
+    assert text_of(updates, "agent_thought_chunk") == "hm"
+    assert text_of(updates) == "['TextContent', 'ImageContent']"
 
 
 async def test_settings_are_offered_chosen_kept_and_seen_by_the_function(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ OPTIONS = [
 ]
 
 
-async def test_the_question_shows_the_call_with_absolute_paths_and_the_options_with_their_kinds(tmp_path: Path) -> None:
+async def test_the_question_shows_the_call_and_the_options_with_their_kinds(tmp_path: Path) -> None:
     async def asks(ctx: PromptContext) -> str:
         answer = await ctx.ask(WRITE, OPTIONS)
         return f"{answer.allowed} {answer.scope} {answer.option and answer.option.id}"

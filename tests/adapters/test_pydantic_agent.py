@@ -114,7 +114,7 @@ async def test_images_reach_the_model(tmp_path: Path) -> None:
     async with session_of(make_agent([]), tmp_path) as session:
         blocks: list[v1.ContentBlock] = [v1.TextContent("look"), v1.ImageContent("AAAA", "image/png")]
         updates = on_wire([update async for update in session.prompt(blocks)])
-    assert text_of(updates) == "1: look"
+    assert text_of(updates) == "1: look with BinaryContent"
 
 
 def test_another_object_is_refused() -> None:

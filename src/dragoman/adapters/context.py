@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct
 
 from dragoman.adapters.normal import Passages, text_of
 from dragoman.adapters.permission import ask_client, edit_in_form
-from dragoman.adapters.tools import decorated
+from dragoman.adapters.tools import decorated, title_of
 from dragoman.adapters.values import ALLOW, REJECT
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
@@ -37,7 +37,8 @@ class AskedCall(Struct, frozen=True):
     name: str
     input: Any = None
     title: str | None = None
-    display: ToolDisplay = ToolDisplay()
+    display: ToolDisplay | None = None
+    """Kind, files and diffs; without it they are guessed from the name and the input."""
     id: str | None = None
 
 
@@ -246,13 +247,10 @@ class PromptContext:
         tool_call_id = call.id or f"call_{os.urandom(8).hex()}"
         self._own_calls.add(tool_call_id)
         await self._end_passage()
-        await self._log.emit(
-            with_display(
-                c.ToolInputAvailable(tool_call_id, call.name, call.input, dynamic=True),
-                call.title or call.name,
-                call.display,
-            )
-        )
+        chunk = c.ToolInputAvailable(tool_call_id, call.name, call.input, call.title or UNSET, dynamic=True)
+        if call.display is not None:
+            chunk = with_display(chunk, call.title or title_of(call.name, call.input), call.display)
+        await self._log.emit(decorated(chunk))
         return tool_call_id
 
 

@@ -41,6 +41,13 @@ async def test_an_agent_answers_asks_plans_and_goes_on(start: Start, kind: str, 
         assert text_of(await ask(session, "after")).endswith(": after")
 
 
+async def test_an_image_reaches_the_model(start: Start, tmp_path: Path) -> None:
+    async with start("graphs.py", "langchain", tmp_path / "s.db") as remote:
+        session = await remote.new_session(tmp_path)
+        turn = session.prompt([v1.TextContent("look"), v1.ImageContent("AAAA", "image/png")])
+        assert text_of(on_wire([update async for update in turn])) == "1: look with image"
+
+
 async def test_cancel_ends_a_streaming_model_and_the_next_turn_works(start: Start, tmp_path: Path) -> None:
     async with start("graphs.py", "langchain", tmp_path / "s.db") as remote:
         session = await remote.new_session(tmp_path)

@@ -37,6 +37,8 @@ async def test_an_agent_answers_asks_fails_and_goes_on(start: Start, tmp_path: P
                     pass
             assert turn.result.stop_reason == "cancelled"
             assert text_of(await ask(session, "hello"))
+            await session.prompt([v1.TextContent("look"), v1.ImageContent("AAAA", "image/png")])
+            assert "data:image/png;base64,AAAA" in server.exchanges[-1].body
             assert remote.noise_lines == 0
             session_id = session.id
         async with start("openai_program.py", server.url, tmp_path / "s.db") as remote:

@@ -56,7 +56,7 @@ class Script(BaseChatModel):
         else:
             prompts = [message for message in messages if isinstance(message, HumanMessage)]
             yield AIMessageChunk(f"{len(prompts)}: ")
-            yield AIMessageChunk(text)
+            yield AIMessageChunk(text if isinstance(last.content, str) else f"{text} with {last.content[1]['type']}")
 
     def _stream(self, messages, stop=None, run_manager=None, **options):
         for piece in self._pieces(messages):
