@@ -16,6 +16,7 @@ PACKAGE := .venv/.installed
 NODE := node_modules/.ready
 REQUIREMENTS := $(wildcard requirements/*.txt)
 PINNED := tests/interop/agents/packages
+FRAMEWORKS := .agents/frameworks/.ready
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
@@ -53,7 +54,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
 
-interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
+interop: $(PACKAGE) $(NODE) $(AGENTS) $(FRAMEWORKS) ## the official SDKs as peers, both ways, real agents and frameworks
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop
 
 mutants: $(PACKAGE) ## how many of a fixed list of mistakes the judge catches
@@ -94,6 +95,12 @@ $(NODE): package.json package-lock.json
 	fi
 	@echo "setting up node_modules"
 	@npm ci --silent
+	@touch $@
+
+.agents/frameworks/.ready: tests/interop/frameworks/requirements.txt $(VENV)
+	@echo "installing the frameworks that adapters wrap (300 MB)"
+	@rm -rf $(@D)
+	@$(PIP) install --target $(@D) -r $<
 	@touch $@
 
 .agents/%/.ready: $(PINNED)/%/package.json $(PINNED)/%/package-lock.json | $(NODE)
