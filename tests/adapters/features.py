@@ -63,7 +63,7 @@ FEATURES: dict[str, dict[str, str]] = {
     },
     "cancel": {
         "function": f"{_FUNCTIONS}::test_cancel_ends_an_async_function_at_once_with_its_clean_up",
-        "pydantic_ai": f"{_PYDANTIC}::test_cancel_keeps_what_was_said_and_the_next_turn_works",
+        "pydantic_ai": f"{_PYDANTIC}::test_cancel_keeps_what_was_shown_and_the_next_turn_works",
         "langgraph": f"{_GRAPHS}::test_cancel_ends_a_streaming_model_and_the_next_turn_works",
         "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
         "ui_stream": f"{_UI}::test_cancel_closes_the_connection",

@@ -78,7 +78,7 @@ async def test_errors_of_tools_and_models_fail_the_turn_and_the_next_one_works(t
         assert text_of(await ask(session, "hello")).endswith(": hello")
 
 
-async def test_cancel_keeps_what_was_said_and_the_next_turn_works(tmp_path: Path) -> None:
+async def test_cancel_keeps_what_was_shown_and_the_next_turn_works(tmp_path: Path) -> None:
     async with session_of(make_agent([]), tmp_path) as session:
         turn = session.prompt("WAIT")
         async with turn:

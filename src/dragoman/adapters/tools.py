@@ -42,7 +42,7 @@ def kind_of(tool_name: str) -> Kind:
 
 
 def title_of(tool_name: str, given: Any) -> str:
-    """The title of a call: the tool's name and its most telling argument."""
+    """The title of a call: the tool's name and its main argument."""
     if isinstance(given, dict):
         for name in _MAIN:
             value = given.get(name)

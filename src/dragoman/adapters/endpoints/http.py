@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman._version import __version__
+from dragoman.adapters.endpoints.events import LARGEST_EVENT_BYTES, EventData
 from dragoman.adapters.values import AdapterError
-from dragoman.errors import ConfigError, RemoteProtocolError
-from dragoman.transports.remote.sse import EventReader
+from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -26,7 +26,6 @@ MISSING: Final = "endpoints need the package httpx2: pip install 'dragoman[agent
 CONNECT_SECONDS: Final = 20.0
 # Between two pieces of an answer. Models think for minutes without a word.
 READ_SECONDS: Final = 600.0
-_LARGEST_EVENT_BYTES: Final = 64 * 1024 * 1024
 _LARGEST_ERROR_BYTES: Final = 64 * 1024
 _SHOWN_LETTERS: Final = 300
 
@@ -74,15 +73,12 @@ class Endpoint:
                 return
             if media_type == "text/html":
                 raise AdapterError(f"{url} answered with a web page, not with {kind}; check the address")
-            reader = EventReader(_LARGEST_EVENT_BYTES)
-            try:
-                async for piece in response.aiter_bytes():
-                    for event in reader.feed(piece):
-                        yield event.data
-                for event in reader.feed(b"\n\n"):  # an event that no empty line follows
-                    yield event.data
-            except RemoteProtocolError as error:
-                raise AdapterError(f"{url} sent an unreadable answer: {error}") from None
+            reader = EventData()
+            async for piece in response.aiter_bytes():
+                for data in reader.feed(piece):
+                    yield data
+            for data in reader.end():
+                yield data
 
     async def json(self, url: str, seconds: float) -> Any:
         """The JSON that a GET gives, None if it gives none in this time. For what is nice to have."""
@@ -185,6 +181,6 @@ async def _whole(response: httpx2.Response) -> bytes:
     async for piece in response.aiter_bytes():
         found.append(piece)
         size += len(piece)
-        if size > _LARGEST_EVENT_BYTES:
-            raise AdapterError(f"an answer is longer than {_LARGEST_EVENT_BYTES} bytes")
+        if size > LARGEST_EVENT_BYTES:
+            raise AdapterError(f"an answer is longer than {LARGEST_EVENT_BYTES} bytes")
     return b"".join(found)

@@ -102,7 +102,7 @@ class OpenAIChatAdapter(Adapter):
         messages += _past(ctx.history)
         messages.append({"role": "user", "content": _content(ctx.blocks)})
         request = {**self._body, "model": model, "messages": messages, "stream": True}
-        reader = ChatReader()
+        reader = CompletionReader()
         async for data in self._endpoint.events("POST", url, request, kind=_KIND):
             if data == _DONE:
                 break
@@ -117,7 +117,7 @@ class OpenAIChatAdapter(Adapter):
         await self._endpoint.close()
 
 
-class ChatReader:
+class CompletionReader:
     """The pieces of one completion as chunks."""
 
     def __init__(self) -> None:

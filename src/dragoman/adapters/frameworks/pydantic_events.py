@@ -1,6 +1,6 @@
 """Events of a pydantic-ai run as chunks.
 
-Owns the mapping; does not import pydantic-ai. Parts are numbered anew in every model response, so passages get ids of
+Owns the mapping; does not import pydantic-ai. Parts are numbered again in every model response, so passages get ids of
 their own. `final_result` does not end a run: only `agent_run_result` does.
 """
 
