@@ -127,6 +127,12 @@ def test_a_replayed_call_shows_the_same_without_the_tool_that_made_it() -> None:
             assert diffs[-1]["newText"] == "one\ntwo"
 
 
+def test_a_call_of_a_sub_agent_names_the_call_that_it_belongs_to() -> None:
+    call = with_display(c.ToolInputAvailable("y", "read", {}), "Read", ToolDisplay("read", parent="x"))
+    assert on_wire(project([call]))[0]["_meta"] == {"dragoman": {"parentToolCallId": "x"}}
+    assert "_meta" not in on_wire(project([c.ToolInputAvailable("z", "read", {})]))[0]
+
+
 def test_a_finished_call_stores_its_diff_once() -> None:
     reducer = Reducer(UIMessage("m", "assistant", []))
     output = {"text": "done", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}

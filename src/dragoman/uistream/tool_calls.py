@@ -41,10 +41,11 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "is_hidden", "kind", "locations", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "parent", "raw_input", "status", "title")
 
-    def __init__(self, title: str, kind: str, *, is_hidden: bool = False) -> None:
+    def __init__(self, title: str, kind: str, *, is_hidden: bool = False, parent: str | None = None) -> None:
         self.title = one_line(title)
+        self.parent = parent
         self.kind = kind
         self.is_hidden = is_hidden
         self.status = "pending"
@@ -213,7 +214,8 @@ class ToolCallUpdates:
         if call is not None:
             return call, ()
         display = display_of(chunk.tool_name, chunk.provider_metadata)
-        call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=self._is_hidden(chunk.tool_name))
+        is_hidden = self._is_hidden(chunk.tool_name)
+        call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=is_hidden, parent=display.parent)
         self._calls[chunk.tool_call_id] = call
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
@@ -238,7 +240,8 @@ class ToolCallUpdates:
 
 
 def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
-    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending")
+    meta = UNSET if call.parent is None else {"dragoman": {"parentToolCallId": call.parent}}
+    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=meta)
 
 
 def _changed(tool_call_id: str, call: ShownCall, **members: Any) -> Sequence[v1.SessionUpdate]:
