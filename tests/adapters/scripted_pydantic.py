@@ -8,10 +8,19 @@ from typing import Any, Literal
 
 import pytest
 
+# Imported here and not in a test: that takes seconds on a busy machine, and a test has a bound.
 pytest.importorskip("pydantic_ai")
+pytest.importorskip("ag_ui")
+import uvicorn
 from pydantic_ai import Agent, DeferredToolRequests
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.ui.ag_ui import AGUIAdapter
+from pydantic_ai.ui.vercel_ai import VercelAIAdapter
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 
 async def plays(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
@@ -69,19 +78,10 @@ async def served(
     agent: Any, kind: Literal["ag_ui", "ui_stream"], sdk_version: Literal[5, 6, 7] = 6
 ) -> AsyncIterator[str]:
     """The agent behind HTTP, as pydantic-ai itself serves it. Gives the address."""
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
 
     async def answer(request: Request) -> Response:
         if kind == "ag_ui":
-            from pydantic_ai.ui.ag_ui import AGUIAdapter
-
             return await AGUIAdapter.dispatch_request(request, agent=agent)
-        from pydantic_ai.ui.vercel_ai import VercelAIAdapter
-
         return await VercelAIAdapter.dispatch_request(request, agent=agent, sdk_version=sdk_version)
 
     app = Starlette(routes=[Route("/chat", answer, methods=["POST"])])

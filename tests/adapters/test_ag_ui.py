@@ -11,6 +11,7 @@ from dragoman.errors import RequestError
 from dragoman.schema import v1
 from tests.adapters.fixtures import Answers, Forms, ask, on_wire, session_of, statuses, text_of
 from tests.adapters.http_server import Prepared, PreparedServer, sse
+from tests.adapters.scripted_pydantic import make_agent, served
 from tests.adapters.stories import story_of
 
 STARTED = {"type": "RUN_STARTED", "threadId": "t", "runId": "r"}
@@ -26,9 +27,6 @@ def says(text: str) -> list[dict[str, Any]]:
 
 
 async def test_a_real_agent_answers_asks_and_remembers(tmp_path: Path) -> None:
-    pytest.importorskip("ag_ui")
-    from tests.adapters.scripted_pydantic import make_agent, served
-
     deleted: list[str] = []
     answers = Answers("allow", "reject", "edit")
     async with served(make_agent(deleted, ends_with_questions=True), "ag_ui") as url:

@@ -13,6 +13,7 @@ from dragoman.errors import ConfigError, RequestError
 from dragoman.schema import v1
 from tests.adapters.fixtures import RECORDINGS, SHARED, Answers, ask, client_of, on_wire, session_of, statuses, text_of
 from tests.adapters.http_server import Prepared, PreparedServer, Received, sse
+from tests.adapters.scripted_pydantic import make_agent, served
 from tests.adapters.stories import story_of
 
 TEXT = Prepared(
@@ -277,6 +278,13 @@ async def test_cancel_closes_the_connection(tmp_path: Path) -> None:
             assert await asyncio.to_thread(server.hung_up.wait, 20)
 
 
+def test_each_address_has_a_name_of_its_own() -> None:
+    one, two = ui_stream("http://user:key@127.0.0.1:3000/api/chat"), ui_stream("https://127.0.0.1:3000/api/other")
+    assert (two.name, two.title) == ("127.0.0.1-3000-api-other", "127.0.0.1:3000")
+    assert "key" not in f"{one.title}{one.name}"
+    assert one.name != two.name
+
+
 async def test_unknown_chunks_of_a_server_are_reported_and_not_sent_back(tmp_path: Path) -> None:
     odd = Prepared(sse({"type": "hologram", "x": 1}, {"type": "text-start", "id": "t"}, HALF, {"type": "finish"}))
     with PreparedServer(odd) as server:
@@ -299,8 +307,6 @@ async def test_a_missing_http_client_says_what_to_install(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("sdk_version", [5, 6, 7])
 async def test_an_agent_that_pydantic_ai_serves_answers_and_remembers(sdk_version: Any, tmp_path: Path) -> None:
-    from tests.adapters.scripted_pydantic import make_agent, served
-
     deleted: list[str] = []
     agent = make_agent(deleted, ends_with_questions=sdk_version > 5)
     async with (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.adapters import AdapterError, programs
+from dragoman.adapters import AdapterAgent, AdapterError, programs
 from dragoman.adapters.endpoints.detect import detect
 from dragoman.adapters.imported import find_object
 from dragoman.adapters.wrapping import find_adapter
@@ -17,9 +17,10 @@ from dragoman.cli import exits
 from dragoman.cli.main import main
 from dragoman.client import spawn
 from dragoman.errors import ConfigError
-from tests.adapters.fixtures import Answers, ask, statuses, text_of
+from tests.adapters.fixtures import Answers, ask, client_of, statuses, text_of
 from tests.adapters.http_server import Prepared, PreparedServer, Received, sse
 from tests.adapters.kinds import KINDS, adapters
+from tests.adapters.scripted_pydantic import make_agent, served
 
 SOURCE = """
 print("printed while it is loaded")
@@ -190,9 +191,6 @@ async def test_the_kind_follows_from_the_form_of_an_answer(response: Prepared, k
 
 @pytest.mark.parametrize(("kind", "found"), [("ag_ui", "ag-ui"), ("ui_stream", "ui-stream")])
 async def test_the_kind_of_a_real_server_is_found_out(kind: Any, found: str) -> None:
-    pytest.importorskip("ag_ui")
-    from tests.adapters.scripted_pydantic import make_agent, served
-
     async with served(make_agent([]), kind) as url:
         assert await detect(url) == found
 
@@ -254,12 +252,11 @@ def test_options_of_wrap_follow_two_dashes_when_an_agent_is_added(folder: Path, 
     ]
 
 
-@pytest.mark.parametrize("example", ["wrapped_function.py", "wrapped_pydantic_ai.py"])
-async def test_the_examples_ask_before_they_delete(example: str, folder: Path) -> None:
-    root = Path(__file__).parents[2]
-    answers = Answers("allow", "reject")
-    env = {"PYTHONPATH": str(root)}
-    async with spawn(sys.executable, root / "examples" / example, cwd=folder, env=env, permission=answers) as remote:
+@pytest.mark.parametrize("kind", ["function", "pydantic_ai"])
+async def test_the_examples_ask_before_they_delete(kind: str, folder: Path) -> None:
+    with adapters(kind) as make:
+        agent = AdapterAgent(make(), store=False)
+    async with client_of(agent, permission=Answers("allow", "reject")) as remote:
         session = await remote.new_session(folder)
         assert text_of(await ask(session, "hello")) == "You wrote: hello"
         assert statuses(await ask(session, "delete notes.txt"))[-1] == "completed"

@@ -54,17 +54,19 @@ async def run_turn(adapter: Adapter, session: AdapterSession, turn: Turn, store:
     prompt = UIMessage(new_id("msg"), "user", parts_of(turn.prompt))
     log = ChunkLog(turn, new_id("msg"), store)
     history: tuple[UIMessage, ...] = ()
+    was_cancelled = False
     if store is not None:
         if adapter.uses_history:
             history = tuple(await read_messages(session, store))
-        await store.begin_turn(session.id, message_to_row(prompt), log.message.id)
+        beginning = asyncio.ensure_future(store.begin_turn(session.id, message_to_row(prompt), log.message.id))
+        was_cancelled = await _completed(beginning)
     writer = asyncio.ensure_future(log.write())
     context = PromptContext(turn, session, log, history, prompt)
     error: Exception | None = None
-    was_cancelled = False
-    running = session.running = asyncio.ensure_future(_run(adapter, context, log))
     try:
-        await _wait_or_cancel(running)
+        if not was_cancelled:
+            session.running = asyncio.ensure_future(_run(adapter, context, log))
+            await _wait_or_cancel(session.running)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         was_cancelled = turn.cancelled or (task is not None and task.cancelling() > 0)
@@ -73,11 +75,7 @@ async def run_turn(adapter: Adapter, session: AdapterSession, turn: Turn, store:
     except Exception as failure:
         error = failure
     ending = asyncio.ensure_future(_end(adapter, log, writer, session, store, was_cancelled, error))
-    while not ending.done():
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            was_cancelled = True
+    was_cancelled = await _completed(ending) or was_cancelled
     error = ending.result()
     session.running = None
     if session.messages is not None:
@@ -129,6 +127,21 @@ async def _relay(items: AsyncIterator[Yielded], context: PromptContext) -> None:
         close = getattr(items, "aclose", None)
         if close is not None:
             await close()
+
+
+async def _completed(work: asyncio.Future[Any]) -> bool:
+    """Wait for work that must not be left half done. Returns whether the caller was cancelled in the meantime.
+
+    Raises: what the work failed with.
+    """
+    was_cancelled = False
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError:
+            was_cancelled = True
+    work.result()
+    return was_cancelled
 
 
 async def _wait_or_cancel(running: asyncio.Task[Any]) -> None:

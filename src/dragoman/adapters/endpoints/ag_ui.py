@@ -58,7 +58,7 @@ class AGUIAdapter(Adapter):
     ) -> None:
         self._endpoint = Endpoint(url, headers)
         self._body = dict(body or {})
-        self.name = self._endpoint.host
+        self.name, self.title = self._endpoint.name, self._endpoint.title
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
         ctx.session.state = AGUIEvents(ctx.session.metadata.get(_STATE))

@@ -6,6 +6,7 @@ when the first request is sent.
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -47,9 +48,15 @@ class Endpoint:
         self._client: httpx2.AsyncClient | None = None
 
     @property
-    def host(self) -> str:
-        """The name of the server, for names and messages."""
-        return urlsplit(self.url).hostname or self.url
+    def name(self) -> str:
+        """A name for the agent behind it, which differs for every address."""
+        parts = urlsplit(self.url)
+        return "-".join(part for part in re.split(r"[^A-Za-z0-9.]+", f"{self.title}{parts.path}") if part)
+
+    @property
+    def title(self) -> str:
+        """The name of the server, for users."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
     async def events(
         self, method: str, url: str, body: Any = None, *, kind: str = "a stream of events"

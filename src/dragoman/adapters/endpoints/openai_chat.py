@@ -72,7 +72,7 @@ class OpenAIChatAdapter(Adapter):
         self._models: list[str] | None = None
         self._system = system
         self._body = dict(body or {})
-        self.name = self._endpoint.host
+        self.name, self.title = self._endpoint.name, self._endpoint.title
 
     async def open(self, session: AdapterSession) -> None:
         if self._models is None:

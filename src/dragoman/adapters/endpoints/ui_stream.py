@@ -60,7 +60,7 @@ class UIStreamAdapter(Adapter):
         self._endpoint = Endpoint(url, headers)
         self._body = dict(body or {})
         self._resumes = resume
-        self.name = self._endpoint.host
+        self.name, self.title = self._endpoint.name, self._endpoint.title
         self._showing: dict[str, asyncio.Task[None]] = {}
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
