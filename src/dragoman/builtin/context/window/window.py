@@ -22,9 +22,10 @@ from dragoman.builtin.context.window.estimate import TokenCounter, tokens_in, to
 from dragoman.builtin.context.window.facts import CONTEXT, Counted, counted_in
 from dragoman.builtin.context.window.limits import ADVICE, WindowLimits
 from dragoman.builtin.context.window.size import is_local, output_limit_of, window_of
+from dragoman.builtin.growing import running_step
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, ModelRequest
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import StepStartPart, ToolPart
+from dragoman.uistream.messages import ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -187,8 +188,7 @@ class ContextWindow:
         self._memory.factors[context.model.name] = _bounded(used / max(whole, 1))
         if used > self.size:
             await self._learn(used)  # what was learned or assumed is too low
-        step = max((number for number, part in enumerate(parts) if isinstance(part, StepStartPart)), default=0)
-        record = Counted(used, whole, step, len(parts), view.last_fact)
+        record = Counted(used, whole, running_step(parts), len(parts), view.last_fact)
         await context.emit(c.MessageMetadata({CONTEXT: msgspec.to_builtins(record)}))
 
     async def _was_truncated(self, counted: int, whole: int, last_fact: str) -> bool:
