@@ -24,6 +24,7 @@ from dragoman.builtin.previews import Previews
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
 from dragoman.builtin.tools.jobs import ended_jobs
+from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent, usage_row
@@ -68,7 +69,8 @@ class Loop:
         self._usage = usage
         self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
-        self._specs = tuple(map(tool_spec, offered_tools(context.tools, context.model.name)))
+        self._offered = offered_tools(context.tools, context.model.name)
+        self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
         self._edits = asyncio.Lock()
@@ -224,7 +226,9 @@ class Loop:
                     wanted.append(call)
                 elif isinstance(item, c.ToolInputError):
                     wanted.append(WantedCall(item.tool_call_id))
-                has_begun = True
+                if not has_begun:
+                    has_begun = True
+                    import_soon(self._offered)
                 await context.emit(item)
                 if isinstance(item, c.ToolInputDelta):
                     await self._preview(item)
