@@ -106,7 +106,8 @@ class Model(Protocol):
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
-        """Yield the text, reasoning, tool-input, file and source chunks of one step, then one StepEnd.
+        """Yield the text, reasoning, tool-input, file and source chunks of one step, then one StepEnd. A ResetStep
+        between them takes back those before it: the provider began the answer again.
 
         The chunks start, start-step, finish-step and finish are added by the loop. A caller that stops early closes the
         generator, which ends the call to the provider.

@@ -24,7 +24,7 @@ from dragoman.builtin.context.window.summary import (
 )
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, ModelRequest, StepEnd
 from dragoman.store.ids import new_id
-from dragoman.uistream.chunks import TextDelta
+from dragoman.uistream.chunks import ResetStep, TextDelta
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ class Summariser:
             async for item in stream:
                 if isinstance(item, TextDelta):
                     texts.append(item.delta)
+                elif isinstance(item, ResetStep):
+                    texts.clear()
                 elif isinstance(item, StepEnd):
                     self._calls.append(item)
         finally:
