@@ -28,7 +28,7 @@ from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent, usage_row
-from dragoman.builtin.waits import SilenceWatch, retry_notice, silence_notice
+from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
 from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
@@ -182,15 +182,14 @@ class Loop:
                 if end.reason == "context-window" and not was_cut:
                     was_cut = True
                     await context.emit(c.ResetStep())
+                    await self._account(end)
                     raise ContextOverflowError("the answer was cut because the context window was full")
                 await self._window.counted(end)
                 return end, wanted
             except ModelError as error:
                 if await self._window.recover(error):
                     continue
-                if not error.is_retryable or tries >= context.limits.retries:
-                    raise
-                await self._wait_to_retry(error, tries)
+                await wait_to_retry(context, error, tries, context.limits.retries)
                 tries += 1
 
     async def _traced(self, telemetry: Telemetry) -> tuple[StepEnd, list[WantedCall]]:
@@ -241,22 +240,6 @@ class Loop:
             # Hang up when the rest is not wanted, so that it is not paid for.
             await stream.aclose()
         raise ModelError("the model's answer broke off", is_retryable=True)
-
-    async def _wait_to_retry(self, error: ModelError, tries: int) -> None:
-        context = self._context
-        waits = context.limits.retry_seconds
-        seconds = error.retry_after_seconds
-        if seconds is None:
-            seconds = waits[min(tries, len(waits) - 1)]
-        if seconds > context.limits.longest_wait_seconds:
-            raise error
-        _log.warning("the model failed, next try in %g s: %s", seconds, error)
-        await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, context.limits.retries))
-        context.set_retrying(True)
-        try:
-            await context.sleep(seconds)
-        finally:
-            context.set_retrying(False)
 
     async def _account(self, end: StepEnd, used: int | None = None) -> None:
         """Record what a model call used, and show it.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.window.limits import WindowLimits
     from dragoman.builtin.context.window.plan import Plan
     from dragoman.builtin.context.window.window import ContextWindow
+    from dragoman.builtin.models.model import StepEnd
     from dragoman.builtin.turn import TurnContext
     from dragoman.uistream.messages import Part
 
@@ -53,7 +54,6 @@ class Shortened(Struct, frozen=True):
     after: int
     made_by: str
     facts: tuple[Pruning | Compaction, ...] = ()
-    summary: Summary | None = None
 
 
 class Compactor:
@@ -62,6 +62,8 @@ class Compactor:
     def __init__(self, context: TurnContext, window: ContextWindow) -> None:
         self._context = context
         self._window = window
+        self.calls: list[StepEnd] = []
+        """The model calls that summaries took and that were not counted yet."""
 
     # Pruning
 
@@ -162,7 +164,7 @@ class Compactor:
                     fact.tokens_after = after
             if after < before and (after <= goal or (tail == 0 and after <= limits.limit)):
                 made_by = "cut" if summary is None else summary.made_by
-                return Shortened(before, after, made_by, tuple(facts), summary)
+                return Shortened(before, after, made_by, tuple(facts))
             smallest = min(smallest or after, after)
             if not is_needed and before <= limits.limit:
                 return None  # asked for by the user, and not worth more than this
@@ -182,7 +184,7 @@ class Compactor:
             return None
         before = "" if view.compaction is None else _text_of(view.compaction)
         if by_model:
-            return await Summariser(self._context, limits, focus).summarise(plan.head, before)
+            return await Summariser(self._context, limits, self.calls, focus).summarise(plan.head, before)
         return Summary(mechanical(plan.head, before, limits.summary), "dropped")
 
     async def _facts(

@@ -290,13 +290,19 @@ class ContextWindow:
             raise ModelError(
                 f"the context window was full again {most} times within {steps} steps, so the turn is stopped; {ADVICE}"
             )
-        done = await self._compactor.compact(focus, tail_tokens, is_needed=is_needed, by_model=self._overflows <= 1)
+        done: Shortened | None = None
+        compactor = self._compactor
+        try:
+            done = await compactor.compact(focus, tail_tokens, is_needed=is_needed, by_model=self._overflows <= 1)
+        finally:
+            # Also if no summary could be used, or the turn was cancelled meanwhile: the calls are paid for.
+            used = self.estimate() if done is None else done.after
+            while compactor.calls:
+                await self._account(compactor.calls.pop(0), used)
         if done is None:
             return None
         self._compacted_at.append(self._steps)
         self._memory.counter = TokenCounter()
-        for call in () if done.summary is None else done.summary.calls:
-            await self._account(call, done.after)
         if done.made_by == "dropped":
             await self._notice(
                 "A large part of the conversation was left out",
