@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from dragoman.uistream.messages import DataPart
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
 from tests.builtin.providers.server import (
     AZURE,
-    PACKAGED,
     WIRES,
     Answer,
     Asked,
@@ -31,8 +31,8 @@ WINDOW = 16_000
 WISH = "Rebuild the parser of the config files."
 RULE = "Never touch the file secrets.env."
 CALLS_PER_TURN = 5
-# And through pydantic-ai: a provider that is found by its name, and the form with the strictest rules for results.
-FORMS = {**WIRES, "package-azure": AZURE, "package-anthropic": PACKAGED["package-anthropic"]}
+# And through pydantic-ai.
+FORMS = {**WIRES, "package": AZURE}
 
 
 class CountingProvider:
@@ -121,7 +121,15 @@ def facts(fixture: SessionFixture) -> list[DataPart]:
     return [part for part in parts if isinstance(part, DataPart) and part.name in ("compaction", "pruning")]
 
 
-@pytest.mark.parametrize("wire", FORMS.values(), ids=FORMS)
+@pytest.fixture
+def wire(request: pytest.FixtureRequest) -> Wire:
+    found: Wire = request.param
+    if found.is_packaged:
+        import_module("pydantic_ai.models.openai")  # takes seconds, which do not belong to the test
+    return found
+
+
+@pytest.mark.parametrize("wire", FORMS.values(), ids=FORMS, indirect=True)
 async def test_one_session_grows_to_ten_times_its_window(
     tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,11 @@ class Model(Protocol):
         ...
 
     @property
+    def is_loading(self) -> bool:
+        """Whether more will be known about the model once its first call was made. By default all is known."""
+        return False
+
+    @property
     def is_scripted(self) -> bool:
         """Whether the answers come from a script, which every result must state."""
         ...

@@ -315,7 +315,7 @@ class ContextWindow:
     async def _report_assumed_size(self) -> None:
         size, is_known = self._size()
         name = self._context.model.name
-        if is_known or name in self._memory.noticed:
+        if is_known or name in self._memory.noticed or self._context.model.is_loading:
             return
         self._memory.noticed.add(name)
         await self._notice(
