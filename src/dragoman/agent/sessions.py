@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dragoman.agent.connection import AgentConnection
     from dragoman.agent.handlers import Registered
-    from dragoman.agent.turn import Turn
     from dragoman.rpc import Call
     from dragoman.schema import Method
 
@@ -141,13 +140,8 @@ class Sessions:
     def prompt(self, call: Call, method: Method, handler: Handler, params: v1.PromptRequest) -> Work:
         session = self.find(params.session_id)
         check_blocks(params.prompt, self._registered.accepts)
-        return self._prompt(session._begin(call, params, may_overlap=self._overlap != "refuse"), handler)
-
-    async def _prompt(self, turn: Turn, handler: Handler) -> object:
-        response = await turn._run(handler, waits=self._overlap == "queue")
-        if not self._registered.takes_unstable:
-            require_stable(response)
-        return response
+        turn = session._begin(call, params, may_overlap=self._overlap != "refuse")
+        return turn._run(handler, waits=self._overlap == "queue", takes_unstable=self._registered.takes_unstable)
 
     def set_mode(self, call: Call, method: Method, handler: Handler, params: v1.SetSessionModeRequest) -> Work:
         session = self.find(params.session_id)
@@ -271,14 +265,19 @@ def check_blocks(prompt: Iterable[v1.ContentBlock], accepts: frozenset[str]) -> 
 
     A block of unknown type is delivered: the rest of the prompt is worth answering.
     """
-    needs: dict[type, str] = {
-        v1.ImageContent: "image",
-        v1.AudioContent: "audio",
-        v1.EmbeddedResource: "embedded_context",
-    }
     for index, block in enumerate(prompt):
-        need = needs.get(type(block))
-        if need is not None and need not in accepts:
+        match block:
+            case v1.TextContent():  # first, because most are
+                continue
+            case v1.ImageContent():
+                need = "image"
+            case v1.AudioContent():
+                need = "audio"
+            case v1.EmbeddedResource():
+                need = "embedded_context"
+            case _:
+                continue
+        if need not in accepts:
             raise RequestError.invalid_params("This agent does not accept such a block", path=f"$.prompt[{index}]")
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from dragoman.agent import files
 from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.agent.handlers import handled
+from dragoman.agent.outgoing import require_stable
 from dragoman.agent.terminals import open_terminal
 from dragoman.agent.tools import ask, new_tool_call, run_tool
 from dragoman.agent.updates import UpdateSender
@@ -58,7 +60,7 @@ class Turn(UpdateSender):
         self.meta: Mapping[str, Any] = request.meta or {}
         self._call = call
         self._is_over = False
-        self._over = asyncio.Event()
+        self._over: asyncio.Event | None = None  # made for the first that waits
         self._send_as(session)
 
     @property
@@ -211,17 +213,24 @@ class Turn(UpdateSender):
 
         For a task that goes on afterwards, through `turn.session`. The handler itself would wait forever.
         """
-        await self._over.wait()
+        if not self._is_over:
+            if self._over is None:
+                self._over = asyncio.Event()
+            await self._over.wait()
 
     # What follows is the library's side
 
-    async def _run(self, handler: PromptHandler, *, waits: bool) -> v1.PromptResponse:
+    async def _run(self, handler: PromptHandler, *, waits: bool, takes_unstable: bool) -> v1.PromptResponse:
         """Waits for its place if it has to, runs the handler, and gives the turn's one result."""
         turns = self.session._turns
         while waits and turns[0] is not self:
             await turns[0].wait()
         try:
             answer = await handled("session/prompt", self._handle(handler))
+            if answer is None:
+                answer = v1.PromptResponse("end_turn")
+            elif not takes_unstable:
+                require_stable(answer)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self.cancelled or (task is not None and task.cancelling()):
@@ -249,21 +258,24 @@ class Turn(UpdateSender):
         self._is_over = True
         self._post = self._refuse
         self.session._turns.remove(self)
-        self._over.set()
+        if self._over is not None:
+            self._over.set()
 
-    async def _handle(self, handler: PromptHandler) -> v1.PromptResponse:
+    async def _handle(self, handler: PromptHandler) -> v1.PromptResponse | None:
+        """What the handler answers; None for the usual end."""
         work: Any = handler(self)
-        if hasattr(work, "__aiter__"):
-            await self._relay(work)
-            return v1.PromptResponse("end_turn")
-        if isinstance(work, Iterator):
-            await self._relay(_one_by_one(work))
-            return v1.PromptResponse("end_turn")
-        if not isinstance(work, Awaitable):
-            raise LocalProtocolError("the handler of session/prompt gave no awaitable; write it as async def")
+        if type(work) is not CoroutineType:  # the usual one is recognised without asking for more
+            if hasattr(work, "__aiter__"):
+                await self._relay(work)
+                return None
+            if isinstance(work, Iterator):
+                await self._relay(_one_by_one(work))
+                return None
+            if not isinstance(work, Awaitable):
+                raise LocalProtocolError("the handler of session/prompt gave no awaitable; write it as async def")
         answer = await work
         if answer is None:
-            return v1.PromptResponse("end_turn")
+            return None
         response = v1.PromptResponse(answer) if isinstance(answer, str) else answer
         known = v1.KNOWN_VALUES["StopReason"]
         if not isinstance(response, v1.PromptResponse) or response.stop_reason not in known:
