@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from dragoman.agent.handlers import handled
 from dragoman.agent.outgoing import require_stable
-from dragoman.agent.session import AgentSession
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 from dragoman.schema import v1
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from dragoman.agent.connection import AgentConnection
     from dragoman.agent.handlers import Registered
+    from dragoman.agent.session import AgentSession
     from dragoman.rpc import Call
     from dragoman.schema import Method
 
@@ -69,7 +69,7 @@ class Sessions:
 
     def new(self, call: Call, method: Method, handler: Handler, params: v1.NewSessionRequest) -> Work:
         self._check_workspace(params)
-        session = AgentSession(self._connection, f"sess_{os.urandom(16).hex()}", params, call)
+        session = _new_session(self._connection, f"sess_{os.urandom(16).hex()}", params, call)
         session._hold()
         return self._open(call, method, handler, params, session)
 
@@ -95,7 +95,7 @@ class Sessions:
         active = self._active.get(params.session_id)
         if active is not None and active.turn is not None:
             raise RequestError(INVALID_REQUEST, "A prompt is running in this session", {"sessionId": params.session_id})
-        session = AgentSession(self._connection, params.session_id, params, call)
+        session = _new_session(self._connection, params.session_id, params, call)
         if holds:
             session._hold()
         return self._open(call, method, handler, params, session)
@@ -230,6 +230,13 @@ class Sessions:
                 raise RequestError.invalid_params(
                     "This agent cannot use an MCP server of this type", path=f"$.mcpServers[{index}]"
                 )
+
+
+def _new_session(connection: AgentConnection, session_id: str, params: Any, call: Call) -> AgentSession:
+    """Loads what a session needs with the first one: `initialize` is answered without it."""
+    from dragoman.agent.session import AgentSession
+
+    return AgentSession(connection, session_id, params, call)
 
 
 async def _stop(session: AgentSession) -> None:

@@ -1,7 +1,8 @@
 """One turn: a prompt, the updates that the agent sends, one answer.
 
 Owns running a prompt handler and the turn's end: exactly one result, `cancelled` if the client cancelled, and nothing
-sent in its name afterwards. The methods are implemented in the modules they call.
+sent in its name afterwards. The methods are implemented in the modules they call, which are loaded with the first call:
+every agent needs this class to start, and few use all of it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,8 @@ from collections.abc import Awaitable, Iterator
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from dragoman.agent import files
-from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.agent.handlers import handled
 from dragoman.agent.outgoing import require_stable
-from dragoman.agent.terminals import open_terminal
-from dragoman.agent.tools import ask, new_tool_call, run_tool
 from dragoman.agent.updates import UpdateSender
 from dragoman.errors import LocalProtocolError, RequestError
 from dragoman.schema import UNSET, Unknown, v1
@@ -99,6 +96,8 @@ class Turn(UpdateSender):
                 before that, so that the user sees what they permit.
         """
         self._require_running()
+        from dragoman.agent.tools import new_tool_call, run_tool
+
         call = new_tool_call(
             self.session,
             title,
@@ -123,6 +122,8 @@ class Turn(UpdateSender):
             options: What the user can choose from; by default to allow or to reject once.
         """
         self._require_running()
+        from dragoman.agent.tools import ask
+
         return await ask(self, subject, options)
 
     async def elicit(
@@ -148,6 +149,8 @@ class Turn(UpdateSender):
             ClientError: The client answered with an error.
         """
         self._require_running()
+        from dragoman.agent.elicitation import ElicitationScope, elicit
+
         scope = ElicitationScope(session_id=self.session.id, tool_call_id=UNSET if tool_call is None else tool_call.id)
         return await elicit(self.session.client, scope, message, schema, url, elicitation_id)
 
@@ -164,6 +167,8 @@ class Turn(UpdateSender):
             LocalProtocolError: `line` or `limit` is out of range.
         """
         self._require_running()
+        from dragoman.agent import files
+
         return await files.read_file(self.session, path, line, limit)
 
     async def write_file(self, path: str | os.PathLike[str], text: str) -> None:
@@ -176,6 +181,8 @@ class Turn(UpdateSender):
             ClientError: The file cannot be written.
         """
         self._require_running()
+        from dragoman.agent import files
+
         await files.write_file(self.session, path, text)
 
     def terminal(
@@ -201,6 +208,8 @@ class Turn(UpdateSender):
             ClientError: The command cannot be started.
         """
         self._require_running()
+        from dragoman.agent.terminals import open_terminal
+
         return open_terminal(self.session, command, args, cwd, env, output_byte_limit)
 
     async def request(self, method: str, params: object = None) -> Any:
