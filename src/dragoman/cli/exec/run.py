@@ -170,10 +170,10 @@ class Run:
 
     def _can_retry(self) -> bool:
         """Return whether the run failed in a way that may pass, and may be tried again."""
-        from dragoman.cli.exec.retry import has_changed_something, may_pass
-
         if self._request is None or len(self.retries) >= self._request.options.retries or self._is_stopping:
             return False
+        from dragoman.cli.exec.retry import has_changed_something, may_pass
+
         self._note_decisions()
         return may_pass(self.facts, self.error) and not has_changed_something(self._conn)
 
@@ -307,7 +307,7 @@ class Run:
             self._ledger.end(self._result)
 
     def _note_decisions(self) -> None:
-        decisions = [] if self._conn is None else self._conn.permissions.decisions
+        decisions = () if self._conn is None else self._conn.permissions.decisions
         self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
         if self._request is not None and self._request.options.fails_on_deny:
             self.facts.was_denied = any(decision.action == "deny" for decision in decisions)
