@@ -88,6 +88,12 @@ class PromptTurn:
         assert running.response is not None
         return running.response
 
+    @property
+    def unread(self) -> int:
+        """How many updates have arrived that the iteration has not taken yet."""
+        inbox = None if self._running is None else self._running.inbox
+        return 0 if inbox is None else len(inbox)
+
     async def cancel(self) -> None:
         """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.permission import RunPermissions
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
-    from dragoman.client import RemoteAgent, Session
+    from dragoman.client import PromptTurn, RemoteAgent, Session
     from dragoman.client.confinement import FinishedCommand
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.policy import Rule
@@ -71,6 +71,9 @@ class RunConnection:
         self.request = request
         self.agent: RemoteAgent | None = None
         self.session: Session | None = None
+        self.turn: PromptTurn | None = None
+        self._noted = 0
+        self._followers: list[tuple[int, asyncio.Future[None]]] = []  # by the number of the update they wait for
         self.is_resumed = request.options.resume is not None
         self.is_scripted = request.entry.is_scripted
         self.permissions: LatePermissions
@@ -110,12 +113,25 @@ class RunConnection:
 
     def note(self, update: v1.SessionUpdate) -> None:
         """Record what an update reports about a tool call, and whether the turn used anything."""
+        self._noted += 1
+        while self._followers and self._followers[0][0] <= self._noted:
+            _, shown = self._followers.pop(0)
+            if not shown.done():
+                shown.set_result(None)
         if isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
             self.tools.note(update)
             if self.patch is not None and self.session is not None:
                 self.patch.note(self.session.state.tool_calls[update.tool_call_id])
         elif isinstance(update, v1.UsageUpdate):
             self._has_usage = self._has_usage or bool(update.used or update.cost)
+
+    async def catch_up(self) -> None:
+        """Return when every update was shown that has arrived by now; the run takes them in its own task."""
+        unread = 0 if self.turn is None else self.turn.unread
+        if unread:
+            shown = asyncio.get_running_loop().create_future()
+            self._followers.append((self._noted + unread, shown))
+            await shown
 
     def note_end(self, response: v1.PromptResponse) -> None:
         """Record whether a script produced the answer, and what it used: the built-in agent reports both in `_meta`."""
@@ -284,7 +300,7 @@ async def _end_of_history(session: Session) -> None:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    conn.permissions = permissions = LatePermissions(lambda: _permissions(conn, output, user))
+    conn.permissions = permissions = LatePermissions(lambda: _permissions(conn, output, user), conn.catch_up)
     conn.violations = ViolationWatch(permissions, request.project)
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace

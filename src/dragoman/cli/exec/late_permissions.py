@@ -1,6 +1,7 @@
 """The permission decisions of a run, made when the agent first needs one.
 
 A turn without a tool call needs none, and what judges a request takes a tenth of the time of a short run to load.
+Before a decision the run shows what the agent sent earlier, so that a reader sees both in the order of events.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.cli.exec.permission import RunPermissions
     from dragoman.client.session import Session
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 class LatePermissions:
     """Answers permission requests, and checks what the services of files and terminals do."""
 
-    def __init__(self, make: Callable[[], RunPermissions]) -> None:
+    def __init__(self, make: Callable[[], RunPermissions], catch_up: Callable[[], Awaitable[None]]) -> None:
         self._make = make
+        self._catch_up = catch_up
         self._made: RunPermissions | None = None
 
     def get(self) -> RunPermissions:
@@ -40,6 +42,7 @@ class LatePermissions:
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
         """Answer `session/request_permission`."""
+        await self._catch_up()
         return await self.get().permission(request, session)
 
     async def check(
@@ -50,6 +53,7 @@ class LatePermissions:
         Raises:
             RequestError: it is not permitted.
         """
+        await self._catch_up()
         await self.get().check(request, session, change=change, env=env)
 
     async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
@@ -58,4 +62,5 @@ class LatePermissions:
         Raises:
             RequestError: it is not permitted, not even in the sandbox.
         """
+        await self._catch_up()
         return await self.get().check_confined(request, session, env=env)

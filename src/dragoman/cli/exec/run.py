@@ -20,13 +20,15 @@ from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.ledger import RunLedger
     from dragoman.cli.exec.result import RunPatch, RunResult, RunRetry, RunViolation
-    from dragoman.client import Session
+    from dragoman.client import PromptTurn, Session
     from dragoman.process.launch import Launched
+    from dragoman.schema import v1
 
 # How long a cancelled agent may take to answer. Real ones need up to a second; some never react.
 CANCEL_SECONDS: Final = 5.0
@@ -144,9 +146,7 @@ class Run:
             await arming
             await opening
             ledger.begin(conn, content)
-            self.activity.enter("working")
-            turn = session.prompt(content)
-            self._is_prompted = True
+            turn = self._begin_turn(conn, session, content)
             try:
                 async for update in turn:
                     conn.note(update)
@@ -165,6 +165,13 @@ class Run:
             self.facts.is_empty = answered == END_TURN and conn.is_empty_turn()
             if not self._can_retry():
                 self._write_result()
+
+    def _begin_turn(self, conn: RunConnection, session: Session, content: Sequence[v1.ContentBlock]) -> PromptTurn:
+        self.activity.enter("working")
+        self._output.tick()
+        conn.turn = turn = session.prompt(content)
+        self._is_prompted = True
+        return turn
 
     # Another try
 
