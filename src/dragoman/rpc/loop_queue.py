@@ -79,7 +79,9 @@ else:
 
     def start_eagerly(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
         """A task that has taken its first step; it may be done already."""
-        task = loop.create_task(work)
+        if loop.get_task_factory() is not None:
+            return loop.create_task(work)
+        task = asyncio.Task(work, loop=loop)
         queue: Any = getattr(loop, "_ready", None)
         if not queue:
             return task
