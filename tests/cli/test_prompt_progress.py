@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from dragoman.cli.prompt.progress import Progress
@@ -334,23 +333,6 @@ def test_a_decision_is_shown_unless_the_user_made_it(action: Any, decided_by: st
     shown = Shown()
     shown.progress.decision(Decision(action=action, decided_by=decided_by, title="Edit app.py", kind="edit"))
     assert shown.lines == ([] if line is None else [line])
-
-
-def test_a_permission_and_the_check_of_the_file_that_it_is_for_are_one_line() -> None:
-    shown = Shown()
-    asked = Decision(action="allow", decided_by="rule edit:**", title="Write b.txt", kind="edit", paths=("/p/b.txt",))
-    checked = msgspec.structs.replace(asked, title="Write /p/b.txt")
-    other = msgspec.structs.replace(asked, paths=("/p/c.txt",), title="Write /p/c.txt")
-    for decision in (asked, checked, other):
-        shown.progress.decision(decision)
-    shown.see(message("again"))
-    shown.progress.decision(other)
-    assert [line.partition(" (")[0] for line in shown.lines] == [
-        "allowed edit: Write b.txt",
-        "allowed edit: Write /p/c.txt",
-        "again",
-        "allowed edit: Write /p/c.txt",
-    ]
 
 
 def test_other_updates_take_a_line_each() -> None:
