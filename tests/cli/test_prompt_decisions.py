@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from dragoman.cli.prompt.progress import Progress
@@ -25,3 +27,19 @@ def test_a_permission_and_the_check_of_the_file_that_it_is_for_are_one_line() ->
         "something else",
         "allowed edit: Write /p/c.txt",
     ]
+
+
+@pytest.mark.parametrize(
+    ("action", "decided_by", "line"),
+    [
+        ("allow", "rule edit:src/** (flag)", "allowed edit: Edit app.py (rule edit:src/** (flag))"),
+        ("deny", "rule edit:** (project)", "denied edit: Edit app.py (rule edit:** (project))"),
+        ("cancelled", "nobody", "cancelled edit: Edit app.py (nobody)"),
+        ("allow", "person", None),
+    ],
+)
+def test_a_decision_is_shown_unless_the_user_made_it(action: Any, decided_by: str, line: str | None) -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, colour=False, verbose=False)
+    progress.decision(Decision(action=action, decided_by=decided_by, title="Edit app.py", kind="edit"))
+    assert stream.getvalue().splitlines() == ([] if line is None else [line])
