@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
+from dragoman.errors import ConnectionClosed
 from dragoman.rpc import Call
 from tests.rpc.fixtures import RecordingRole, peer_and_line
 
@@ -134,6 +135,11 @@ async def test_a_task_that_closes_the_connection_when_it_is_woken_ends_it_cleanl
         await asking
         assert role.closed_by is not None
         assert role.closed_by.reason == "enough"
+        # A transport that has more to deliver in the same turn does not know yet.
+        noted = list(role.events)
+        peer.feed(json.dumps(line.note("hot", n=1)).encode() + b"\n" + _request(1))
+        peer.end(ConnectionClosed("late"))
+        assert role.events == noted
 
 
 async def test_an_error_of_a_task_that_was_woken_is_its_own() -> None:

@@ -259,7 +259,7 @@ class Peer:
     def feed(self, data: bytes) -> None:
         """Handles every complete line of `data`, in order, before it returns."""
         frames = self._framer.feed(data)
-        if not frames:
+        if not frames or self.closed_by is not None:  # a task that an earlier batch woke may have closed it
             return
         self._woken.begin()
         self.outbox.cork()
@@ -283,6 +283,8 @@ class Peer:
 
     def end(self, reason: ConnectionClosed) -> None:
         """The transport has ended: what arrived is handled first, then the connection is closed with `reason`."""
+        if self.closed_by is not None:
+            return
         frames = self._framer.end()
         self._may_step = False
         for frame in frames:
