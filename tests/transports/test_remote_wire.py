@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -314,7 +314,7 @@ def _two(http: Http, name: str, value: str) -> bytes:
     return http.request("POST", INITIALIZE).replace(b"\r\n\r\n", f"\r\n{name}: {value}\r\n\r\n".encode(), 1)
 
 
-TRICKS = {
+TRICKS: dict[str, Callable[[Http], bytes]] = {
     "two hosts": lambda http: _two(http, "Host", "evil.example"),
     "two tokens": lambda http: _two(http, "Authorization", "Bearer x"),
     "two lengths": lambda http: _two(http, "Content-Length", "3"),

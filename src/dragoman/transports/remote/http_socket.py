@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import HttpReply, text_answer
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
-from dragoman.transports.remote.http_connection import NotServed
 from dragoman.transports.remote.sse import MIME_TYPE
 from dragoman.transports.remote.stream_writer import StreamWriter
 from dragoman.transports.remote.upgrade import accept_upgrade
@@ -27,7 +26,6 @@ from dragoman.transports.remote.upgrade import accept_upgrade
 if TYPE_CHECKING:
     from dragoman.transports.remote.server import RemoteServer
 
-OURS: Final = b"dragoman-client"
 _DISCARD_BYTES: Final = 64 * 1024
 _DISCARD_SECONDS: Final = 1.0
 _SAFE_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
@@ -92,7 +90,7 @@ class HttpSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self._stream is not None:
-            self._stream.is_full = True
+            self._stream.no_room()
 
     def resume_writing(self) -> None:
         if self._stream is not None:
@@ -206,20 +204,11 @@ class HttpSocket(asyncio.Protocol):
 
     def _open_stream(self, entered: Entered) -> None:
         origin = cross_origin_headers(entered.headers.get(b"origin"), self._server.rules)
-        after = entered.headers.get(b"last-event-id", b"")
-        writer = StreamWriter(self._io, self._server.limits.keep_alive_seconds)
-        try:
-            connection = self._server.find(entered)
-            writer.prepare(connection, session_of(entered))
-            expired = connection.open_stream(
-                session_of(entered), writer, int(after) if _is_number(after) else None, is_ours=OURS in entered.headers
-            )
-        except NotServed as refused:
-            self._finish(text_answer(refused.status, str(refused)), origin)
-            return
-        if expired is not None:
-            body = b'{"oldest":%d,"head":%d}' % expired
-            self._finish(HttpReply(410, body, JSON), origin)
+        limits = self._server.limits
+        writer = StreamWriter(self._io, limits.keep_alive_seconds, limits.stall_seconds)
+        refused = self._server.open_stream(entered, writer)
+        if refused is not None:
+            self._finish(refused, origin)
             return
         self._stream = writer
         headers = [
@@ -269,7 +258,3 @@ class HttpSocket(asyncio.Protocol):
             self._io.close()  # between requests
         else:
             self._refuse(GateRefusal(408, "The request took too long."))
-
-
-def _is_number(text: bytes) -> bool:
-    return text.isdigit() and len(text) < 16

@@ -17,9 +17,11 @@ _STREAM_BUFFER_BYTES: Final = 64 * 1024
 class StreamWriter:
     """The response that carries one stream of events."""
 
-    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float) -> None:
+    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float, stall_seconds: float) -> None:
         self._io = io
         self._seconds = keep_alive_seconds
+        self._stall_seconds = stall_seconds
+        self._stalled: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._connection: HttpConnection | None = None
@@ -63,16 +65,29 @@ class StreamWriter:
         if self._early is None:
             self._end()
 
+    def no_room(self) -> None:
+        """The socket is full: the client does not read, or reads slowly."""
+        self.is_full = True
+        if self._stalled is None:
+            self._stalled = self._loop.call_later(self._stall_seconds, self._io.abort)
+
     def has_room(self) -> None:
         self.is_full = False
+        self._stop_stalled()
         if self._connection is not None:
             self._connection.flush_stream(self._session)
 
     def lost(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._stop_stalled()
         if self._connection is not None:
             self._connection.close_stream(self._session, self)
+
+    def _stop_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _write(self, events: bytes) -> None:
         if not self._io.is_closing():

@@ -46,6 +46,7 @@ GOING_AWAY: Final = 1001
 WRONG: Final = 1002
 NOT_TEXT: Final = 1007
 LIMIT: Final = 1008
+TOO_LONG: Final = 1009
 INTERNAL: Final = 1011
 
 
