@@ -36,3 +36,10 @@ def kernel_bytes(io: asyncio.BaseTransport) -> int:
         return int(struct.unpack("=i", fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0"))[0])
     except (OSError, ValueError):
         return 0
+
+
+def end_writing(io: asyncio.Transport) -> None:
+    """Send nothing more; the other end may still."""
+    if io.can_write_eof():
+        with suppress(OSError):  # the other end has reset the connection, which is not reported yet
+            io.write_eof()

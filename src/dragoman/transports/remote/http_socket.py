@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import h11
 
 from dragoman.transports.remote.answers import HttpReply, text_answer
+from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
 from dragoman.transports.remote.sse import MIME_TYPE
 from dragoman.transports.remote.stream_writer import StreamWriter
@@ -191,8 +192,7 @@ class HttpSocket(asyncio.Protocol):
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._respond(answer._replace(headers=headers))
         self._discarded = 0
-        if self._io.can_write_eof():
-            self._io.write_eof()
+        end_writing(self._io)
         self._timer = self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
 
     def _send(self, event: h11.Event) -> None:

@@ -25,7 +25,7 @@ from websockets.protocol import SERVER, State
 
 from dragoman.errors import ConnectionClosed
 from dragoman.transports import LOW_MARK_BYTES
-from dragoman.transports.remote.buffers import bound_buffers
+from dragoman.transports.remote.buffers import bound_buffers, end_writing
 from dragoman.transports.remote.messages import one_line
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 PING_SECONDS: Final = 15.0
 DEAD_SECONDS: Final = 45.0
 FLUSH_SECONDS: Final = 2.0
+
+_PONG: Final = 0x80 | Opcode.PONG
+_UNREAD_BYTES: Final = 1024 * 1024
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
@@ -81,7 +84,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._receiver: Receiver | None = None
         self._held: deque[bytes] = deque()
-        self._parts: list[bytes] = []
+        self._parts = bytearray()  # not a list: fragments without data would fill it
         self._is_text = False
         self._is_paused = False
         self._is_closed = False
@@ -204,14 +207,18 @@ class WebSocketTransport(asyncio.Protocol):
     def _on_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
             self._is_text = frame.opcode is Opcode.TEXT
-            self._parts = []
         elif frame.opcode is not Opcode.CONT:
             return
-        self._parts.append(bytes(frame.data))
-        if not frame.fin or not self._is_text:
+        if not self._is_text:
             return
-        message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts = []
+        if frame.fin and not self._parts:
+            message = bytes(frame.data)
+        else:
+            self._parts += frame.data
+            if not frame.fin:
+                return
+            message = bytes(self._parts)
+            self._parts = bytearray()
         if self._is_closed:
             return
         if not _is_utf8(message):
@@ -237,10 +244,12 @@ class WebSocketTransport(asyncio.Protocol):
 
     def _send(self) -> None:
         for data in self._frames.data_to_send():
-            if data:
+            if not data:
+                end_writing(self._io)
+            elif data[0] != _PONG or self._io.get_write_buffer_size() < _UNREAD_BYTES:
+                # RFC 6455 lets pings go unanswered that another one follows: otherwise a peer that sends pings and
+                # reads nothing would fill the memory.
                 self._io.write(data)
-            elif self._io.can_write_eof():
-                self._io.write_eof()
 
     def _fail(self, code: int, reason: str) -> None:
         """End it for a fault of the peer; the receiver gets the end when the socket is closed."""
