@@ -160,6 +160,7 @@ class CutProxy:
         self._port = port
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._server: asyncio.Server
+        self._frozen: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.cuts = 0
 
@@ -182,25 +183,32 @@ class CutProxy:
             one.transport.abort()
             other.transport.abort()
 
+    def freeze(self) -> None:
+        """Pass nothing more on the connections that are open now, as a machine does that lost its network."""
+        self._frozen.update(writer for pair in self._pairs for writer in pair)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
         pair = (writer, there_writer)
         self._pairs.add(pair)
         await asyncio.wait(
             [
-                asyncio.ensure_future(_pass_on(reader, there_writer)),
-                asyncio.ensure_future(_pass_on(there_reader, writer)),
+                asyncio.ensure_future(self._pass_on(reader, there_writer)),
+                asyncio.ensure_future(self._pass_on(there_reader, writer)),
             ]
         )
         self._pairs.discard(pair)
+        for each in pair:
+            each.transport.abort()
 
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(4096):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(4096):
+                if writer not in self._frozen:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        finally:
+            if writer not in self._frozen:
+                writer.close()

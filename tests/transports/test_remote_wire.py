@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -87,8 +88,15 @@ class Events:
         self._writer.transport.abort()
 
 
-async def events(http: Http, connection: str, **headers: Any) -> Events:
+async def events(http: Http, connection: str, *, buffer_bytes: int = 0, **headers: Any) -> Events:
+    """Open a stream.
+
+    Args:
+        buffer_bytes: What the client's kernel takes of it before it is read; 0: as much as it likes.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", http.port)
+    if buffer_bytes:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     writer.write(http.request("GET", acp_connection_id=connection, content_type="", content_length="", **headers))
     async with asyncio.timeout(SECONDS):
         head = await reader.readuntil(b"\r\n\r\n")

@@ -67,6 +67,20 @@ def tls_for(url: Url, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
     return (context or ssl.create_default_context()) if url.is_secure else None
 
 
+def trust(file: str) -> ssl.SSLContext:
+    """Settings of TLS that trust the authority whose certificate is in `file`, in addition to those of the system.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no certificate.
+    """
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"{file} does not hold the certificate of an authority ({error})") from None
+    return context
+
+
 class HttpAnswer(NamedTuple):
     """A complete answer."""
 

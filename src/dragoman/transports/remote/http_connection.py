@@ -65,6 +65,7 @@ class HttpConnection:
         self._answers: dict[bytes, _Route] = {}
         self._questions: dict[bytes, str | None] = {}
         self._posts: OrderedDict[tuple[bytes, bytes], None] = OrderedDict()
+        self._last_post = 0
         self._initial: asyncio.Future[bytes] | None = None
         self._rooms: list[asyncio.Future[None]] = []
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -144,8 +145,11 @@ class HttpConnection:
         async with asyncio.timeout(seconds):
             return await self._initial
 
-    async def post(self, body: bytes, seen: Seen, header: str | None) -> None:
+    async def post(self, body: bytes, seen: Seen, header: str | None, number: int | None = None) -> None:
         """Take a message of the client.
+
+        Args:
+            number: Counts the posts of a client that sends one again if it got no answer.
 
         Raises:
             NotServed: it does not fit its headers, or the connection has ended.
@@ -155,18 +159,25 @@ class HttpConnection:
             self._check_answer(seen, header)
         else:
             self._check_request(seen, header)
-        if seen.kind == "request" and seen.id is not None:
-            key = (seen.id, hashlib.sha256(body).digest())
-            if key in self._posts:  # sent again because its 202 was lost
-                return
-            self._remember(key)
-            while not self._is_closed and self.unsent_bytes >= BACKLOG_BYTES:
-                await self._room()
-            self._answers[seen.id] = _Route(header or seen.session, seen.method == "session/load")
+        is_request = seen.kind == "request" and seen.id is not None
+        key = (seen.id or b"", hashlib.sha256(body).digest()) if is_request else None
+        # Before the waiting, because there is nothing to wait for; and again after it, because the same message may
+        # have come by another socket. One whose socket breaks while it waits was not taken, and will come again.
+        if self._is_taken(key, number):
+            return
+        while not self._is_closed and is_request and self.unsent_bytes >= BACKLOG_BYTES:
+            await self._room()
         while not self._is_closed and self._is_paused and self._inbox_bytes >= INBOX_BYTES:
             await self._room()
         if self._is_closed:
             raise NotServed(404, "Unknown Acp-Connection-Id")
+        if self._is_taken(key, number):
+            return
+        if number is not None:
+            self._last_post = number
+        if key is not None:
+            self._remember(key)
+            self._answers[key[0]] = _Route(header or seen.session, seen.method == "session/load")
         self._feed(body)
 
     def open_stream(self, session: str | None, writer: Writer, after: int | None, *, is_ours: bool) -> Expired | None:
@@ -286,6 +297,10 @@ class HttpConnection:
         for session, stream in list(self._streams.items()):
             if session is not None and stream.writer is None and stream.is_empty:
                 del self._streams[session]
+
+    def _is_taken(self, key: tuple[bytes, bytes] | None, number: int | None) -> bool:
+        """Whether it came before: it was sent again because its answer was lost."""
+        return (key is not None and key in self._posts) or (number is not None and number <= self._last_post)
 
     def _remember(self, key: tuple[bytes, bytes]) -> None:
         self._posts[key] = None

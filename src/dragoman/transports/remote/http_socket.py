@@ -46,6 +46,7 @@ class HttpSocket(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._is_busy = False
+        self._is_in_head = True
         self._discarded: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stream: StreamWriter | None = None
@@ -71,6 +72,7 @@ class HttpSocket(asyncio.Protocol):
             return  # a client has nothing more to send on a stream
         self._http.receive_data(data)
         self._go_on()
+        self._watch_head()
 
     def eof_received(self) -> bool:
         if self._discarded is None and self._stream is None:
@@ -126,6 +128,13 @@ class HttpSocket(asyncio.Protocol):
             else:  # paused behind an upgrade, or closed
                 return
 
+    def _watch_head(self) -> None:
+        """Set a deadline if the head of a further request has begun; before that the socket may be silent."""
+        is_between = not self._is_busy and not self._is_in_head and self._entered is None and self._discarded is None
+        if is_between and self._http.trailing_data[0]:
+            self._is_in_head = True
+            self._deadline(self._server.limits.header_seconds)
+
     def _on_head(self, event: h11.Request) -> None:
         head = Head(event.method, event.target, list(event.headers), self.peer)
         if event.http_version != b"1.1":
@@ -135,7 +144,7 @@ class HttpSocket(asyncio.Protocol):
         if isinstance(found, GateRefusal):
             self._refuse(found)
             return
-        self._entered, self._body, self._body_bytes = found, [], 0
+        self._entered, self._body, self._body_bytes, self._is_in_head = found, [], 0, False
         self._deadline(self._server.limits.body_seconds)
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))

@@ -9,7 +9,8 @@ it is posted: otherwise what the agent sends at once would be lost.
 
 A stream that breaks is opened again with the number of the last event, with growing pauses. A server that numbers no
 events cannot go on where it was, so the connection ends then; the peer above learns why. A post is repeated only where
-the server recognises repetitions, or where it was certainly not seen.
+the server recognises repetitions by its number, or where it was certainly not seen. A server of ours is never silent
+for long, so a silent connection counts as broken: if the other end lost its network, there is no other sign.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ import msgspec
 from dragoman.errors import ConnectionClosed, RemoteProtocolError
 from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.http_client import HttpAnswer, HttpClient
-from dragoman.transports.remote.messages import Seen, look, one_line, session_made
+from dragoman.transports.remote.messages import POST_NUMBER, Seen, look, one_line, session_made
 from dragoman.transports.remote.sse import EventReader
 from dragoman.transports.remote.websocket import FLUSH_SECONDS, MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from dragoman.rpc.transport import Receiver
     from dragoman.transports.remote.http_client import StreamedAnswer
 
 _log = logging.getLogger("dragoman.transports")
 RECONNECT_SECONDS: Final = 60.0
+DEAD_SECONDS: Final = 45.0
+DEAD_TICKS: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _ERROR_BYTES: Final = 8192
@@ -53,13 +56,18 @@ class _Fatal(Exception):
 class HttpTransport:
     """A client's end of a connection over Streamable HTTP."""
 
-    def __init__(self, client: HttpClient, *, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
+    def __init__(
+        self, client: HttpClient, *, reconnect_seconds: float = RECONNECT_SECONDS, dead_seconds: float = DEAD_SECONDS
+    ) -> None:
         """Prepare a connection.
 
         Args:
             client: Leads to the server.
             reconnect_seconds: How long a broken stream is tried again.
+            dead_seconds: A server of ours that was silent for so long is gone, or the way to it.
         """
+        self._dead_seconds = dead_seconds
+        self._posts = 0
         self._client = client
         self._reconnect_seconds = reconnect_seconds
         self._receiver: Receiver | None = None
@@ -145,6 +153,9 @@ class HttpTransport:
         headers = [*_POSTED, ("acp-connection-id", self._connection)]
         if session is not None:
             headers.append(("acp-session-id", session))
+        if self._is_ours:
+            self._posts += 1
+            headers.append((POST_NUMBER.decode(), str(self._posts)))
         answer = await self._ask("POST", headers, line)
         if answer.status in _FATAL:
             raise _Fatal(f"the server ended the connection ({answer.status}: {_words(answer)})")
@@ -173,9 +184,10 @@ class HttpTransport:
         pauses = _Pauses(self._reconnect_seconds)
         while True:
             try:
-                return await self._client.request(
-                    method, headers, body, limit_bytes=MAX_MESSAGE_BYTES, may_repeat=self._is_ours
-                )
+                async with asyncio.timeout(self._dead_seconds if self._is_ours else None):
+                    return await self._client.request(
+                        method, headers, body, limit_bytes=MAX_MESSAGE_BYTES, may_repeat=self._is_ours
+                    )
             except (ConnectionRefusedError, TimeoutError, OSError) as error:
                 is_unseen = isinstance(error, ConnectionRefusedError)
                 may_repeat = self._connection and (is_unseen or self._is_ours) and not self._is_closed
@@ -202,7 +214,8 @@ class HttpTransport:
         pauses = _Pauses(self._reconnect_seconds)
         while True:
             try:
-                answer = await self._client.stream(self._stream_headers(session, reader.last_id))
+                async with asyncio.timeout(self._dead_seconds if self._is_ours else None):
+                    answer = await self._client.stream(self._stream_headers(session, reader.last_id))
                 if answer.status != 200:
                     await self._not_opened(answer, session)
                 if not opened.done():
@@ -221,12 +234,17 @@ class HttpTransport:
             reader = fresh
 
     async def _read_events(self, answer: StreamedAnswer, reader: EventReader, session: str | None) -> None:
+        silence = _Silence(self._dead_seconds / DEAD_TICKS, answer.close, self._may_read) if self._is_ours else None
         try:
             async for piece in answer.pieces():
+                if silence is not None:
+                    silence.ticks = 0
                 for event in reader.feed(piece):
                     await self._may_read.wait()
                     self._event(event.data, session)
         finally:
+            if silence is not None:
+                silence.stop()
             answer.close()
 
     async def _not_opened(self, answer: StreamedAnswer, session: str | None) -> None:
@@ -245,7 +263,7 @@ class HttpTransport:
             headers.append(("acp-session-id", session))
         if last_id is not None:
             headers.append(("last-event-id", last_id))
-        elif session in self._streams and self._is_ours and self._streams[session].done():
+        elif self._is_ours:  # also at first: an attempt whose answer was lost may have opened the stream
             headers.append(("last-event-id", "0"))
         return headers
 
@@ -305,6 +323,29 @@ class HttpTransport:
                 await asyncio.wait(self._tasks)
             await self._client.close()
             self._gone.set_result(None)
+
+
+class _Silence:
+    """Ends a stream on which nothing comes. It counts ticks, not seconds: a loop that stood still ends nothing."""
+
+    def __init__(self, tick_seconds: float, end: Callable[[], None], may_read: asyncio.Event) -> None:
+        self._tick_seconds = tick_seconds
+        self._end = end
+        self._may_read = may_read
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(tick_seconds, self._tick)
+        self.ticks = 0
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _tick(self) -> None:
+        if self._may_read.is_set():  # else nothing is read, whether or not it comes
+            self.ticks += 1
+        if self.ticks > DEAD_TICKS:
+            self._end()
+        else:
+            self._timer = self._loop.call_later(self._tick_seconds, self._tick)
 
 
 class _Pauses:

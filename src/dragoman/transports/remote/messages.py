@@ -15,6 +15,8 @@ Kind = Literal["request", "notification", "response", "batch", "other"]
 
 CONNECTION_ID: Final = b"acp-connection-id"
 SESSION_ID: Final = b"acp-session-id"
+POST_NUMBER: Final = b"dragoman-post"
+"""Counts the posts of a client of ours, so that one that is sent again is recognised."""
 
 # Requests and notifications about one session: they need the session's header even if their parameters are broken.
 SESSION_METHODS: Final = frozenset(

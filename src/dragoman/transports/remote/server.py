@@ -18,7 +18,8 @@ from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
-from dragoman.transports.remote.messages import CONNECTION_ID, Seen, look
+from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen, look
+from dragoman.transports.remote.websocket import PING_SECONDS
 
 if TYPE_CHECKING:
     import socket
@@ -43,8 +44,11 @@ class ServerLimits(msgspec.Struct, frozen=True):
     idle_seconds: float = 1800.0
     """A connection over HTTP without an open stream and without a post is ended after this."""
     keep_alive_seconds: float = 15.0
-    stall_seconds: float = 60.0
-    """A stream that the client does not read is cut after this; the client may come back for the rest."""
+    ping_seconds: float = PING_SECONDS
+    """Between pings of a WebSocket; a client that leaves three of them unanswered is cut."""
+    stall_seconds: float = 30.0
+    """A stream that the client does not read is cut after this; the client may come back for the rest. Less than the
+    time after which a peer ends the whole connection."""
     sockets: int = 4096
     sockets_per_address: int = 512
     connections_per_principal: int = 256
@@ -132,6 +136,11 @@ class RemoteServer:
         """How many ACP connections are open."""
         return len(self._connections) + len(self._websockets)
 
+    @property
+    def sockets(self) -> int:
+        """How many sockets are open, those of WebSockets included."""
+        return len(self._sockets) + len(self._websockets)
+
     async def close(self, reason: str = "Server shutting down") -> None:
         """Stop listening and end every connection."""
         self._is_closing = True
@@ -161,7 +170,7 @@ class RemoteServer:
         self._addresses[each.peer] += 1
         return (
             not self._is_closing
-            and len(self._sockets) + len(self._websockets) <= self.limits.sockets
+            and self.sockets <= self.limits.sockets
             and self._addresses[each.peer] <= self.limits.sockets_per_address
         )
 
@@ -235,7 +244,8 @@ class RemoteServer:
         if body.lstrip()[:1] != b"{":
             return text_answer(400, "Invalid JSON-RPC message")
         if not seen.is_initialize:
-            await self.find(entered).post(body, seen, session_of(entered))
+            number = entered.headers.get(POST_NUMBER, b"")
+            await self.find(entered).post(body, seen, session_of(entered), int(number) if is_number(number) else None)
             return HttpReply(202, b"")
         if CONNECTION_ID in entered.headers:
             return text_answer(400, "Initialize not allowed on existing connection")
@@ -269,7 +279,7 @@ class RemoteServer:
         try:
             connection = self.find(entered)
             writer.prepare(connection, session)
-            number = int(after) if after.isdigit() and len(after) < 16 else None
+            number = int(after) if is_number(after) else None
             expired = connection.open_stream(session, writer, number, is_ours=OURS in entered.headers)
         except NotServed as refused:
             return text_answer(refused.status, str(refused))
@@ -300,6 +310,10 @@ class RemoteServer:
                 connection.end("the connection was not used")
                 connection.close()
         self._sweep = asyncio.get_running_loop().call_later(self.limits.idle_seconds / 4, self._end_idle)
+
+
+def is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) < 16
 
 
 def _initialize_failed(seen: Seen, why: str) -> bytes:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.buffers import bound_buffers, kernel_bytes
 from dragoman.transports.remote.sse import KEEP_ALIVE, RETRY
 
 if TYPE_CHECKING:
     from dragoman.transports.remote.http_connection import HttpConnection
-
-_STREAM_BUFFER_BYTES: Final = 64 * 1024
 
 
 class StreamWriter:
@@ -36,13 +35,16 @@ class StreamWriter:
     def open(self) -> None:
         """The head of the response was sent."""
         early, self._early = self._early or [], None
-        self._io.set_write_buffer_limits(high=_STREAM_BUFFER_BYTES)
+        # At the mark where senders go on: a buffer that empties without a word would leave them waiting forever.
+        self._io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
         bound_buffers(self._io)  # so that what a broken response loses is less than what its stream keeps
         self._write(RETRY + b"".join(early))
         if self._is_finished:
             self._end()
-        else:
-            self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+            return
+        self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+        if not self.is_full and self._connection is not None:  # the socket took it all; senders may wait for that
+            self._connection.flush_stream(self._session)
 
     @property
     def unsent_bytes(self) -> int:

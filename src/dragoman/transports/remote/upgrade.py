@@ -39,7 +39,9 @@ class ServerWebSocket(WebSocketTransport):
     def __init__(
         self, server: RemoteServer, frames: Protocol, io: asyncio.Transport, entered: Entered, address: str
     ) -> None:
-        super().__init__(frames, io, peer="the client", intercept=self._before_initialize)
+        super().__init__(
+            frames, io, peer="the client", intercept=self._before_initialize, ping_seconds=server.limits.ping_seconds
+        )
         self.principal = entered.principal
         self.path = entered.path
         self.address = address

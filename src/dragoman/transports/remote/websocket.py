@@ -9,7 +9,8 @@ reading is paused the socket is not read, and messages that were already parsed 
 Frames of a server are written by hand, all lines of one write together: the header is at most ten bytes, and this is
 the path every update takes. Frames of a client are masked by the library.
 
-A peer that sends nothing is pinged every PING_SECONDS; after DEAD_SECONDS without a sign of life it counts as gone.
+The peer is pinged every PING_SECONDS; one that leaves DEAD_PINGS of them unanswered counts as gone.
+Pings are counted, not seconds: a loop that stood still for a while must not end every connection.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
 from websockets.frames import Opcode
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 PING_SECONDS: Final = 15.0
-DEAD_SECONDS: Final = 45.0
+DEAD_PINGS: Final = 3
 FLUSH_SECONDS: Final = 2.0
 
 _PONG: Final = 0x80 | Opcode.PONG
@@ -92,7 +92,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._is_over = False
         self._flush_seconds = flush_seconds
         self._gone: asyncio.Future[None] = self._loop.create_future()
-        self._last_seen = monotonic()
+        self._silences = 0
         self._ping_seconds = ping_seconds
         self._timer = self._loop.call_later(ping_seconds, self._check_life)
         io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
@@ -171,7 +171,7 @@ class WebSocketTransport(asyncio.Protocol):
     # asyncio.Protocol
 
     def data_received(self, data: bytes) -> None:
-        self._last_seen = monotonic()
+        self._silences = 0
         frames = self._frames
         frames.receive_data(data)
         events = frames.events_received()
@@ -258,11 +258,12 @@ class WebSocketTransport(asyncio.Protocol):
         self._io.close()
 
     def _check_life(self) -> None:
-        silent = monotonic() - self._last_seen
-        if silent >= self._ping_seconds * (DEAD_SECONDS / PING_SECONDS):
+        if not self._is_paused:  # while it is, the answers of the peer are not read
+            self._silences += 1
+        if self._silences > DEAD_PINGS:
             self._io.abort()
             return
-        if silent >= self._ping_seconds * 0.9 and self._frames.state is State.OPEN:
+        if self._frames.state is State.OPEN:
             self._frames.send_ping(b"")
             self._send()
         self._timer = self._loop.call_later(self._ping_seconds, self._check_life)
