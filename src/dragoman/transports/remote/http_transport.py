@@ -229,9 +229,7 @@ class HttpTransport:
                 raise _Fatal(f"a stream of the server broke, and it cannot go on where it was ({_reason(error)})")
             if not await pauses.wait():
                 raise _Fatal(f"the server cannot be reached ({_reason(error)})")
-            fresh = EventReader(MAX_MESSAGE_BYTES)
-            fresh.last_id = reader.last_id
-            reader = fresh
+            reader = EventReader(MAX_MESSAGE_BYTES, reader.last_id)
 
     async def _read_events(self, answer: StreamedAnswer, reader: EventReader, session: str | None) -> None:
         silence = _Silence(self._dead_seconds / DEAD_TICKS, answer.close, self._may_read) if self._is_ours else None
