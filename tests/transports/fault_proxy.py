@@ -14,17 +14,12 @@ _DELAY_SECONDS = 0.003
 class FaultProxy:
     """Between a client and a server. Each connection has delays of its own, so that one overtakes the other."""
 
-    def __init__(self, server: RemoteServer, port: int, dice: random.Random, *, cut_chance: float) -> None:
-        """Prepare it; entering opens it.
-
-        Args:
-            dice: Decides about every piece.
-            cut_chance: How often a piece is cut in half together with its connection.
-        """
+    def __init__(self, server: RemoteServer, port: int, dice: random.Random) -> None:
+        """Prepare it; entering opens it. `dice` decides about every piece."""
         self._behind = server
         self._port = port
         self._dice = dice
-        self._cut_chance = cut_chance
+        self._cut_chance = 0.0
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._server: asyncio.Server
         self.port = 0
@@ -43,6 +38,10 @@ class FaultProxy:
         self.heal()
         for pair in list(self._pairs):
             self._abort(pair)
+
+    def hurt(self, cut_chance: float) -> None:
+        """From now on cut some pieces in half, together with their connections."""
+        self._cut_chance = cut_chance
 
     def heal(self) -> None:
         """Cut nothing more."""

@@ -57,11 +57,12 @@ async def run_turn(seed: int) -> int:
     serving = Serving(counting.agent())
     async with (
         remote_server(serving) as (server, port),
-        FaultProxy(server, port, dice, cut_chance=0.02) as network,
+        FaultProxy(server, port, dice) as network,
     ):
         transport = await connect_url(f"http://127.0.0.1:{network.port}/acp", token=TOKEN)
         async with connect(transport) as remote:
             session = await remote.new_session("/tmp")
+            network.hurt(0.02)
             turn = asyncio.ensure_future(whole_turn(session))
             for number in range(UPDATES):
                 while number == UPDATES - 1 and network.cuts < CUTS:
