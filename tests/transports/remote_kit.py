@@ -16,6 +16,8 @@ from dragoman.transports.remote.server import NewConnection, RemoteServer
 from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix, connect_unix
 
 if TYPE_CHECKING:
+    import ssl
+
     from dragoman.agent import Agent
     from dragoman.rpc import Transport
 
@@ -44,15 +46,23 @@ class Serving:
 
 @asynccontextmanager
 async def remote_server(
-    opened: Callable[[NewConnection], None], principals: dict[str, Principal] | None = None, **options: Any
+    opened: Callable[[NewConnection], None],
+    principals: dict[str, Principal] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[RemoteServer, int]]:
     """A server, and its port."""
     sock = socket.create_server(("127.0.0.1", 0))
     port = sock.getsockname()[1]
     known = {TOKEN: Principal("tests")} if principals is None else principals
-    rules = {"hosts": {b"127.0.0.1:%d" % port}, "find_principal": known.get, **options.pop("rules", {})}
+    rules = {
+        "hosts": {b"127.0.0.1:%d" % port},
+        "find_principal": known.get,
+        **options.pop("rules", {}),
+    }
     server = RemoteServer(opened, GateRules(**rules), **options)
-    await server.listen(sock)
+    await server.listen(sock, ssl=tls)
     try:
         yield server, port
     finally:
@@ -61,10 +71,12 @@ async def remote_server(
 
 
 @asynccontextmanager
-async def over_network(agent: Agent, scheme: str) -> AsyncIterator[Transport]:
+async def over_network(
+    agent: Agent, scheme: str, *, tls: ssl.SSLContext | None = None, authority: str | None = None
+) -> AsyncIterator[Transport]:
     serving = Serving(agent)
-    async with remote_server(serving) as (_, port):
-        transport = await connect_url(f"{scheme}://127.0.0.1:{port}/acp", token=TOKEN)
+    async with remote_server(serving, tls=tls) as (_, port):
+        transport = await connect_url(f"{scheme}://127.0.0.1:{port}/acp", token=TOKEN, tls=authority)
         yield transport
         transport.close()
         await transport.wait_closed()

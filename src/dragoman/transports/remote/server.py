@@ -121,7 +121,10 @@ class RemoteServer:
     async def listen(self, sock: socket.socket, *, ssl: ssl.SSLContext | None = None) -> None:
         """Accept connections on a bound socket."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512)
+        handshake_seconds = None if ssl is None else self.limits.header_seconds
+        server = await loop.create_server(
+            lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512, ssl_handshake_timeout=handshake_seconds
+        )
         self._servers.append(server)
         self.watch_idle()
 
