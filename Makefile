@@ -55,7 +55,9 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 
 soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
-	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 tests/agent tests/transports/test_roles.py
+	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "not soak" tests/agent
+	@for link in unix ws http; do \
+	  DRAGOMAN_CLIENT_LINK=$$link $(PY) -m pytest -n auto --maxprocesses 4 tests/client || exit; done
 
 interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop

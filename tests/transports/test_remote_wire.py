@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
+from dragoman.errors import ConnectionClosed
 from dragoman.schema import v1
 from dragoman.transports.remote.gate import Principal
+from dragoman.transports.remote.server import NewConnection
 from tests.transports.remote_kit import INITIALIZE, SECONDS, TOKEN, Http, Serving, remote_server
 
 OTHER = "the-token-of-another"
@@ -398,3 +400,35 @@ async def test_more_connections_than_a_principal_may_have_are_refused() -> None:
         assert (await http.ask("POST", INITIALIZE, authorization=f"Bearer {OTHER}"))[0] == 200
         await http.ask("DELETE", acp_connection_id=first)
         await http.initialize()
+
+
+async def test_a_question_that_is_withdrawn_is_withdrawn_on_its_own_stream() -> None:
+    """On the stream of the connection, the withdrawal could overtake the question."""
+    opened: asyncio.Future[NewConnection] = asyncio.get_running_loop().create_future()
+    async with remote_server(opened.set_result) as (_, port):
+        http = Http(port)
+        initializing = asyncio.ensure_future(http.initialize())
+        transport = (await opened).transport
+        transport.start(RawReceiver())
+        transport.write(b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}\n')
+        connection = await initializing
+        own = await events(http, connection, acp_session_id="s")
+        asked = {"jsonrpc": "2.0", "id": "q", "method": "session/request_permission", "params": {"sessionId": "s"}}
+        taken_back = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "q"}}
+        transport.write(b"%b\n%b\n" % (json.dumps(asked).encode(), json.dumps(taken_back).encode()))
+        assert [(await own.next())[1] for _ in range(2)] == [asked, taken_back]
+        await http.close_streams()
+        transport.close()
+
+
+class RawReceiver:
+    """Drops what comes."""
+
+    def feed(self, data: bytes) -> None:
+        pass
+
+    def end(self, reason: ConnectionClosed) -> None:
+        pass
+
+    def drained(self) -> None:
+        pass

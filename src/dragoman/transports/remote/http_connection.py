@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.errors import ConnectionClosed
 from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.event_stream import EventStream, Expired, Writer
-from dragoman.transports.remote.messages import SESSION_METHODS, Seen, look, one_line
+from dragoman.transports.remote.messages import SESSION_METHODS, Seen, look, one_line, request_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -247,9 +247,13 @@ class HttpConnection:
         if seen is None:  # not ours to judge; a peer does not write it
             return None
         if seen.kind in ("request", "notification"):
+            session = seen.session
             if seen.kind == "request" and seen.id is not None:
-                self._questions[seen.id] = seen.session
-            return self._pushed(seen.session, line)
+                self._questions[seen.id] = session
+            elif seen.method == "$/cancel_request":
+                # Behind the question it withdraws: on the other stream it could overtake it.
+                session = self._questions.get(request_cancelled(line) or b"")
+            return self._pushed(session, line)
         route = self._answers.pop(seen.id, _Route(None)) if seen.id is not None else _Route(None)
         if self._initial is not None and not self._initial.done():
             self._initial.set_result(line)

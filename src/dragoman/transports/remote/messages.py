@@ -77,6 +77,15 @@ class _Made(msgspec.Struct, gc=False):
     result: _Params | UnsetType = UNSET
 
 
+class _CancelParams(msgspec.Struct, gc=False):
+    requestId: Raw | UnsetType = UNSET  # noqa: N815 - the protocol's name
+
+
+class _Cancel(msgspec.Struct, gc=False):
+    params: _CancelParams | UnsetType = UNSET
+
+
+_cancel: Final = msgspec.json.Decoder(_Cancel)
 _message: Final = msgspec.json.Decoder(_Message)
 _loose: Final = msgspec.json.Decoder(_Loose)
 _made: Final = msgspec.json.Decoder(_Made)
@@ -134,6 +143,15 @@ def _seen(found: _Message | _Loose, method: str | UnsetType, params: _Params | U
 
 def _id(id: Raw | UnsetType) -> bytes | None:
     return None if id is UNSET else bytes(id).strip()
+
+
+def request_cancelled(data: bytes) -> bytes | None:
+    """The id that a `$/cancel_request` names, as JSON."""
+    try:
+        params = _cancel.decode(data).params
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return None if params is UNSET else _id(params.requestId)
 
 
 def session_made(data: bytes) -> str | None:
