@@ -21,6 +21,7 @@ class FaultProxy:
         self._dice = dice
         self._cut_chance = 0.0
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server
         self.port = 0
         self.cuts = 0
@@ -36,8 +37,10 @@ class FaultProxy:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         self.heal()
-        for pair in list(self._pairs):
-            self._abort(pair)
+        while self._serving:
+            for pair in list(self._pairs):
+                self._abort(pair)
+            await asyncio.wait(self._serving)
 
     def hurt(self, cut_chance: float) -> None:
         """From now on cut some pieces in half, together with their connections."""
@@ -58,6 +61,10 @@ class FaultProxy:
             writer.transport.abort()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
         pair = (writer, there_writer)
         self._pairs.add(pair)
