@@ -325,13 +325,18 @@ class HostModel(RuleBasedStateMachine):
 
     async def quiet(self) -> None:
         """Everything that can happen without a further step has happened."""
-        for _ in range(3):
+        before = -1
+        while before != (before := self.head()):
             await self.log.settle()
             for view in self.views:
                 if view.line is not None and view.line.is_open:
                     await self.answered(view.line, view.line.ask("session/list"))
-            for _ in range(20):
+            for _ in range(30):
                 await asyncio.sleep(0)
+
+    def head(self) -> int:
+        record = self.log.find(self.session) if hasattr(self, "session") else None
+        return 0 if record is None else record.head
 
     async def end_serving(self) -> None:
         for task in self.serving:
