@@ -241,7 +241,7 @@ def check_log(follower: Follower, events: list[LogEvent], number: int) -> None:
 
 
 async def test_a_host_that_is_killed_loses_nothing_that_a_client_has_seen(tmp_path: Path) -> None:
-    await kill_hosts(tmp_path / "log.db", 3, random.Random(1))
+    await kill_hosts(tmp_path / "log.db", 2, random.Random(1))
 
 
 @pytest.mark.soak
