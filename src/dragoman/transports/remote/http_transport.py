@@ -80,7 +80,7 @@ class HttpTransport:
         self._poster: asyncio.Task[None] | None = None
         self._connection = ""
         self._is_ours = False
-        self._streams: dict[str | None, asyncio.Future[None]] = {}
+        self._streams: dict[str | None, asyncio.Future[bool]] = {}
         self._questions: dict[bytes, str | None] = {}
         self._is_closed = False
         self._is_over = False
@@ -148,10 +148,9 @@ class HttpTransport:
             await self._initialize(line)
             return
         session = self._session_of(seen)
-        if session is not None:
-            await self._open(session)
+        is_open = session is not None and await self._open(session)
         headers = [*_POSTED, ("acp-connection-id", self._connection)]
-        if session is not None:
+        if session is not None and is_open:
             headers.append(("acp-session-id", session))
         if self._is_ours:
             self._posts += 1
@@ -159,7 +158,9 @@ class HttpTransport:
         answer = await self._ask("POST", headers, line)
         if answer.status in _FATAL:
             raise _Fatal(f"the server ended the connection ({answer.status}: {_words(answer)})")
-        if answer.status >= 300 and seen.kind == "request" and seen.id is not None:
+        if session is not None and not is_open and answer.status < 300:
+            _ = self._run(self._open_late(session))
+        elif answer.status >= 300 and seen.kind == "request" and seen.id is not None:
             self._feed(_refused(seen.id, answer))
         elif answer.status >= 300:  # a notification or an answer, for which there is no one to report to
             _log.warning("the server did not take a message (%d: %s)", answer.status, _words(answer))
@@ -201,25 +202,39 @@ class HttpTransport:
 
     # Streams
 
-    async def _open(self, session: str | None) -> None:
-        """Open the stream of a session, if it is not open; returns when the server has accepted it."""
+    async def _open(self, session: str | None) -> bool:
+        """Open the stream of a session, if it is not open; False if the server does not know the session.
+
+        The Python SDK 0.12.1 has no stream for a session before it is loaded on this connection.
+        """
         opened = self._streams.get(session)
         if opened is None:
             opened = self._streams[session] = self._loop.create_future()
             _ = self._run(self._read(session, opened))
-        await asyncio.shield(opened)
+        return await asyncio.shield(opened)
 
-    async def _read(self, session: str | None, opened: asyncio.Future[None]) -> None:
+    async def _open_late(self, session: str) -> None:
+        pauses = _Pauses(self._reconnect_seconds)
+        while not await self._open(session):
+            if not await pauses.wait():
+                return  # the agent refused to load it, and the request has its error
+
+    async def _read(self, session: str | None, opened: asyncio.Future[bool]) -> None:
         reader = EventReader(MAX_MESSAGE_BYTES)
         pauses = _Pauses(self._reconnect_seconds)
         while True:
             try:
                 async with asyncio.timeout(self._dead_seconds if self._is_ours else None):
                     answer = await self._client.stream(self._stream_headers(session, reader.last_id))
+                if answer.status == 404 and session is not None and not opened.done() and not self._is_ours:
+                    answer.close()
+                    del self._streams[session]
+                    opened.set_result(False)
+                    return
                 if answer.status != 200:
                     await self._not_opened(answer, session)
                 if not opened.done():
-                    opened.set_result(None)
+                    opened.set_result(True)
                 pauses.reset()
                 await self._read_events(answer, reader, session)
                 error: Exception = ConnectionResetError("the server ended the stream")
@@ -272,7 +287,7 @@ class HttpTransport:
         self._feed(data)
         made = session_made(data) if seen is not None and seen.kind == "response" else None
         if made is not None and made not in self._streams:
-            _ = self._run(self._open(made))  # the agent may send to it before we do
+            _ = self._run(self._open_late(made))  # the agent may send to it before we do
 
     # Inside
 

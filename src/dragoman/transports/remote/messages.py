@@ -36,6 +36,10 @@ SESSION_METHODS: Final = frozenset(
 )
 
 
+# Those that attach to a session: some clients do not have its stream yet, and leave the header out.
+ATTACHING_METHODS: Final = frozenset(("session/load", "session/resume", "session/fork"))
+
+
 class Seen(msgspec.Struct, frozen=True, gc=False):
     """What is seen of one message."""
 
