@@ -98,7 +98,7 @@ async def test_a_body_that_never_ends_is_cut_off() -> None:
         assert (status, headers["connection"]) == (408, "close")
 
 
-async def test_a_client_that_waits_is_told_to_continue_only_when_it_may_enter() -> None:
+async def test_a_client_that_waits_gets_100_only_when_it_may_enter() -> None:
     async with served() as (_, http):
         head = http.request("POST", content_length=str(len(INITIALIZE)), expect="100-continue")
         reader, writer = await asyncio.open_connection("127.0.0.1", http.port)

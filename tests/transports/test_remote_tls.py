@@ -80,7 +80,7 @@ async def test_a_certificate_of_another_name_is_refused(certificates: Certificat
 
 
 @both
-async def test_a_file_that_is_no_certificate_is_reported(tmp_path: Path, scheme: str) -> None:
+async def test_a_file_without_a_certificate_is_reported(tmp_path: Path, scheme: str) -> None:
     empty = tmp_path / "empty.pem"
     empty.write_text("")
     for file in (empty, tmp_path / "missing.pem"):

@@ -19,7 +19,7 @@ _SETTLE_SECONDS: Final = 0.05
 
 
 class AsgiStreamWriter:
-    """Hands events to the ASGI server, which says by not returning that the client does not read."""
+    """Gives events to the ASGI server, which does not return while the client does not read."""
 
     def __init__(
         self,
