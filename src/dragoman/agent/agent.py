@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from dragoman.rpc import Limits, Observer, Transport
+    from dragoman.transports.remote.asgi import AsgiApplication
 
 # Nothing that is made while a program starts is garbage, and looking for some delays the answer to `initialize`. For
 # this long after the start `run` leaves that out.
@@ -146,6 +147,25 @@ class Agent(Handlers):
             origins=origins,
             on_listening=on_listening,
         )
+
+    def asgi(self, *, hosts: Sequence[str], token: str | None = None, origins: Sequence[str] = ()) -> AsgiApplication:
+        """This agent as an ASGI application, for a server that runs already; needs the extra `remote`.
+
+        Serves HTTP and WebSocket at `/acp`, or where it is mounted.
+
+        Args:
+            hosts: The names with port by which clients call the server, such as `agents.example:443`.
+            token: What clients send as bearer token; by default the variable DRAGOMAN_TOKEN.
+            origins: Web pages that may use it, such as `https://app.example`.
+
+        Raises:
+            LocalProtocolError: A handler is missing that every such agent needs.
+            ConfigError: There is no token, or no host.
+        """
+        self._require_complete()
+        from dragoman.agent.serving import asgi_application
+
+        return asgi_application(self, hosts=hosts, token=token, origins=origins)
 
     async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
         await AgentConnection(self, transport, observers).serve()
