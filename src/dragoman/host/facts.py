@@ -33,6 +33,44 @@ def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
     return True
 
 
+def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:
+    """Updates that state mode and options after one of them was set, the other one adapted (rule 167).
+
+    Args:
+        facts: What the session keeps; adapted.
+        mode: The mode that was set; None if an option was.
+    """
+    modes, options = facts.get("modes"), facts.get("configOptions")
+    twin = next((each for each in options or () if isinstance(each, dict) and each.get("category") == "mode"), None)
+    updates: list[dict[str, Any]] = []
+    if mode is not None:
+        if isinstance(modes, dict):
+            modes["currentModeId"] = mode
+        if twin is not None and mode in _values(twin):
+            twin["currentValue"] = mode
+        updates.append({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+        if twin is not None:
+            updates.append({"sessionUpdate": "config_option_update", "configOptions": options})
+        return updates
+    updates.append({"sessionUpdate": "config_option_update", "configOptions": options or []})
+    value = None if twin is None else twin.get("currentValue")
+    if isinstance(modes, dict) and isinstance(value, str) and modes.get("currentModeId") != value:
+        known = [each.get("id") for each in modes.get("availableModes") or () if isinstance(each, dict)]
+        if value in known:
+            modes["currentModeId"] = value
+            updates.append({"sessionUpdate": "current_mode_update", "currentModeId": value})
+    return updates
+
+
+def _values(option: dict[str, Any]) -> list[Any]:
+    values: list[Any] = []
+    for each in option.get("options") or ():
+        if isinstance(each, dict):  # a value, or a group of them
+            values += [value.get("value") for value in each.get("options") or () if isinstance(value, dict)]
+            values.append(each.get("value"))
+    return values
+
+
 def failed_calls(state: SessionState) -> list[bytes]:
     """Updates that close the tool calls of an agent that died in the middle of them."""
     updates = []

@@ -6,10 +6,11 @@ clients that know the host the number of the event.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from dragoman.host.client_kind import variant_of
 from dragoman.wire import write_notification
 
 _START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
@@ -19,25 +20,41 @@ _WRAPPED: Final = b'{"$update":'
 class _Wrapped(msgspec.Struct, rename={"update": "$update", "meta": "_meta"}):
     update: msgspec.Raw
     meta: msgspec.Raw
+    child: str | None = None
 
 
+_NO_META: Final[dict[str, Any]] = {}
 _read_wrapped: Final = msgspec.json.Decoder(_Wrapped).decode
 
 
-def store_update(update: bytes, meta: bytes | None) -> bytes:
+class StoredUpdate(NamedTuple):
+    """An update of the log."""
+
+    update: bytes
+    meta: dict[str, Any]
+    """What stood next to it."""
+    child: str | None
+    """The session of a subagent that it belongs to, by the host's id."""
+    variant: str
+
+
+def store_update(update: bytes, meta: bytes | None, child: str | None = None) -> bytes:
     """The body of an event: the update, and the `_meta` next to it if there is one."""
     if b"\n" in update or (meta is not None and b"\n" in meta):
         update, meta = update.replace(b"\n", b" "), None if meta is None else meta.replace(b"\n", b" ")
-    return update if meta is None else b'%b%b,"_meta":%b}' % (_WRAPPED, update, meta)
+    if meta is None and child is None:
+        return update
+    rest = b"" if child is None else b',"child":%b' % msgspec.json.encode(child)
+    return b'%b%b,"_meta":%b%b}' % (_WRAPPED, update, meta or b"{}", rest)
 
 
-def stored_update(body: bytes) -> tuple[bytes, dict[str, Any]]:
-    """The update of an event, and the `_meta` next to it."""
+def stored_update(body: bytes) -> StoredUpdate:
+    """The inverse of `store_update`."""
     if not body.startswith(_WRAPPED):
-        return body, {}
+        return StoredUpdate(body, _NO_META, None, variant_of(body))
     found = _read_wrapped(body)
-    meta = msgspec.json.decode(found.meta)
-    return bytes(found.update), meta if isinstance(meta, dict) else {}
+    meta, update = msgspec.json.decode(found.meta), bytes(found.update)
+    return StoredUpdate(update, meta if isinstance(meta, dict) else _NO_META, found.child, variant_of(update))
 
 
 def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
