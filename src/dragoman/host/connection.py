@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Raw
 
 from dragoman.errors import AUTH_REQUIRED, RequestError
-from dragoman.host.capabilities import auth_methods, initialize_answer
-from dragoman.host.client_kind import ClientKind, read_client
-from dragoman.host.extension_calls import ExtensionCalls
-from dragoman.host.request_scope import RequestScope
-from dragoman.host.session_requests import SessionRequests, own_meta, read
-from dragoman.host.terminal_items import renamed, terminals_in
+from dragoman.host.clients.capabilities import auth_methods, initialize_answer
+from dragoman.host.clients.client_kind import ClientKind, read_client
+from dragoman.host.clients.extension_calls import ExtensionCalls
+from dragoman.host.clients.request_scope import RequestScope
+from dragoman.host.clients.session_requests import SessionRequests, own_meta, read
+from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
 from dragoman.wire import write_notification
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dragoman.errors import ConnectionClosed
     from dragoman.host.host import Host, HostSettings, Visitor
-    from dragoman.host.questions import Method
+    from dragoman.host.working.questions import Method
     from dragoman.rpc import Call, Pending, Transport
 
 T = TypeVar("T")
@@ -98,6 +98,9 @@ class HostConnection:
         handler = self._methods.get(call.method)
         if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
             return handler(call)
+        extension = self._host.extension(call.method) if self.visitor.is_local else None
+        if extension is not None:
+            return extension(self, call)
         if call.method.startswith("_") and not call.method.startswith("_dragoman/"):
             return self._extensions.request(call)
         raise RequestError.method_not_found(call.method)

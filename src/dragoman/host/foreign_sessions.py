@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.host.admission import admit_folder
+from dragoman.host.clients.admission import admit_folder
 from dragoman.store.event_log import SessionRecord
 
 if TYPE_CHECKING:

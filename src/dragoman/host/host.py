@@ -21,7 +21,7 @@ from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
-from dragoman.host.keeping import KEPT_BYTES, KEPT_SECONDS, JoinedEvents
+from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, JoinedEvents
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource, RunningAgent
-    from dragoman.rpc import Transport
+    from dragoman.rpc import Call, Transport
     from dragoman.store.event_log import EventLog
     from dragoman.store.ledger import Ledger
 
@@ -114,7 +114,7 @@ class Host:
         self.services = services or HostServices()
         self.ledger = ledger
         self.store_error: StoreError | None = None
-        self.sources = {source.name: source for source in agents}
+        self._sources = {source.name: source for source in agents}
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
@@ -126,6 +126,7 @@ class Host:
         self._sweeper: asyncio.TimerHandle | None = None
         self._joined_at = monotonic()
         self._is_closing = False
+        self._has_broken_log = False
         log.watch(self._log_failed)
 
     # Serving
@@ -157,7 +158,11 @@ class Host:
             await connection.peer.close(why)
         while self._tasks:
             await asyncio.wait(self._tasks)
-        if self.store_error is None:
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when everything is in the log, or when the log cannot be written."""
+        if not self._has_broken_log:
             await self.log.settle()
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -174,8 +179,9 @@ class Host:
 
     def _log_failed(self, error: StoreError | None) -> None:
         """No new prompts while the log cannot be written; what can be read is still served."""
-        was_good, self.store_error = self.store_error is None, error
-        if error is not None and was_good:
+        was_broken, self._has_broken_log = self._has_broken_log, error is not None
+        self.store_error = error
+        if error is not None and not was_broken:
             _log.error("%s", error)
             for session in list(self._sessions.values()):
                 session.prompts.store_failed(error)
@@ -188,28 +194,50 @@ class Host:
         Raises:
             ConfigError: it is not enabled.
         """
-        if name not in self.sources:
-            raise ConfigError(f"this host does not run {name!r}; it runs: {', '.join(sorted(self.sources)) or 'none'}")
-        return self.sources[name]
+        found = self.find_source(name)
+        if found is None:
+            raise ConfigError(f"this host does not run {name!r}; it runs: {', '.join(self.agent_names()) or 'none'}")
+        return found
+
+    def agent_names(self) -> list[str]:
+        """The agents that clients may choose from."""
+        return sorted(self._sources)
+
+    def find_source(self, name: str) -> AgentSource | None:
+        """An agent by its name; a host may know more of them than it lists."""
+        return self._sources.get(name)
+
+    def default_agent(self, cwd: str) -> str | None:
+        """The agent for a session that names none."""
+        if self.settings.default_agent is None and len(self._sources) == 1:
+            return next(iter(self._sources))
+        return self.settings.default_agent
 
     def require_agent(self, name: object) -> str:
         """The name, if this host runs such an agent. Raises: RequestError."""
-        if not isinstance(name, str) or name not in self.sources:
-            data = {"agents": sorted(self.sources)}
+        if not isinstance(name, str) or self.find_source(name) is None:
+            data = {"agents": self.agent_names()}
             raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
         return name
 
     def known_agents(self) -> dict[str, AgentDescription | None]:
         """The agents, with what those answered that were ever started."""
-        return {name: self.descriptions.find(source) for name, source in self.sources.items()}
+        return {name: self.description_of(name) for name in self.agent_names()}
+
+    def description_of(self, name: str) -> AgentDescription | None:
+        """What an agent answered to `initialize`, if it was ever started."""
+        source = self.find_source(name)
+        return None if source is None else self.descriptions.find(source)
 
     async def describe_agents(self, bound: str | None) -> dict[str, AgentDescription | None]:
         """The agents; the one that a connection is bound to is started once if it was never seen."""
-        if bound in self.sources and self.descriptions.find(self.sources[bound]) is None:
+        if bound is None:
+            return self.known_agents()
+        if self.description_of(bound) is None:
             with suppress(RequestError):
                 async with self.logins.short_agent(bound, None):
                     pass
-        return self.known_agents()
+        return {**self.known_agents(), bound: self.description_of(bound)}
 
     def may_log_in(self, visitor: Visitor) -> bool:
         """One login serves every principal, so that with several of them only administrators change it."""
@@ -229,6 +257,20 @@ class Host:
             if session.record.agent == agent:
                 session.notice(text)
 
+    # What a kind of host may add
+
+    def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+        """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
+        return {}
+
+    def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The `_meta` that the agent gets with `session/new`."""
+        return meta
+
+    def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
+        """The handler of a `_dragoman/` method that only some hosts have."""
+        return None
+
     # Sessions
 
     def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
@@ -237,10 +279,7 @@ class Host:
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
         """
-        name = agent if isinstance(agent, str) else self.settings.default_agent
-        if name is None and len(self.sources) == 1:
-            name = next(iter(self.sources))
-        name = self.require_agent(name)
+        name = self.require_agent(agent if isinstance(agent, str) else self.default_agent(cwd))
         if len(self.records(visitor)) >= self.settings.sessions_per_principal:
             raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
         now = self._clock()
@@ -309,6 +348,10 @@ class Host:
     async def foreign_sessions(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
         """Sessions that only an agent knows, if it runs and the visitor may see them."""
         return await self._foreign.list(agent, visitor) if self.may_log_in(visitor) else []
+
+    def live_sessions(self) -> list[HostedSession]:
+        """The sessions that are in memory."""
+        return list(self._sessions.values())
 
     def live(self, id: str) -> HostedSession | None:
         return self._sessions.get(id)

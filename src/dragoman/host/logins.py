@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import AuthRequired, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
-from dragoman.host.prompts import as_request_error
+from dragoman.host.working.prompts import as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from dragoman.host.clients.request_scope import RequestScope
     from dragoman.host.host import Host
-    from dragoman.host.request_scope import RequestScope
 
 
 class _Ignored:

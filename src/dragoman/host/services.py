@@ -12,9 +12,10 @@ import msgspec
 
 from dragoman.client.files import WorkspaceFiles
 from dragoman.client.permission import ClientPermissions
+from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
-from dragoman.host.served_files import ServedFiles
-from dragoman.host.served_terminals import ServedTerminals
+from dragoman.host.working.served_files import ServedFiles
+from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.schema import UNSET, decode, encode, v1
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from dragoman.client import ClientOptions, Session
     from dragoman.client.permission import Question
-    from dragoman.host.questions import Method
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
 
 Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
@@ -65,7 +66,7 @@ class HostServices:
         if self._extra is not None:
             options = {**options, **self._extra(session, asks)}
         files, terminals = options.get("files"), options.get("terminals")
-        if isinstance(files, WorkspaceFiles):
+        if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
             options["files"] = ServedFiles(session, files)
         if terminals is not None:
             options["terminals"] = session.terminals = ServedTerminals(session, terminals)

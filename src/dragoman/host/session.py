@@ -23,25 +23,25 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.host.asking import SessionQuestions
-from dragoman.host.frames import StoredUpdate, stored_update
-from dragoman.host.prompt_queue import PromptQueue
-from dragoman.host.restore import LeftOpen, endings
-from dragoman.host.session_agent import SessionAgent
-from dragoman.host.session_ledger import SessionLedger
-from dragoman.host.session_settings import SessionSettings
-from dragoman.host.terminal_items import ShownTerminals
+from dragoman.host.history.frames import StoredUpdate, stored_update
+from dragoman.host.history.restore import LeftOpen, endings
+from dragoman.host.history.session_ledger import SessionLedger
+from dragoman.host.history.terminal_items import ShownTerminals
+from dragoman.host.working.asking import SessionQuestions
+from dragoman.host.working.prompt_queue import PromptQueue
+from dragoman.host.working.session_agent import SessionAgent
+from dragoman.host.working.session_settings import SessionSettings
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Coroutine, Mapping, Sequence
 
-    from dragoman.host.attachment import Attachment
-    from dragoman.host.delegation import Delegate
+    from dragoman.host.clients.attachment import Attachment
+    from dragoman.host.clients.request_scope import RequestScope
     from dragoman.host.host import Host
-    from dragoman.host.request_scope import RequestScope
-    from dragoman.host.served_terminals import ServedTerminals
+    from dragoman.host.working.delegation import Delegate
+    from dragoman.host.working.served_terminals import ServedTerminals
     from dragoman.policy.decide import Decision
     from dragoman.schema import v1
     from dragoman.store.event_log import EventKind, LogEvent, SessionRecord
@@ -84,7 +84,7 @@ class HostedSession:
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
         self.settings = SessionSettings(self)
-        self.ledger = SessionLedger(host.ledger, host.sources.get(record.agent))
+        self.ledger = SessionLedger(host.ledger, host.find_source(record.agent))
         self._host = host
         self._prepared: dict[int, StoredUpdate] = {}
         self._fresh_from = self.head + 1
@@ -108,12 +108,24 @@ class HostedSession:
     def is_busy(self) -> bool:
         return self.prompts.is_busy or bool(self.questions)
 
+    @property
+    def has_agent(self) -> bool:
+        return self.agent.is_running
+
+    @property
+    def turn(self) -> dict[str, Any] | None:
+        """The turn that runs: `promptId` and `turn`, its number."""
+        return self.prompts.place
+
+    def cancel_prompt(self, id: str) -> None:
+        """End one prompt, whoever sent it."""
+        self.prompts.cancel_prompt(id, None)
+
     def agent_can(self, gate: str) -> bool:
         """Whether the agent has a capability; one that was never seen may have it."""
         if self.agent.running is not None:
             return self.agent.running.can(gate)
-        source = self._host.sources.get(self.record.agent)
-        described = None if source is None else self._host.descriptions.find(source)
+        described = self._host.description_of(self.record.agent)
         return described is None or described.can(gate)
 
     def answer_members(self) -> dict[str, Any]:
@@ -229,6 +241,10 @@ class HostedSession:
         if self.terminals is not None:
             await self.terminals.release_all()
 
+    async def settle(self) -> None:
+        """Return when everything is in the log."""
+        await self._host.settle()
+
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work of this session that no client waits for."""
         return self._host.run(work)
@@ -242,13 +258,11 @@ class HostedSession:
         self.is_ending = True
         await self.prompts.close()
         self.append("notice", {"text": why}, turn=0)
-        if self._host.store_error is None:
-            await self.log.settle()
+        await self._host.settle()
         self.is_closed = True
         await self.agent.end()
         await self.prompts.finish(seconds=1.0)
-        if self._host.store_error is None:
-            await self.log.settle()
+        await self._host.settle()
         for attachment in list(self.attachments):
             self.detach(attachment)
 

@@ -60,6 +60,7 @@ class SessionList:
         if live is not None:
             facts = live.facts
             own.update(state=live.state, attached=len(live.attachments), head=live.head)
+        own["name"] = facts.get("name")
         if self._client.kind.knows_us:
             own["agentSessionId"] = record.agent_session if live is None else live.agent_session
         return {

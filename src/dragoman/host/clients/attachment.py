@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.host.frames import notice_frame, update_frame, user_chunk
-from dragoman.host.replay import blocks_of, message_id_of
-from dragoman.host.terminal_view import TerminalView
+from dragoman.host.clients.terminal_view import TerminalView
+from dragoman.host.history.frames import notice_frame, update_frame, user_chunk
+from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
-    from dragoman.host.frames import StoredUpdate
+    from dragoman.host.history.frames import StoredUpdate
     from dragoman.host.session import HostedSession
     from dragoman.store.event_log import LogEvent
 
@@ -183,6 +183,7 @@ class Attachment:
         """The others see a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
         if found.get("by") == self.client.key:
+            self._notify("_dragoman/turn_started", event)
             return
         number = found.get("prompt")
         asked = self.session.log.read(self.session.id, number - 1, 1)[:1] if isinstance(number, int) else []

@@ -18,11 +18,10 @@ import msgspec
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
-from dragoman.host.client_kind import variant_of
-from dragoman.host.facts import note_fact, note_state
-from dragoman.host.frames import store_update
-from dragoman.host.prompt_blocks import PromptEcho
-from dragoman.host.prompts import session_lost
+from dragoman.host.history.facts import note_fact, note_state
+from dragoman.host.history.frames import store_update, variant_of
+from dragoman.host.working.prompt_blocks import PromptEcho
+from dragoman.host.working.prompts import session_lost
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:

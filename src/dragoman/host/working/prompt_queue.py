@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConnectionClosed, DragomanError, RequestError
-from dragoman.host.facts import failed_calls
-from dragoman.host.prompt_blocks import blocks_for
-from dragoman.host.prompts import HostedPrompt, error_outcome, session_lost
-from dragoman.host.restore import OUTCOMES
+from dragoman.host.history.facts import failed_calls
+from dragoman.host.history.restore import OUTCOMES
+from dragoman.host.working.prompt_blocks import blocks_for
+from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
 from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
     from dragoman.host.connection import HostConnection
+    from dragoman.host.history.restore import LeftOpen
     from dragoman.host.host import Host
-    from dragoman.host.restore import LeftOpen
     from dragoman.host.session import HostedSession
     from dragoman.store.event_log import LogEvent
 
@@ -148,7 +148,7 @@ class PromptQueue:
 
     def note(self, event: LogEvent) -> None:
         """A prompt has its outcome."""
-        found: dict[str, Any] = msgspec.json.decode(event.body)
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
         self.outcomes[str(found.get("promptId"))] = found
         while len(self.outcomes) > OUTCOMES:
             self.outcomes.popitem(last=False)
@@ -195,7 +195,7 @@ class PromptQueue:
             await session.release_terminals()
             self.running = None
             session.turn_ended(item.id, outcome)
-            await session.log.settle()
+            await self._host.settle()
 
     async def _run(self, item: HostedPrompt) -> dict[str, Any]:
         session = self._session

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.host.facts import in_step
-from dragoman.host.prompts import as_request_error
+from dragoman.host.history.facts import in_step
+from dragoman.host.working.prompts import as_request_error
 from dragoman.schema import encode
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class SessionSettings:
             except DragomanError as error:
                 raise as_request_error(error) from None
             self._changed(client, in_step(self._session.facts, mode=mode))
-            await self._session.log.settle()
+            await self._session.settle()
 
     async def set_option(self, client: HostConnection, option: str, value: object) -> list[Any]:
         """Change an option; gives the complete list. Raises: RequestError."""
@@ -54,7 +54,7 @@ class SessionSettings:
             options: list[Any] = msgspec.json.decode(encode(list(agent.session.state.config_options)))
             self._session.facts["configOptions"] = options
             self._changed(client, in_step(self._session.facts))
-            await self._session.log.settle()
+            await self._session.settle()
             return options
 
     def _changed(self, client: HostConnection, updates: list[dict[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.errors import ConnectionClosed, RequestError
-from dragoman.host.request_scope import RequestScope
+from dragoman.host.clients.request_scope import RequestScope
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dragoman.host.served_terminals import LOOK_SECONDS
-from dragoman.host.terminal_items import logged_output, renamed, reported_output, terminals_in
+from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
+from dragoman.host.working.served_terminals import LOOK_SECONDS
 
 if TYPE_CHECKING:
-    from dragoman.host.attachment import Attachment
-    from dragoman.host.terminal_items import Output
+    from dragoman.host.clients.attachment import Attachment
+    from dragoman.host.history.terminal_items import Output
     from dragoman.store.event_log import LogEvent
 
 

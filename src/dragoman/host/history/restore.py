@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.host.questions import cancelled_answer
+from dragoman.host.working.questions import cancelled_answer
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dragoman.host.questions import Method
+    from dragoman.host.working.questions import Method
     from dragoman.store.event_log import LogEvent
 
 _OPENING: Final = frozenset(("prompt", "start", "question"))
@@ -41,7 +41,7 @@ class LeftOpen:
             self.turn = max(self.turn, event.turn)
             if event.kind not in _OPENING and event.kind not in _CLOSING:
                 continue
-            found: dict[str, Any] = msgspec.json.decode(event.body)
+            found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
             if event.kind == "prompt":
                 self.queued[found["promptId"]] = None
             elif event.kind == "start":

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.host.frames import store_update, stored_update, user_chunk
-from dragoman.host.terminal_items import ShownTerminals, terminals_in
+from dragoman.host.history.frames import store_update, stored_update, user_chunk
+from dragoman.host.history.terminal_items import ShownTerminals, terminals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

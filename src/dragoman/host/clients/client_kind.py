@@ -19,21 +19,6 @@ _NOTICES: Final = frozenset(("notice",))
 _COMPACTION: Final = frozenset(("compaction_update", "compaction_summary_chunk", "compaction"))
 
 
-class _Variant(msgspec.Struct, gc=False):
-    sessionUpdate: str = ""  # noqa: N815 - the protocol's name
-
-
-_variant: Final = msgspec.json.Decoder(_Variant).decode
-
-
-def variant_of(update: bytes) -> str:
-    """The kind of an update; empty if it has none."""
-    try:
-        return _variant(update).sessionUpdate
-    except msgspec.DecodeError:
-        return ""
-
-
 class ClientKind(msgspec.Struct, frozen=True):
     """What a client announced."""
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dragoman.client import Session
     from dragoman.host.agents import AgentSource, RunningAgent
-    from dragoman.host.prompts import HostedPrompt
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.prompts import HostedPrompt
     from dragoman.store.ledger import Ledger
 
 _log = logging.getLogger("dragoman.host")

@@ -9,14 +9,14 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from dragoman.errors import RequestError
-from dragoman.host.admission import admit_folder, admit_folders, admit_servers, is_same_folder
-from dragoman.host.attachment import Attachment
-from dragoman.host.client_kind import options_for, variant_of
-from dragoman.host.delegation import Delegate
-from dragoman.host.frames import update_frame
-from dragoman.host.replay import HistoryReplay
-from dragoman.host.request_scope import RequestScope
-from dragoman.host.session_list import SessionList
+from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
+from dragoman.host.clients.attachment import Attachment
+from dragoman.host.clients.client_kind import options_for
+from dragoman.host.clients.request_scope import RequestScope
+from dragoman.host.clients.session_list import SessionList
+from dragoman.host.history.frames import update_frame, variant_of
+from dragoman.host.history.replay import HistoryReplay
+from dragoman.host.working.delegation import Delegate
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class SessionRequests:
             session.delegate = Delegate(session.id, client, away_seconds=client.settings.away_seconds)
         session.opened_for = RequestScope(client, call.id)
         try:
-            await self._host.open_session(session, foreign_meta(request.meta))
+            own = meta if client.visitor.is_local else {}
+            session.facts.update(self._host.kept_facts(own, session.record.cwd))
+            await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
         except RequestError as error:
             raise client.explain(error, session.record.agent) from None
         finally:
@@ -149,7 +151,7 @@ class SessionRequests:
                 session.env = env
         if session.facts.get("isForeign"):
             await session.agent.ensure()
-            await session.log.settle()
+            await self._host.settle()
         self._leave(session)
         self._observe(session, meta)
         return session
@@ -187,13 +189,19 @@ class SessionRequests:
         request = read(call, v1.PromptRequest)
         session = self.find(request.session_id)
         self._client.require("prompt", session.id)
-        wanted = own_meta(request.meta).get("promptId")
+        own = own_meta(request.meta)
+        wanted = own.get("promptId")
+        if own.get("queue") is False and session.is_busy:
+            raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         attachment = self._attachments.get(session.id) or self._attach(session, session.head)
         id = session.prompts.submit(
             self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
         )
         call.after_response(attachment.answered)
-        return self._outcome(call, session, id, session.prompts.outcomes.get(id), attachment.await_outcome(id))
+        known = session.prompts.outcomes.get(id)
+        if known is not None and known["seq"] > attachment.cursor:
+            known = None  # its answer must not overtake the updates that were not sent yet
+        return self._outcome(call, session, id, known, attachment.await_outcome(id))
 
     async def _outcome(
         self,

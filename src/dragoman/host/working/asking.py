@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.host.questions import HostedQuestion, cancelled_answer, chosen_option
+from dragoman.host.working.questions import HostedQuestion, cancelled_answer, chosen_option
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dragoman.host.attachment import Attachment
+    from dragoman.host.clients.attachment import Attachment
     from dragoman.host.connection import HostConnection
-    from dragoman.host.questions import Method
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.questions import Method
     from dragoman.store.event_log import LogEvent
 
 _URLS: Final = 256  # elicitations of one session whose completion may still be reported
@@ -39,6 +39,10 @@ class SessionQuestions:
 
     def __iter__(self) -> Iterator[HostedQuestion]:
         return iter([question for question in self._open.values() if question.is_open])
+
+    def items(self) -> list[tuple[str, HostedQuestion]]:
+        """The open questions by their ids."""
+        return [(question.id, question) for question in self]
 
     def __len__(self) -> int:
         return len(self._open)

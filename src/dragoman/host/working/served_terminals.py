@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from dragoman.client.services import EndsSessions
 from dragoman.errors import DragomanError, RequestError
-from dragoman.host.delegation import ClientAway
-from dragoman.host.terminal_items import SHOWN_CHARACTERS
+from dragoman.host.history.terminal_items import SHOWN_CHARACTERS
+from dragoman.host.working.delegation import ClientAway
 from dragoman.schema import decode, encode, v1
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from dragoman.client import Session
     from dragoman.client.services import Terminals
     from dragoman.host.connection import HostConnection
-    from dragoman.host.delegation import Delegate
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.delegation import Delegate
 
 _log = logging.getLogger("dragoman.host")
 LOGGED_CHARACTERS: Final = 1024 * 1024

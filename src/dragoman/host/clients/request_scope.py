@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.errors import DragomanError
-from dragoman.host.questions import cancelled_answer, read_choice
 from dragoman.host.services import read_elicited
+from dragoman.host.working.questions import cancelled_answer, read_choice
 from dragoman.schema import encode, v1
 from dragoman.wire import write_notification
 

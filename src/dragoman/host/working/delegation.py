@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.errors import ConnectionClosed, DragomanError
 
 if TYPE_CHECKING:
-    from dragoman.host.client_kind import ClientKind
+    from dragoman.host.clients.client_kind import ClientKind
     from dragoman.host.connection import HostConnection
 
 AWAY_SECONDS: Final = 10.0

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.errors import RequestError
-from dragoman.host.delegation import ClientAway
+from dragoman.host.working.delegation import ClientAway
 from dragoman.schema import decode, encode, v1
 
 if TYPE_CHECKING:
     from dragoman.client import Session
-    from dragoman.client.files import WorkspaceFiles
-    from dragoman.host.delegation import Delegate
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.delegation import Delegate
+
+
+class LocalFiles(ReadsFiles, WritesFiles, Protocol):
+    """Files that can be read and written."""
 
 
 class ServedFiles:
     """The files of one session."""
 
-    def __init__(self, hosted: HostedSession, local: WorkspaceFiles) -> None:
+    def __init__(self, hosted: HostedSession, local: LocalFiles) -> None:
         self._hosted = hosted
         self._local = local
 

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.host.client_kind import variant_of
 from dragoman.wire import write_notification
 
 _START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
@@ -25,6 +24,21 @@ class _Wrapped(msgspec.Struct, rename={"update": "$update", "meta": "_meta"}):
 
 _NO_META: Final[dict[str, Any]] = {}
 _read_wrapped: Final = msgspec.json.Decoder(_Wrapped).decode
+
+
+class _Variant(msgspec.Struct, gc=False):
+    sessionUpdate: str = ""  # noqa: N815 - the protocol's name
+
+
+_variant: Final = msgspec.json.Decoder(_Variant).decode
+
+
+def variant_of(update: bytes) -> str:
+    """The kind of an update; empty if it has none."""
+    try:
+        return _variant(update).sessionUpdate
+    except msgspec.DecodeError:
+        return ""
 
 
 class StoredUpdate(NamedTuple):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dragoman.host.agent_descriptions import AgentDescription
-    from dragoman.host.client_kind import ClientKind
+    from dragoman.host.clients.client_kind import ClientKind
 
 PROTOCOL: Final = 1
 """Of the extensions that clients of ours use."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.host.replay import HistoryReplay
+from dragoman.host.history.replay import HistoryReplay
 from dragoman.store.event_log import LogEvent
 
 if TYPE_CHECKING:
