@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -71,11 +71,37 @@ def _values(option: dict[str, Any]) -> list[Any]:
     return values
 
 
-def failed_calls(state: SessionState) -> list[bytes]:
-    """Updates that close the tool calls of an agent that died in the middle of them."""
-    updates = []
-    for id, call in state.tool_calls.items():
-        if call.status in ("pending", "in_progress"):
-            update = {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed"}
-            updates.append(msgspec.json.encode({**update, "_meta": {"dragoman": {"synthetic": True}}}))
-    return updates
+class OpenCalls:
+    """The tool calls of a turn that have not ended, to close those of an agent that died in the middle of them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, None] = {}
+
+    def note(self, update: bytes) -> None:
+        """A tool call, or a change of one."""
+        try:
+            found = _read_call(update)
+        except msgspec.DecodeError:
+            return
+        if found.status in ("completed", "failed"):
+            self._open.pop(found.toolCallId, None)
+        elif found.sessionUpdate == "tool_call" or found.status is not None:
+            self._open[found.toolCallId] = None
+
+    def failed(self) -> list[bytes]:
+        """Updates that close them."""
+        own = {"_meta": {"dragoman": {"synthetic": True}}}
+        updates = [
+            {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed", **own} for id in self._open
+        ]
+        self._open.clear()
+        return [msgspec.json.encode(update) for update in updates]
+
+
+class _Call(msgspec.Struct, gc=False):
+    sessionUpdate: str  # noqa: N815 - the protocol's names
+    toolCallId: str  # noqa: N815
+    status: str | None = None
+
+
+_read_call: Final = msgspec.json.Decoder(_Call).decode

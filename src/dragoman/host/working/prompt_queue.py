@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConnectionClosed, DragomanError, RequestError
-from dragoman.host.history.facts import failed_calls
 from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
@@ -81,7 +80,7 @@ class PromptQueue:
             raise session_lost("its agent ended, and can neither resume nor load it")
         if self._host.store_error is not None:
             raise _no_store(self._host.store_error)
-        if len(self._waiting) >= QUEUED:
+        if len(self._all()) > QUEUED:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks_for(request.prompt, session.record.agent, session.agent_can)
         item = HostedPrompt(id, client.key, request.prompt, meta)
@@ -224,7 +223,7 @@ class PromptQueue:
             raise RequestError(-32602, str(result))
         if session.is_ending:
             return _CANCELLED
-        for update in failed_calls(agent.session.state):
+        for update in session.agent.open_calls.failed():
             session.append("update", update)
         data = {"reason": "agent_exited", "exitCode": getattr(result, "returncode", None), "maybeExecuted": True}
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)

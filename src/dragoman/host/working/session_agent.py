@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
-from dragoman.host.history.facts import note_fact, note_state
+from dragoman.host.history.facts import OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update, variant_of
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
@@ -38,6 +38,9 @@ _EARLY_BYTES: Final = 8 * 1024 * 1024
 _REPLAYED: Final = frozenset(
     ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan")
 )
+
+
+_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
 class SessionAgent:
@@ -60,6 +63,7 @@ class SessionAgent:
         self._early_bytes = 0
         self._echo: PromptEcho | None = None
         self._forks = 0
+        self.open_calls = OpenCalls()
 
     @property
     def is_running(self) -> bool:
@@ -220,6 +224,7 @@ class SessionAgent:
         """A prompt is sent: from here on nothing is a replay, and the agent may repeat the prompt."""
         self._dropping_until = 0.0
         self._echo = PromptEcho(blocks)
+        self.open_calls = OpenCalls()
 
     def end_turn(self) -> None:
         self._echo = None
@@ -243,6 +248,8 @@ class SessionAgent:
             return
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
+        elif variant in _TOOLS:
+            self.open_calls.note(update)
         elif note_fact(session.facts, variant, update):
             session.keep_facts()
         session.append("update", store_update(update, meta, child))
