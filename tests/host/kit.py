@@ -94,7 +94,7 @@ class WireAgent(RawEnd):
         update = {"sessionUpdate": kind, **members}
         self.send(self.note("session/update", sessionId=session or self.session, update=update))
 
-    def say(self, text: str, **members: object) -> None:
+    def say(self, text: str, **members: Any) -> None:
         self.update("agent_message_chunk", content={"type": "text", "text": text}, **members)
 
     def call(self, method: str, /, **params: object) -> int:

@@ -316,7 +316,7 @@ async def test_the_same_prompt_id_never_runs_twice_and_its_answer_overtakes_noth
         prompt = await source.agent.prompted()
         source.agent.say("once")
         source.agent.reply(prompt, END)
-        answers = {}
+        answers: dict[int, Any] = {}
         while len(answers) < 2:
             message = await line.next()
             if "id" in message:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.client.services import EndsSessions
+from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import DragomanError, RequestError
 from dragoman.host.history.terminal_items import SHOWN_CHARACTERS
 from dragoman.host.working.delegation import ClientAway
@@ -114,19 +115,21 @@ class ServedTerminals:
                 _log.warning("a terminal was not released: %s", error)
 
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
-        """The agent is gone."""
-        local = self._local.end_session(session) if isinstance(self._local, EndsSessions) else None
-        return self._end(local)
-
-    async def _end(self, local: Coroutine[Any, Any, None] | None) -> None:
-        if local is not None:
-            await local
+        """The agent is gone: what its terminals showed is logged before they are ended."""
         opened, self._open = list(self._open.values()), {}
         for each in opened:
             if each.watching is not None:
                 each.watching.cancel()
-            if not each.is_over:
-                self._hosted.append("terminal", {"terminalId": each.id, "exit": {"signal": "SIGKILL"}})
+            look = self._local.look(each.theirs) if isinstance(self._local, LocalTerminals) else None
+            text = each.known if look is None else look.text
+            self._note(each, v1.TerminalOutputResponse(text, False), is_last=True)
+        local = self._local.end_session(session) if isinstance(self._local, EndsSessions) else None
+        return self._end(opened, local)
+
+    async def _end(self, opened: list[_Open], local: Coroutine[Any, Any, None] | None) -> None:
+        if local is not None:
+            await local
+        for each in opened:
             if each.delegate is not None:
                 with suppress(DragomanError):
                     await self._ask(each, each.delegate, "terminal/release")
