@@ -291,6 +291,42 @@ async def test_a_detached_client_gets_nothing_more_and_the_turn_goes_on() -> Non
         assert await other.everything() == []
 
 
+async def test_a_client_that_loads_again_or_detaches_still_gets_the_answer_to_its_prompt() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        for method, params in (("session/load", {"cwd": "/tmp", "mcpServers": []}), ("_dragoman/detach", {})):
+            id = line.prompt(session)
+            prompt = await source.agent.prompted()
+            _, answer = await line.answer_to(line.ask(method, sessionId=session, **params))
+            assert "result" in answer
+            source.agent.reply(prompt, END)
+            assert (await line.answer_to(id))[1]["result"] == END
+
+
+async def test_a_session_that_the_agent_has_forgotten_is_history_only() -> None:
+    class Forgets(OnTheWire().kind):  # type: ignore[misc]
+        def reply(self, message: dict[str, Any], result: object) -> None:
+            if message.get("method") == "session/load":
+                self.fail(message, code=-32002, message="unknown")
+            else:
+                super().reply(message, result)
+
+    source = OnTheWire(kind=Forgets)
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        id = line.prompt(session)
+        await source.agent.prompted()
+        source.die()
+        await line.answer_to(id)
+        for _ in range(2):
+            error = (await line.answer_to(line.prompt(session)))[1]["error"]
+            assert error["data"] == {"reason": "agent_lost"}
+        assert source.starts == 2
+        _, answer = await line.load(session)
+        assert answer["_meta"]["dragoman"]["readOnly"] is True
+
+
 async def test_a_fork_is_a_new_session_whose_history_starts_with_that_of_its_parent() -> None:
     settings = HostSettings(unstable=True)
     # Agents that share what they remember, as programs do by their files.

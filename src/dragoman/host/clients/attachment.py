@@ -48,7 +48,8 @@ class Attachment:
     def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
         """The outcome of a prompt, once everything before it was sent to this client."""
         if prompt_id not in self._awaited:
-            self._awaited[prompt_id] = asyncio.get_running_loop().create_future()
+            earlier = self.session.prompts.take_awaited(prompt_id)
+            self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
         return self._awaited[prompt_id]
 
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
@@ -93,13 +94,14 @@ class Attachment:
         self.pump()
 
     def detach(self) -> None:
-        """Send nothing more."""
+        """Send nothing more; the answers to its prompts do not wait for its place in the log any more."""
         self._is_over = True
         self._terminals.close()
         if self._stalled is not None:
             self._stalled.cancel()
-        for each in self._awaited.values():
-            each.cancel()
+        awaited, self._awaited = self._awaited, {}
+        for id, waiting in awaited.items():
+            self.session.prompts.await_outcome(id, waiting)
 
     # Slow clients
 

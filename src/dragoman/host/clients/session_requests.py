@@ -197,7 +197,7 @@ class SessionRequests:
         id = session.prompts.submit(
             self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
         )
-        call.after_response(attachment.answered)
+        call.after_response(lambda: self._answered(session))
         known = session.prompts.outcomes.get(id)
         if known is not None and known["seq"] > attachment.cursor:
             known = None  # its answer must not overtake the updates that were not sent yet
@@ -295,6 +295,11 @@ class SessionRequests:
         if self._client.peer.is_open:
             session.attach(attachment)
         return attachment
+
+    def _answered(self, session: HostedSession) -> None:
+        attachment = self._attachments.get(session.id)
+        if attachment is not None:
+            attachment.answered()
 
     def _attach_from(self, session: HostedSession, cursor: int) -> None:
         if not session.is_closed:

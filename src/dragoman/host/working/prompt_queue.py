@@ -52,6 +52,7 @@ class PromptQueue:
         self._runner: asyncio.Task[None] | None = None
         self._given_up: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -76,6 +77,8 @@ class PromptQueue:
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
         if id in self.outcomes or any(each.id == id for each in self._all()):
             return id
+        if session.is_ending:
+            raise RequestError.not_found("the session is being closed")
         if session.is_read_only:
             raise session_lost("its agent ended, and can neither resume nor load it")
         if self._host.store_error is not None:
@@ -143,6 +146,19 @@ class PromptQueue:
         if self._given_up is not None and not self._given_up.done():
             self._given_up.set_result(None)
 
+    def await_outcome(self, id: str, waiting: asyncio.Future[dict[str, Any]]) -> None:
+        """A client that is not attached any more waits for the outcome of its prompt."""
+        if id in self.outcomes and not waiting.done():
+            waiting.set_result(self.outcomes[id])
+        elif self._session.is_closed:
+            waiting.cancel()
+        else:
+            self._awaited[id] = waiting
+
+    def take_awaited(self, id: str) -> asyncio.Future[dict[str, Any]] | None:
+        """It is attached again."""
+        return self._awaited.pop(id, None)
+
     # From the log
 
     def note(self, event: LogEvent) -> None:
@@ -151,6 +167,9 @@ class PromptQueue:
         self.outcomes[str(found.get("promptId"))] = found
         while len(self.outcomes) > OUTCOMES:
             self.outcomes.popitem(last=False)
+        waiting = self._awaited.pop(str(found.get("promptId")), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(found)
 
     def restore(self, left: LeftOpen) -> None:
         """Take over what an earlier host wrote."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import DragomanError, RequestError
+from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
 from dragoman.host.history.facts import OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update, variant_of
@@ -145,6 +145,17 @@ class SessionAgent:
 
     async def _come_back(self, agent: RunningAgent) -> None:
         session = self._session
+        try:
+            await self._reopen(session, agent)
+        except RequestError as error:
+            if error.code != NOT_FOUND:
+                raise
+            session.is_read_only = True
+            session.facts["canComeBack"] = False
+            session.keep_facts()
+            raise session_lost("the agent does not know it any more") from None
+
+    async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
         # A session that only the agent knew has no log yet: what it replays is the history.
         is_unknown = session.facts.pop("isForeign", False)
         self._is_replaying = not is_unknown

@@ -1,0 +1,79 @@
+"""Hosted sessions in the ledger of sessions: one entry each, next to those of `exec`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.store.ledger import Ledger, NewEntry
+from dragoman.store.ledger_record import pack, record_prompt
+from tests.host.kit import OURS, OnTheWire, hosted
+
+END = {"stopReason": "end_turn"}
+
+
+async def test_a_hosted_session_has_one_entry_with_its_turns(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    source = OnTheWire()
+    async with hosted(source, ledger=ledger) as host:
+        line, session = await host.opened(OURS)
+        assert ledger.entries() == [], "a session without a turn is none"
+        for text in ("first prompt", "second"):
+            id = line.prompt(session, text)
+            prompt = await source.agent.prompted()
+            assert [entry.state for entry in ledger.entries()] == ["running"]
+            source.agent.update("session_info_update", title="A title")
+            source.agent.say("hello")
+            source.agent.reply(prompt, END)
+            while (await line.next()).get("id") != id:
+                pass
+        (entry,) = ledger.entries()
+        assert (entry.agent, entry.session_id, entry.folder) == ("test", "their-1", "/tmp")
+        assert (entry.first_prompt, entry.title, entry.turns) == ("first prompt", "A title", 2)
+        assert (entry.state, entry.exit_code, entry.stop_reason) == ("ended", 0, "end_turn")
+        assert entry.command == ("test", "--acp")
+        assert entry.can_reopen
+        records = ledger.turns(entry.number)
+        assert [record.prompt[0]["text"] for record in records] == ["first prompt", "second"]
+        assert "hello" in str(records[1].updates)
+        id = line.prompt(session)
+        await source.agent.prompted()
+        source.die()
+        while (await line.next()).get("id") != id:
+            pass
+        (entry,) = ledger.entries()
+        assert (entry.turns, entry.exit_code) == (3, 4)
+        assert entry.error is not None
+    ledger.close()
+
+
+async def test_a_session_that_exec_began_goes_on_in_its_entry(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    entry = NewEntry(agent="test", command=("test",), session_id="their-1", folder="/tmp", first_prompt="by exec")
+    ledger.begin_turn(entry, pack(record_prompt([])), is_new=True).result()
+    source = OnTheWire()
+    async with hosted(source, ledger=ledger) as host:
+        line, session = await host.opened()
+        host.session(session).prompts.turn_number = 1  # as after a load of an earlier session
+        id = line.prompt(session)
+        source.agent.reply(await source.agent.prompted(), END)
+        await line.answer_to(id)
+        (found,) = ledger.entries()
+        assert (found.first_prompt, found.turns) == ("by exec", 2)
+    ledger.close()
+
+
+async def test_known_keys_are_not_written(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "ledger.db")
+    source = OnTheWire()
+    async with hosted(source, ledger=ledger) as host:
+        line = await host.client(OURS)
+        env = {"OPENAI_API_KEY": "sk-verysecretvalue123"}
+        session = await line.open("/tmp", _meta={"dragoman": {"env": env}})
+        id = line.prompt(session, "my key is sk-verysecretvalue123")
+        source.agent.reply(await source.agent.prompted(), END)
+        while (await line.next()).get("id") != id:
+            pass
+        (entry,) = ledger.entries()
+        assert "sk-verysecretvalue123" not in entry.first_prompt
+        assert "sk-verysecretvalue123" not in str(ledger.turns(entry.number))
+    ledger.close()
