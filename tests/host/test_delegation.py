@@ -103,19 +103,20 @@ async def test_a_terminal_of_the_client_is_shown_to_it_by_its_own_id_and_to_othe
         content = [{"type": "terminal", "terminalId": terminal}]
         agent.update("tool_call", toolCallId="t", title="make", content=content)
         waiting = agent.call("terminal/wait_for_exit", terminalId=terminal)
-        shown, asked = None, None
-        while shown is None or asked is None:
+        shown: dict[str, Any] | None = None
+        waited: dict[str, Any] | None = None
+        while shown is None or waited is None:
             message = await line.next()
             if message.get("method") == "session/update":
                 shown = message["params"]["update"]
             elif message.get("method") == "terminal/wait_for_exit":
-                asked = message
+                waited = message
             elif message.get("method") == "terminal/output":
                 line.send(line.result_of(message, {"output": "so far", "truncated": False}))
         assert shown["content"] == [{"type": "terminal", "terminalId": "T1"}]
-        assert asked["params"] == {"sessionId": editor.session, "terminalId": "T1"}
+        assert waited["params"] == {"sessionId": editor.session, "terminalId": "T1"}
         assert (await other.until_update("tool_call"))["content"][0]["type"] == "content"
-        line.send(line.result_of(asked, {"exitCode": 2}))
+        line.send(line.result_of(waited, {"exitCode": 2}))
         assert (await agent.answer(waiting))["exitCode"] == 2
         released = agent.call("terminal/release", terminalId=terminal)
         while (message := await line.next()).get("method") != "terminal/release":

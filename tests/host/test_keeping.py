@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -58,10 +57,6 @@ async def turn(line: Client, source: OnTheWire, session: str, text: str) -> None
     agent.reply(prompt, END)
     while (await line.next()).get("id") != id:
         pass
-
-
-def pictures(updates: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return updates
 
 
 async def test_old_turns_are_joined_and_replay_the_same(log: EventLog, clock: Clock) -> None:
@@ -145,9 +140,8 @@ def test_joining_keeps_what_is_not_finished() -> None:
     joined.feed([LogEvent(1, "start", start, 1, 1.0), LogEvent(2, "update", chunk, 1, 1.0)])
     assert (joined.through, joined.events) == (0, [])
     end = msgspec.json.encode({"promptId": "p"})
-    joined.feed(
-        [LogEvent(3, "update", chunk, 1, 1.0), LogEvent(4, "end", end, 1, 1.0), LogEvent(5, "update", chunk, 1, 1.0)]
-    )
+    joined.feed([LogEvent(3, "update", chunk, 1, 1.0), LogEvent(4, "end", end, 1, 1.0)])
+    joined.feed([LogEvent(5, "update", chunk, 1, 1.0)])
     assert joined.through == 4
     assert [(event.number, event.kind) for event in joined.events] == [(1, "start"), (3, "update"), (4, "end")]
 

@@ -43,7 +43,7 @@ async def test_what_a_slow_client_has_not_read_stays_in_the_log_and_it_misses_no
         await flood(source, line, session, 2000)
         assert unsent(host, slow) < 400_000, "2 MB of updates do not wait in memory"
         slow.transport.resume_reading()
-        texts = []
+        texts: list[int] = []
         while len(texts) < 2000:
             message = await slow.until("session/update")
             update = message["params"]["update"]
