@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
-from dragoman.store.ledger import Ledger, NewEntry
+from dragoman.store.ledger import Ledger, LedgerEntry, NewEntry
 from dragoman.store.ledger_record import pack, record_prompt
 from tests.host.kit import OURS, OnTheWire, hosted
 
 END = {"stopReason": "end_turn"}
+
+
+async def written(ledger: Ledger, **wanted: object) -> LedgerEntry:
+    """The one entry, when its file has what is wanted: a ledger is written by a thread."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await asyncio.to_thread(ledger.entries)
+            assert len(found) <= 1
+            if found and all(getattr(found[0], name) == value for name, value in wanted.items()):
+                return found[0]
 
 
 async def test_a_hosted_session_has_one_entry_with_its_turns(tmp_path: Path) -> None:
@@ -20,13 +31,13 @@ async def test_a_hosted_session_has_one_entry_with_its_turns(tmp_path: Path) -> 
         for text in ("first prompt", "second"):
             id = line.prompt(session, text)
             prompt = await source.agent.prompted()
-            assert [entry.state for entry in ledger.entries()] == ["running"]
+            await written(ledger, state="running")
             source.agent.update("session_info_update", title="A title")
             source.agent.say("hello")
             source.agent.reply(prompt, END)
             while (await line.next()).get("id") != id:
                 pass
-        (entry,) = ledger.entries()
+        entry = await written(ledger, state="ended")
         assert (entry.agent, entry.session_id, entry.folder) == ("test", "their-1", "/tmp")
         assert (entry.first_prompt, entry.title, entry.turns) == ("first prompt", "A title", 2)
         assert (entry.state, entry.exit_code, entry.stop_reason) == ("ended", 0, "end_turn")
@@ -40,8 +51,8 @@ async def test_a_hosted_session_has_one_entry_with_its_turns(tmp_path: Path) -> 
         source.die()
         while (await line.next()).get("id") != id:
             pass
-        (entry,) = ledger.entries()
-        assert (entry.turns, entry.exit_code) == (3, 4)
+        entry = await written(ledger, state="ended", turns=3)
+        assert entry.exit_code == 4
         assert entry.error is not None
     ledger.close()
 
@@ -57,8 +68,8 @@ async def test_a_session_that_exec_began_goes_on_in_its_entry(tmp_path: Path) ->
         id = line.prompt(session)
         source.agent.reply(await source.agent.prompted(), END)
         await line.answer_to(id)
-        (found,) = ledger.entries()
-        assert (found.first_prompt, found.turns) == ("by exec", 2)
+        found = await written(ledger, state="ended", turns=2)
+        assert found.first_prompt == "by exec"
     ledger.close()
 
 
@@ -73,7 +84,7 @@ async def test_known_keys_are_not_written(tmp_path: Path) -> None:
         source.agent.reply(await source.agent.prompted(), END)
         while (await line.next()).get("id") != id:
             pass
-        (entry,) = ledger.entries()
+        entry = await written(ledger, state="ended")
         assert "sk-verysecretvalue123" not in entry.first_prompt
         assert "sk-verysecretvalue123" not in str(ledger.turns(entry.number))
     ledger.close()

@@ -162,6 +162,8 @@ class Host:
 
     async def settle(self) -> None:
         """Return when everything is in the log, or when the log cannot be written."""
+        for session in self._sessions.values():
+            session.flush()
         if not self._has_broken_log:
             await self.log.settle()
 
@@ -395,6 +397,7 @@ class Host:
         except DragomanError as error:
             _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
+        session.is_deleted = True
         self.log.delete(session.id)
 
     # Time
@@ -421,7 +424,7 @@ class Host:
         """Join the events of old turns, in every session that is not in use."""
         before = self._clock() - self.settings.kept_seconds
         for record in self.log.sessions():
-            await self.log.settle()
+            await self.settle()
             live = self._sessions.get(record.id)
             if live is not None and (live.is_busy or any(each.cursor < live.head for each in live.attachments)):
                 continue

@@ -15,6 +15,7 @@ questions cancelled, queued prompts dropped. Nothing is run again by itself.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from time import monotonic
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.host.history.frames import StoredUpdate, stored_update
+from dragoman.host.history.frames import PreparedUpdate
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
 from dragoman.host.history.terminal_items import ShownTerminals
@@ -34,7 +35,6 @@ from dragoman.host.working.session_settings import SessionSettings
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Coroutine, Mapping, Sequence
 
     from dragoman.host.clients.attachment import Attachment
@@ -50,6 +50,9 @@ T = TypeVar("T")
 _log = logging.getLogger("dragoman.host")
 _RESTORED_EVENTS: Final = 2000
 _PAGE: Final = 1000
+_READ: Final = 256
+_TAIL: Final = 1024
+_TAIL_BYTES: Final = 1024 * 1024
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
@@ -74,6 +77,7 @@ class HostedSession:
         self.is_read_only = record.head > 0 and self.facts.get("canComeBack") is False
         self.is_closed = False
         self.is_ending = False
+        self.is_deleted = False
         self.last_used = monotonic()
         self.delegate: Delegate | None = None
         self.opened_for: RequestScope | None = None
@@ -86,8 +90,12 @@ class HostedSession:
         self.settings = SessionSettings(self)
         self.ledger = SessionLedger(host.ledger, host.find_source(record.agent))
         self._host = host
-        self._prepared: dict[int, StoredUpdate] = {}
-        self._fresh_from = self.head + 1
+        self._prepared: dict[int, PreparedUpdate] = {}
+        self._id = msgspec.json.encode(record.id)
+        self._outgoing: list[NewEvent] = []
+        self._loop = asyncio.get_running_loop()
+        self._tail: list[LogEvent] = []
+        self._tail_bytes = 0
 
     # State
 
@@ -166,7 +174,20 @@ class HostedSession:
         """Log an event; clients see it when it is committed."""
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         number = self.prompts.turn_number if turn is None else turn
-        self.log.append(self.id, [NewEvent(kind, data, number)], self.publish)
+        # What happens in one turn of the loop is one piece of the log.
+        if not self._outgoing:
+            self._loop.call_soon(self.flush)
+        self._outgoing.append(NewEvent(kind, data, number))
+
+    def flush(self) -> None:
+        """Pass what was appended to the log; whoever appends there directly calls this first."""
+        events, self._outgoing = self._outgoing, []
+        if not events or self.is_deleted:
+            return
+        try:
+            self.log.append(self.id, events, self.publish)
+        except StoreError as error:
+            _log.warning("events of a session were not kept: %s", error)
 
     def notice(self, text: str) -> None:
         """Tell the clients something about the session."""
@@ -182,10 +203,8 @@ class HostedSession:
     def publish(self, events: list[LogEvent]) -> None:
         """Events are committed: everything that waits for them goes on."""
         self.head = events[-1].number
-        self._fresh_from = events[0].number
-        self._prepared.clear()
+        self._keep_tail(events)
         for event in events:
-            self.published_bytes += len(event.body)
             if event.kind == "update":
                 self._note_terminals(event)
             elif event.kind == "terminal":
@@ -195,20 +214,37 @@ class HostedSession:
             elif event.kind in ("question", "answer"):
                 self.questions.note(event)
         for attachment in list(self.attachments):
-            attachment.pump(events)
+            attachment.pump()
 
-    def prepared(self, event: LogEvent) -> StoredUpdate:
-        """An update as it was stored; read once for all clients."""
+    def read(self, after: int) -> list[LogEvent]:
+        """Events behind a number: the last ones from memory, which all clients share, others from the log."""
+        tail = self._tail
+        if tail and tail[0].number <= after + 1:
+            return tail[after + 1 - tail[0].number :]
+        return self.log.read(self.id, after, _READ)
+
+    def _keep_tail(self, events: list[LogEvent]) -> None:
+        """The last events, within a bound: a client whose socket was full for a moment needs them again."""
+        size = sum([len(event.body) for event in events])
+        self.published_bytes += size
+        self._tail_bytes += size
+        if len(self._tail) > _TAIL or self._tail_bytes > _TAIL_BYTES:
+            self._tail, self._tail_bytes = [], size
+            self._prepared.clear()
+        self._tail += events
+
+    def prepared(self, event: LogEvent) -> PreparedUpdate:
+        """An update on its way to clients; one that was committed just now is read once for all."""
         found = self._prepared.get(event.number)
         if found is None:
-            found = stored_update(event.body)
-            if event.number >= self._fresh_from:  # those that read old events do not share them
+            found = PreparedUpdate(event.body, event.number, self._id)
+            if self._tail and event.number >= self._tail[0].number:  # old ones are read by one client at a time
                 self._prepared[event.number] = found
         return found
 
     def _note_terminals(self, event: LogEvent) -> None:
         if b'"terminal' in event.body:
-            stored = self.prepared(event)
+            stored = self.prepared(event).stored
             if stored.variant in _TOOLS:
                 self.shown.note_update(msgspec.json.decode(stored.update))
 

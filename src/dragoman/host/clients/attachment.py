@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
     from dragoman.store.event_log import LogEvent
 
-_PAGE: Final = 256
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
@@ -40,9 +39,10 @@ class Attachment:
         self._is_over = False
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._terminals = TerminalView(self)
-        # Only what is committed while it is attached counts against its limit, not the history that it asked for.
-        self._joined_at = session.head
-        self._passed_bytes = session.published_bytes
+        # Only what is committed while it does not keep up counts against its limit, not the history that it asked for.
+        self._is_behind = False
+        self._behind_from = 0
+        self._passed_bytes = 0
         self._stalled: asyncio.TimerHandle | None = None
 
     def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
@@ -58,12 +58,8 @@ class Attachment:
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
 
-    def pump(self, fresh: list[LogEvent] | None = None) -> None:
-        """Send what the client has not got yet, as far as there is room.
-
-        Args:
-            fresh: Events that were committed just now; others are read from the log.
-        """
+    def pump(self) -> None:
+        """Send what the client has not got yet, as far as there is room."""
         if self._is_waiting:
             self._judge_size()
             return
@@ -74,19 +70,34 @@ class Attachment:
             if outbox.is_full:
                 self._wait()
                 return
-            if fresh is not None and fresh[0].number == self.cursor + 1:
-                events = fresh
-            else:
-                events = self.session.log.read(self.session.id, self.cursor, _PAGE)
-            fresh = None
+            events = self.session.read(self.cursor)
             if not events:
                 return
-            for event in events:
-                self.cursor = event.number
-                if event.number > self._joined_at:
-                    self._passed_bytes += len(event.body)
-                if self._send(event):
-                    return
+            if self._pass(events):
+                return
+        self._is_behind = False
+
+    def _pass(self, events: list[LogEvent]) -> bool:
+        """Move the cursor over events; True if nothing may follow for now."""
+        knows_us = self.client.kind.knows_us
+        frames: list[bytes] = []
+        for event in events:
+            self.cursor = event.number
+            if self._is_behind and event.number > self._behind_from:
+                self._passed_bytes += len(event.body)
+            if event.kind == "update":
+                prepared = self.session.prepared(event)
+                if prepared.is_for_all:
+                    frames.append(prepared.frame(with_number=knows_us))
+                    continue
+            if frames:
+                self.client.peer.post(b"".join(frames))
+                frames = []
+            if self._send(event):
+                return True
+        if frames:
+            self.client.peer.post(b"".join(frames))
+        return False
 
     def answered(self) -> None:
         """The answer to a prompt was written: what comes after it may follow."""
@@ -107,6 +118,9 @@ class Attachment:
 
     def _wait(self) -> None:
         self._is_waiting = True
+        if not self._is_behind:
+            self._is_behind = True
+            self._behind_from, self._passed_bytes = self.session.head, self.session.published_bytes
         seconds = self.client.settings.behind_seconds
         self._stalled = asyncio.get_running_loop().call_later(
             seconds, self._cut, f"it read nothing for {seconds:g} seconds"
@@ -138,7 +152,7 @@ class Attachment:
         """Send what the event means to this client; True if nothing may follow for now."""
         match event.kind:
             case "update":
-                self._update(self.session.prepared(event), event.number)
+                self._update(self.session.prepared(event).stored, event.number)
             case "start":
                 self._started(event)
             case "question":

@@ -73,12 +73,59 @@ def stored_update(body: bytes) -> StoredUpdate:
 
 def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
     """A `session/update` for one client; `session` is its id as JSON, `number` is given to those who know the host."""
-    if number is None and not meta:
-        return _START % (session, update) + b"}}\n"
+    if not meta:
+        if number is None:
+            return _START % (session, update) + b"}}\n"
+        return _START % (session, update) + b',"_meta":{"dragoman":{"seq":%d}}}}\n' % number
     if number is not None:
         own = meta.get("dragoman")
         meta = {**meta, "dragoman": {**(own if isinstance(own, dict) else {}), "seq": number}}
     return _START % (session, update) + b',"_meta":%b}}\n' % msgspec.json.encode(meta)
+
+
+_FOR_ALL: Final = frozenset(
+    (
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "plan",
+        "available_commands_update",
+        "usage_update",
+        "session_info_update",
+        "current_mode_update",
+    )
+)
+
+
+class PreparedUpdate:
+    """An update of the log on its way to clients: read once, and written once for all that get the same."""
+
+    __slots__ = ("_number", "_numbered", "_plain", "_session", "is_for_all", "stored")
+
+    def __init__(self, body: bytes, number: int, session: bytes) -> None:
+        """Read an event.
+
+        Args:
+            body: Of the event.
+            number: Of the event.
+            session: The id as JSON, as clients know it.
+        """
+        self.stored = stored_update(body)
+        self.is_for_all = self.stored.variant in _FOR_ALL and self.stored.child is None
+        """Whether every client gets it as it is."""
+        self._session = session
+        self._number = number
+        self._plain: bytes | None = None
+        self._numbered: bytes | None = None
+
+    def frame(self, *, with_number: bool) -> bytes:
+        """The message for one client."""
+        if with_number:
+            if self._numbered is None:
+                self._numbered = update_frame(self._session, self.stored.update, self.stored.meta, self._number)
+            return self._numbered
+        if self._plain is None:
+            self._plain = update_frame(self._session, self.stored.update, self.stored.meta, None)
+        return self._plain
 
 
 def notice_frame(session: str, text: str) -> bytes:

@@ -99,6 +99,7 @@ class PromptQueue:
             session.note_busy(item.number)
             self._go_on()
 
+        session.flush()
         session.log.append(session.id, [NewEvent("prompt", msgspec.json.encode(body), 0)], logged)
         return id
 
