@@ -48,7 +48,15 @@ class InProcess:
             task.cancel()
 
 
-class WireAgent(RawEnd):
+class _Patient(RawEnd):
+    """Waits long enough for a busy machine."""
+
+    async def next(self) -> dict[str, Any]:
+        async with asyncio.timeout(60):
+            return await self.lines.get()
+
+
+class WireAgent(_Patient):
     """An agent whose every message a test decides; it opens sessions by itself."""
 
     auth_methods: tuple[dict[str, Any], ...] = ()
@@ -161,7 +169,7 @@ class OnTheWire:
             agent.transport.close()
 
 
-class Client(ClientLine):
+class Client(_Patient, ClientLine):
     """A client of the host."""
 
     async def hello(self, capabilities: dict[str, Any] | None = None, **members: object) -> Any:

@@ -92,6 +92,17 @@ async def test_a_new_version_of_an_agent_is_asked_again() -> None:
         assert source.starts == 2
 
 
+async def test_an_answer_that_has_changed_is_told_to_the_next_client() -> None:
+    source = OnTheWire("rich", RICH)
+    async with hosted(source) as host:
+        for capabilities, expected in ((RICH, True), ({}, True), ({}, False)):
+            source.capabilities = capabilities
+            line = await host.client(hello=False, visitor=Visitor(agent="rich"))
+            answer = await line.hello()
+            assert answer["agentCapabilities"]["promptCapabilities"]["image"] is expected
+            await line.open("/tmp")
+
+
 async def test_an_agent_that_the_host_does_not_run_is_refused() -> None:
     async with hosted(OnTheWire()) as host:
         line = await host.client(hello=False)

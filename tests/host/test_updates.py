@@ -29,6 +29,19 @@ TABLE: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
     ("session_info_update", {"title": "t"}, True, {}),
     ("current_mode_update", {"currentModeId": "a"}, True, {}),
     ("of_the_future", {"anything": [1]}, True, {}),
+    (
+        "tool_call",
+        {
+            "toolCallId": "t",
+            "title": "edit",
+            "content": [{"type": "diff", "path": "/srv/a", "oldText": "x", "newText": "y"}],
+            "locations": [{"path": "/srv/a", "line": 3}],
+            "rawInput": {"a": 1},
+        },
+        True,
+        {},
+    ),
+    ("tool_call_update", {"toolCallId": "t", "status": "completed", "_meta": {"vendor": {"b": 2}}}, True, {}),
     ("notice", {"severity": "info", "title": "n"}, None, NOTICES),
     ("compaction_update", {"compactionId": "c", "status": "completed"}, None, {"session": {"compaction": {}}}),
     ("plan_update", {"plan": {"type": "markdown", "planId": "p", "content": "c"}}, None, UNSTABLE),
@@ -208,8 +221,6 @@ def test_every_update_of_the_protocol_has_a_place_in_the_table() -> None:
     known = {kind for kind, *_ in TABLE}
     others = {
         "user_message_chunk",  # only what does not repeat the prompt
-        "tool_call",  # see test_terminals.py
-        "tool_call_update",
         "config_option_update",
         "compaction_summary_chunk",
         "subagent_update",

@@ -434,11 +434,11 @@ class Host:
                 events = self.log.read(record.id, cursor, _PAGE)
                 cursor = events[-1].number
                 joined.feed(event for event in events if event.number <= surplus)
-            if joined.through:
+                await asyncio.sleep(0)
+            if joined.through and not (live is not None and live.is_busy):
                 self.log.replace(record.id, joined.through, joined.events)
                 if live is not None:
                     live.oldest = joined.through + 1
-            await asyncio.sleep(0)
 
 
 def new_id() -> str:

@@ -56,6 +56,7 @@ CREATE TABLE segments (
 ) WITHOUT ROWID;
 CREATE TABLE blobs (
     session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE, number INTEGER NOT NULL, hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
     PRIMARY KEY (session, number)
 ) WITHOUT ROWID;
 CREATE INDEX blobs_by_hash ON blobs (hash)
@@ -190,7 +191,8 @@ class SqliteLog:
         """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
         behind = 0
         rows = self._connection.execute(
-            "SELECT last, at, length(bodies) FROM segments WHERE session=?1 AND first>="
+            "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
+            "AND number BETWEEN first AND last) FROM segments WHERE session=?1 AND first>="
             "(SELECT oldest FROM hosted WHERE id=?1) ORDER BY first DESC",
             (session,),
         )
@@ -208,17 +210,16 @@ class SqliteLog:
         record = self.find(session)
         if record is None:
             return
-        rows = db.execute(
-            "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND last>=? AND first<=?",
-            (session, record.oldest, through),
-        ).fetchall()
-        old = [event for row in rows for event in self._unpack(*row)]
         # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
-        rest = [event for event in old if event.number > through]
+        rows = db.execute(
+            "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
+            (session, through, through),
+        ).fetchall()
+        rest = [event for row in rows for event in self._unpack(*row) if event.number > through]
         hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
         try:
             db.execute("BEGIN IMMEDIATE")
-            span = (session, record.oldest, old[-1].number if old else through)
+            span = (session, record.oldest, rest[-1].number if rest else through)
             db.execute("DELETE FROM segments WHERE session=? AND first>=? AND first<=?", span)
             db.execute("DELETE FROM blobs WHERE session=? AND number>=? AND number<=?", span)
             for part in (events, rest):
@@ -351,7 +352,8 @@ class SqliteLog:
                 if len(event.body) > BLOB_BYTES:
                     hash = self._blobs.keep(event.body)
                     connection.execute(
-                        "INSERT INTO blobs (session, number, hash) VALUES (?,?,?)", (session, event.number, hash)
+                        "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
+                        (session, event.number, hash, len(event.body)),
                     )
                 marks.append(_Mark(event.kind, event.turn, event.number if is_joined else None, hash))
                 bodies.append(event.body if hash is None else b"")
