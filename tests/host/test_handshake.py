@@ -22,7 +22,7 @@ RICH: dict[str, Any] = {
 }
 
 
-async def test_the_agent_is_told_what_the_host_can_do_whoever_is_connected() -> None:
+async def test_the_agent_gets_what_the_host_can_do_from_any_client() -> None:
     source = OnTheWire()
     async with hosted(source) as host:
         await host.opened()
@@ -40,7 +40,7 @@ async def test_the_agent_is_told_what_the_host_can_do_whoever_is_connected() -> 
         assert "plan" not in capabilities
 
 
-async def test_an_unbound_client_is_told_what_every_agent_can_do() -> None:
+async def test_an_unbound_client_gets_what_every_agent_can_do() -> None:
     rich, poor = OnTheWire("rich", RICH), OnTheWire("poor", {})
     async with hosted(rich, more=[poor]) as host:
         for _ in range(2):
@@ -60,7 +60,7 @@ async def test_an_unbound_client_is_told_what_every_agent_can_do() -> None:
         assert rich.starts == poor.starts == 2
 
 
-async def test_a_bound_client_is_told_the_agents_own_capabilities_and_starts_it_once_ever(tmp_path: Path) -> None:
+async def test_a_bound_client_gets_the_agents_own_capabilities_and_starts_it_once_ever(tmp_path: Path) -> None:
     for round in range(2):  # the second host reads what the first one kept
         log = SqliteLog(tmp_path / "host" / "events.db")
         rich, poor = OnTheWire("rich", RICH), OnTheWire("poor", {})
@@ -92,7 +92,7 @@ async def test_a_new_version_of_an_agent_is_asked_again() -> None:
         assert source.starts == 2
 
 
-async def test_an_answer_that_has_changed_is_told_to_the_next_client() -> None:
+async def test_an_answer_that_has_changed_reaches_the_next_client() -> None:
     source = OnTheWire("rich", RICH)
     async with hosted(source) as host:
         for capabilities, expected in ((RICH, True), ({}, True), ({}, False)):

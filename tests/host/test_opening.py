@@ -254,7 +254,7 @@ async def test_delete_removes_the_agents_copy_and_waits_for_turns() -> None:
         assert await line.result("session/delete", sessionId=session) == {}
 
 
-async def test_close_cancels_the_turn_answers_what_waits_and_tells_the_others() -> None:
+async def test_close_cancels_the_turn_answers_what_waits_and_notifies_the_others() -> None:
     source = OnTheWire()
     async with hosted(source) as host:
         line, session = await host.opened(OURS)

@@ -105,7 +105,7 @@ async def test_the_first_choice_wins_and_the_others_are_withdrawn_and_may_answer
         {"error": {"code": -32800, "message": "no"}},
     ],
 )
-async def test_what_is_no_choice_takes_only_that_client_out(answer: dict[str, Any]) -> None:
+async def test_an_answer_without_a_choice_takes_only_that_client_out(answer: dict[str, Any]) -> None:
     source = OnTheWire()
     async with hosted(source) as host:
         asked = await begin(host, source)

@@ -1,7 +1,7 @@
 """What each agent answered to `initialize`, kept so that a client's `initialize` starts no process.
 
 Owns the file next to the event log. An answer belongs to a command and a version; when the real answer differs later,
-the next client is told the new one.
+the next client gets the new one.
 """
 
 from __future__ import annotations

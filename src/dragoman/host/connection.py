@@ -198,7 +198,7 @@ class HostConnection:
     async def _log_out(self, call: Call) -> object:
         name, _ = self._login_agent(call.method, None)
         await self._host.logins.log_out(name, RequestScope(self, call.id))
-        self._host.tell_sessions_of(name, f"The host was logged out of {name}.")
+        self._host.notify_sessions_of(name, f"The host was logged out of {name}.")
         return {}
 
     def _login_agent(self, method: str, id: str | None) -> tuple[str, str]:

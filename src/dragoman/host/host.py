@@ -253,7 +253,7 @@ class Host:
                 return session.agent.running
         return None
 
-    def tell_sessions_of(self, agent: str, text: str) -> None:
+    def notify_sessions_of(self, agent: str, text: str) -> None:
         """A notice to every client with a session of this agent."""
         for session in self._sessions.values():
             if session.record.agent == agent:

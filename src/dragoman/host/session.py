@@ -7,7 +7,7 @@ the attached clients over it. So all clients see one order, and what one of them
 
 The parts: `prompt_queue.py` runs one prompt at a time; its outcome is the `end` event of its turn, and the client that
 sent it gets its answer when its cursor passes that event. `session_agent.py` has the agent's process. `asking.py` has
-the questions, which wait until a client makes a choice, or the turn ends. `session_settings.py` sets mode and options.
+the questions, which wait until a client makes a choice, or the turn ends. `shared_settings.py` sets mode and options.
 
 *The end of a host* cannot be logged when it is killed. `restore` closes what it left open: turns are interrupted,
 questions cancelled, queued prompts dropped. Nothing is run again by itself.
@@ -31,7 +31,7 @@ from dragoman.host.history.terminal_items import ShownTerminals
 from dragoman.host.working.asking import SessionQuestions
 from dragoman.host.working.prompt_queue import PromptQueue
 from dragoman.host.working.session_agent import SessionAgent
-from dragoman.host.working.session_settings import SessionSettings
+from dragoman.host.working.shared_settings import SharedSettings
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class HostedSession:
         self.prompts = PromptQueue(self, host)
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
-        self.settings = SessionSettings(self)
+        self.settings = SharedSettings(self)
         self.ledger = SessionLedger(host.ledger, host.find_source(record.agent))
         self._host = host
         self._prepared: dict[int, PreparedUpdate] = {}
@@ -126,7 +126,7 @@ class HostedSession:
         return self.prompts.place
 
     def cancel_prompt(self, id: str) -> None:
-        """End one prompt, whoever sent it."""
+        """End one prompt, of any client."""
         self.prompts.cancel_prompt(id, None)
 
     def agent_can(self, gate: str) -> bool:
@@ -180,7 +180,7 @@ class HostedSession:
         self._outgoing.append(NewEvent(kind, data, number))
 
     def flush(self) -> None:
-        """Pass what was appended to the log; whoever appends there directly calls this first."""
+        """Pass what was appended to the log; code that appends there directly calls this first."""
         events, self._outgoing = self._outgoing, []
         if not events or self.is_deleted:
             return
@@ -190,7 +190,7 @@ class HostedSession:
             _log.warning("events of a session were not kept: %s", error)
 
     def notice(self, text: str) -> None:
-        """Tell the clients something about the session."""
+        """A sentence about the session, for its clients."""
         self.append("notice", {"text": text})
 
     def note_decision(self, decision: Decision) -> None:

@@ -1,7 +1,7 @@
-"""What a client is told in the answer to `initialize`. Pure.
+"""What a client gets in the answer to `initialize`. Pure.
 
-A connection that is bound to an agent is told that agent's capabilities, as far as the host passes them on; one that is
-not is told what every agent of the host can do. What the host does itself is the same for both.
+A connection that is bound to an agent gets that agent's capabilities, as far as the host passes them on; one that is
+not gets what every agent of the host can do. What the host does itself is the same for both.
 """
 
 from __future__ import annotations

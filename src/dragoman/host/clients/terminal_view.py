@@ -18,7 +18,7 @@ from dragoman.host.working.served_terminals import LOOK_SECONDS
 
 if TYPE_CHECKING:
     from dragoman.host.clients.attachment import Attachment
-    from dragoman.host.history.terminal_items import Output
+    from dragoman.host.history.terminal_items import TerminalPiece
     from dragoman.store.event_log import LogEvent
 
 
@@ -46,7 +46,7 @@ class TerminalView:
             self._as_text(found, reported, meta, number)
 
     def output(self, event: LogEvent) -> None:
-        """Output of a terminal that the host, or the client it delegates to, runs."""
+        """TerminalPiece of a terminal that the host, or the client it delegates to, runs."""
         output = logged_output(event.body)
         if output.terminal in self._owned() or not (output.text or output.is_over):
             return
@@ -75,7 +75,7 @@ class TerminalView:
             update["_meta"] = {**known, "terminal_info": {"terminal_id": fresh[0], "cwd": self._session.record.cwd}}
         self._announced.update(fresh)
 
-    def _in_meta(self, call: str, output: Output, number: int) -> None:
+    def _in_meta(self, call: str, output: TerminalPiece, number: int) -> None:
         meta: dict[str, Any] = {}
         if output.text:
             meta["terminal_output"] = {"terminal_id": output.terminal, "data": output.text}
@@ -85,7 +85,9 @@ class TerminalView:
         update = {"sessionUpdate": "tool_call_update", "toolCallId": call, "_meta": meta}
         self._to.send_own(update, {}, number)
 
-    def _as_text(self, update: dict[str, Any], reported: Output | None, meta: dict[str, Any], number: int) -> None:
+    def _as_text(
+        self, update: dict[str, Any], reported: TerminalPiece | None, meta: dict[str, Any], number: int
+    ) -> None:
         own = update.get("_meta")
         if isinstance(own, dict):
             kept = {name: value for name, value in own.items() if not name.startswith("terminal_")}

@@ -16,7 +16,7 @@ SHOWN_CHARACTERS: Final = 64 * 1024
 _REMEMBERED: Final = 256  # terminals of a session; a client shows the last ones
 
 
-class Output(NamedTuple):
+class TerminalPiece(NamedTuple):
     """What an update or an event reported of a terminal."""
 
     terminal: str
@@ -50,14 +50,14 @@ class ShownTerminals:
         self._contents: OrderedDict[str, list[Any]] = OrderedDict()
 
     def note_event(self, body: bytes) -> None:
-        """Output that the host logged."""
+        """TerminalPiece that the host logged."""
         output = logged_output(body)
         shown = self._shown(output.terminal)
         if output.is_whole:
             shown.text, shown.is_cut = "", True
         shown.add(output.text)
 
-    def note_update(self, update: dict[str, Any]) -> Output | None:
+    def note_update(self, update: dict[str, Any]) -> TerminalPiece | None:
         """A tool call as the agent sent it; the output that it reports in `_meta`, if it does."""
         call, content = str(update.get("toolCallId")), update.get("content")
         if isinstance(content, list):
@@ -104,18 +104,18 @@ def terminals_in(content: Any) -> list[str]:
     return [str(item.get("terminalId")) for item in content if _is_terminal(item)] if isinstance(content, list) else []
 
 
-def logged_output(body: bytes) -> Output:
+def logged_output(body: bytes) -> TerminalPiece:
     """What an event of the log reports."""
     found: dict[str, Any] = msgspec.json.decode(body)
     text = found.get("text")
     is_whole = isinstance(text, str)
     added = text if isinstance(text, str) else str(found.get("data") or "")
     code, signal = _ending(found.get("exit"), "exitCode")
-    return Output(str(found.get("terminalId")), added, "exit" in found, code, signal, is_whole)
+    return TerminalPiece(str(found.get("terminalId")), added, "exit" in found, code, signal, is_whole)
 
 
-def reported_output(update: dict[str, Any]) -> Output | None:
-    """Output of a terminal that the agent runs itself: a convention of several agents."""
+def reported_output(update: dict[str, Any]) -> TerminalPiece | None:
+    """TerminalPiece of a terminal that the agent runs itself: a convention of several agents."""
     meta = update.get("_meta")
     if not isinstance(meta, dict):
         return None
@@ -126,7 +126,7 @@ def reported_output(update: dict[str, Any]) -> Output | None:
         return None
     data = output.get("data") if isinstance(output, dict) else ""
     text = data if isinstance(data, str) else ""
-    return Output(source["terminal_id"], text, isinstance(ended, dict), *_ending(ended, "exit_code"))
+    return TerminalPiece(source["terminal_id"], text, isinstance(ended, dict), *_ending(ended, "exit_code"))
 
 
 def renamed(content: list[Any], names: dict[str, str]) -> list[Any]:

@@ -76,7 +76,7 @@ class SessionQuestions:
             self._open.pop(id, None)
 
     def complete(self, elicitation: str) -> None:
-        """What a URL was opened for is done: the clients that got the URL are told, with the id that they know."""
+        """What a URL was opened for is done: the clients that got the URL get this too, with the id that they know."""
         id = self._elicitation(elicitation)
         body = msgspec.json.encode({"elicitationId": id})
         for client in self._got_url.pop(id, ()):

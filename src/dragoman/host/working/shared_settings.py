@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
 
 
-class SessionSettings:
+class SharedSettings:
     """Sets mode and options in the order in which the clients asked."""
 
     def __init__(self, session: HostedSession) -> None:
