@@ -254,6 +254,19 @@ async def test_delete_removes_the_agents_copy_and_waits_for_turns() -> None:
         assert await line.result("session/delete", sessionId=session) == {}
 
 
+async def test_delete_starts_an_agent_that_does_not_run_to_remove_its_copy() -> None:
+    source = OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"delete": {}}})
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        await host.session(session).agent.end()
+        deleting = line.ask("session/delete", sessionId=session)
+        agent = await source.started(2)
+        asked = await agent.next()
+        assert (asked["method"], asked["params"]) == ("session/delete", {"sessionId": "their-1"})
+        agent.reply(asked, {})
+        assert (await line.answer_to(deleting))[1]["result"] == {}
+
+
 async def test_close_cancels_the_turn_answers_what_waits_and_notifies_the_others() -> None:
     source = OnTheWire()
     async with hosted(source) as host:

@@ -177,7 +177,6 @@ class HostConnection:
             if self.agent is None and isinstance(named, str):
                 self.agent = self._host.require_agent(named)
             self.kind = read_client(request)
-            self._hello = {}
             self._hello = initialize_answer(
                 self.kind,
                 await self._host.describe_agents(self.agent),

@@ -390,12 +390,16 @@ class Host:
 
     async def delete(self, session: HostedSession) -> None:
         """Remove a session, and the agent's copy of it if the agent can."""
-        agent, id = session.agent.running, session.agent_session
-        try:
-            if agent is not None and agent.can("sessionCapabilities.delete") and id is not None:
-                await agent.remote.delete_session(id)
-        except DragomanError as error:
-            _log.warning("the agent did not delete its copy of a session: %s", error)
+        agent, name, id = session.agent.running, session.record.agent, session.agent_session
+        if id is not None and session.agent_can("sessionCapabilities.delete") and self.description_of(name) is not None:
+            try:
+                if agent is not None:
+                    await agent.remote.delete_session(id)
+                else:
+                    async with self.logins.short_agent(name, None) as started:
+                        await started.remote.delete_session(id)
+            except DragomanError as error:
+                _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
         session.is_deleted = True
         self.log.delete(session.id)

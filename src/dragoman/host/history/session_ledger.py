@@ -58,7 +58,10 @@ class SessionLedger:
         self._session = agent.session
         with suppress(StoreError):
             record = pack(record_prompt(item.blocks), secrets.mask_bytes)
-            self._number = self._ledger.begin_turn(entry, record, is_new=hosted.prompts.turn_number == 1)
+            is_new = hosted.prompts.turn_number == 1
+            self._number = self._ledger.begin_turn(entry, record, is_new=is_new)
+            if is_new:
+                self._ledger.prune()
 
     def end(self, outcome: dict[str, Any]) -> None:
         """The turn ended."""

@@ -35,6 +35,10 @@ class Delegate:
         self._away_seconds = away_seconds
         self._back = asyncio.Event()
 
+    @property
+    def is_here(self) -> bool:
+        return self._client is not None
+
     def is_served_by(self, client: HostConnection) -> bool:
         return self._client is client
 

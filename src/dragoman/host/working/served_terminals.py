@@ -107,6 +107,9 @@ class ServedTerminals:
     async def release_all(self) -> None:
         """The turn is over: what the agent did not release is ended."""
         for opened in list(self._open.values()):
+            if opened.delegate is not None and not opened.delegate.is_here:
+                self._forget(opened)  # its terminals went with the client
+                continue
             try:
                 if not opened.is_over:
                     await self._kill(opened)
@@ -116,13 +119,9 @@ class ServedTerminals:
 
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
         """The agent is gone: what its terminals showed is logged before they are ended."""
-        opened, self._open = list(self._open.values()), {}
+        opened = list(self._open.values())
         for each in opened:
-            if each.watching is not None:
-                each.watching.cancel()
-            look = self._local.look(each.theirs) if isinstance(self._local, LocalTerminals) else None
-            text = each.known if look is None else look.text
-            self._note(each, v1.TerminalOutputResponse(text, False), is_last=True)
+            self._forget(each)
         local = self._local.end_session(session) if isinstance(self._local, EndsSessions) else None
         return self._end(opened, local)
 
@@ -130,9 +129,18 @@ class ServedTerminals:
         if local is not None:
             await local
         for each in opened:
-            if each.delegate is not None:
+            if each.delegate is not None and each.delegate.is_here:
                 with suppress(DragomanError):
                     await self._ask(each, each.delegate, "terminal/release")
+
+    def _forget(self, opened: _Open) -> None:
+        """A terminal that is gone: what it showed is logged."""
+        self._open.pop(opened.id, None)
+        if opened.watching is not None:
+            opened.watching.cancel()
+        look = self._local.look(opened.theirs) if isinstance(self._local, LocalTerminals) else None
+        text = opened.known if look is None else look.text
+        self._note(opened, v1.TerminalOutputResponse(text, False), is_last=True)
 
     # Inside
 
