@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
 from pathlib import Path
 
 from dragoman.store.ledger import Ledger, LedgerEntry, NewEntry
@@ -88,3 +91,25 @@ async def test_known_keys_are_not_written(tmp_path: Path) -> None:
         assert "sk-verysecretvalue123" not in entry.first_prompt
         assert "sk-verysecretvalue123" not in str(ledger.turns(entry.number))
     ledger.close()
+
+
+async def test_a_hosted_session_is_one_row_of_the_list_of_sessions(tmp_path: Path) -> None:
+    ledger = Ledger.open(tmp_path / "dragoman" / "ledger.db")
+    source = OnTheWire()
+    async with hosted(source, ledger=ledger) as host:
+        line, session = await host.opened()
+        for text in ("first", "second"):
+            id = line.prompt(session, text)
+            source.agent.reply(await source.agent.prompted(), END)
+            await line.answer_to(id)
+        await written(ledger, state="ended", turns=2)
+    ledger.close()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")}
+    done = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dragoman", "sessions", "list", "--json"),
+        env={**env, "XDG_DATA_HOME": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await done.communicate()
+    rows = json.loads(out)
+    assert [(row["agent"], row["session_id"], row["turns"]) for row in rows] == [("test", "their-1", 2)]

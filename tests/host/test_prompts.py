@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.host.host import HostSettings
+from dragoman.store.sqlite_log import SqliteLog
 from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
 
 END = {"stopReason": "end_turn"}
@@ -329,6 +331,56 @@ async def test_the_same_prompt_id_never_runs_twice_and_its_answer_overtakes_noth
         texts = [m["params"]["update"] for m in before if m["method"] == "session/update"]
         assert "once" in [update["content"]["text"] for update in texts]
         await _nothing_runs(host, session)
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_once(
+    tmp_path: Path, is_queued: bool
+) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    source = OnTheWire()
+    async with hosted(source, log=log) as host:
+        line, session = await host.opened(OURS)
+        queue = host.session(session).prompts
+        held: list[Any] = []
+        append = log.append
+
+        def ask(id: str) -> int:
+            own = {"dragoman": {"promptId": id}}
+            return line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": id}], _meta=own)
+
+        first = ask("a")
+        prompt = await source.agent.prompted()
+        repeated = [first]
+        if is_queued:
+            repeated = [ask("b")]
+            await line.everything()
+        log.append = lambda *given: held.append(given)  # type: ignore[method-assign]
+        if is_queued:
+            line.notify("$/cancel_request", requestId=repeated[0])
+        else:
+            source.agent.reply(prompt, END)
+        async with asyncio.timeout(30):
+            while not held:
+                await line.everything()
+        repeated.append(ask("b" if is_queued else "a"))
+        await line.everything()
+        log.append = append  # type: ignore[method-assign]
+        for given in held:
+            append(*given)
+        answers: dict[int, Any] = {}
+        while len(answers) < 2:
+            message = await line.next()
+            if message.get("id") in repeated:
+                answers[message["id"]] = message["result"]
+        assert len({str(answer) for answer in answers.values()}) == 1
+        if is_queued:
+            source.agent.reply(prompt, END)
+            await line.answer_to(first)
+        prompts = [event["promptId"] for event in host.events(session, "prompt")]
+        assert prompts == (["a", "b"] if is_queued else ["a"])
+        assert not queue.is_busy
+    log.close()
 
 
 async def _nothing_runs(host: Hosted, session: str) -> None:

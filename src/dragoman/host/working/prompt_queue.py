@@ -53,6 +53,8 @@ class PromptQueue:
         self._given_up: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        # Prompts whose outcome is known and not committed yet: the same prompt must not be taken for a new one.
+        self._ending: set[str] = set()
 
     @property
     def is_busy(self) -> bool:
@@ -75,7 +77,7 @@ class PromptQueue:
         """
         session = self._session
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
-        if id in self.outcomes or any(each.id == id for each in self._all()):
+        if id in self.outcomes or id in self._ending or any(each.id == id for each in self._all()):
             return id
         if session.is_ending:
             raise RequestError.not_found("the session is being closed")
@@ -123,6 +125,7 @@ class PromptQueue:
             if item.id == id:
                 item.is_cancelled = True
                 self._waiting.remove(item)
+                self._ending.add(id)
                 self._log_cancel(id, client)
                 self._session.append("queue", {"promptId": id, **_CANCELLED}, turn=0)
 
@@ -166,6 +169,7 @@ class PromptQueue:
         """A prompt has its outcome."""
         found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
         self.outcomes[str(found.get("promptId"))] = found
+        self._ending.discard(str(found.get("promptId")))
         while len(self.outcomes) > OUTCOMES:
             self.outcomes.popitem(last=False)
         waiting = self._awaited.pop(str(found.get("promptId")), None)
@@ -175,6 +179,7 @@ class PromptQueue:
     def restore(self, left: LeftOpen) -> None:
         """Take over what an earlier host wrote."""
         self.turn_number = max(self.turn_number, left.turn)
+        self._ending.update(left.queued, [] if left.running is None else [left.running])
         for outcome in left.outcomes:
             self.outcomes[str(outcome.get("promptId"))] = outcome
 
@@ -213,6 +218,7 @@ class PromptQueue:
             session.questions.close_all()
             await session.release_terminals()
             self.running = None
+            self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
             await self._host.settle()
 
