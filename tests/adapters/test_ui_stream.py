@@ -179,7 +179,7 @@ async def test_a_server_that_is_not_there_and_addresses_that_are_none(tmp_path: 
     async with session_of(ui_stream(url), tmp_path) as session:
         with pytest.raises(RequestError, match=r"127.0.0.1:\d+ cannot be reached .*; start the server"):
             await ask(session, "go")
-    for wrong in ("example.com/api", "ftp://example.com", "http://", ""):
+    for wrong in ("example.com/api", "ftp://example.com", "http://", "", "http://[1", "http://127.0.0.1:port"):
         with pytest.raises(ConfigError, match="it begins with http:// or https://"):
             ui_stream(wrong)
 

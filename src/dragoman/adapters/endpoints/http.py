@@ -40,8 +40,7 @@ class Endpoint:
     """
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_address(url):
             raise ConfigError(f"{url!r} is not the address of an endpoint; it begins with http:// or https://")
         self.url = url
         self.headers = dict(headers or {})
@@ -137,6 +136,14 @@ class Endpoint:
                 verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to read the certificates takes long
             self._client = httpx2.AsyncClient(verify=verify, timeout=timeout, follow_redirects=False)
         return self._client
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets without an IPv6 address, or a port that is not a number
+        return False
 
 
 class StreamBroken(AdapterError):
