@@ -21,6 +21,20 @@ class HttpReply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+class Exchange(NamedTuple):
+    """A request that was answered, for logs and counters: never what it said."""
+
+    peer: str
+    method: str
+    path: str
+    """Without its query; empty if the head of the request could not be read."""
+    status: int
+    principal: str
+    """Empty if the request was refused before its token was looked at."""
+    received_bytes: int
+    sent_bytes: int
+
+
 def text_answer(status: int, reason: str) -> HttpReply:
     """A status with a sentence."""
     return HttpReply(status, reason.encode())
