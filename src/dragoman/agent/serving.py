@@ -103,9 +103,11 @@ async def _serve_port(
         same = hmac.compare_digest(hashlib.sha256(given.encode()).digest(), digest)
         return principal if same else None
 
-    sock = _bind(host, port)
+    sock = bind_port(host, port)
     port = sock.getsockname()[1]
-    rules = GateRules(hosts=_names(host, port, hosts), find_principal=find, origins=frozenset(map(_as_header, origins)))
+    rules = GateRules(
+        hosts=known_names(host, port, hosts), find_principal=find, origins=frozenset(map(as_header, origins))
+    )
     server = RemoteServer(lambda opened: serve(opened.transport), rules)
     await server.listen(sock, ssl=tls)
     try:
@@ -135,7 +137,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind_port(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -143,15 +145,16 @@ def _bind(host: str, port: int) -> socket.socket:
         raise ConfigError(f"cannot listen at {host}:{port} ({error.strerror or error}); choose another port") from None
 
 
-def _names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
+def known_names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
     """By which names clients may call this server, each with its port."""
     names = {f"[{host}]:{port}" if ":" in host else f"{host}:{port}", *more}
     if is_loopback(host):
         names |= {f"localhost:{port}", f"127.0.0.1:{port}"}
-    return frozenset(map(_as_header, names))
+    return frozenset(map(as_header, names))
 
 
-def _as_header(name: str) -> bytes:
+def as_header(name: str) -> bytes:
+    """A name or an origin, as it stands in a header."""
     return name.lower().encode("idna" if not name.isascii() else "ascii")
 
 
