@@ -267,7 +267,10 @@ class HostConnection:
         wanted = _own(request.meta).get("promptId")
         id = session.submit(self, request, wanted if isinstance(wanted, str) else None)
         call.after_response(attachment.answered)
-        return self._outcome(call, session, id, session.outcomes.get(id), attachment.await_outcome(id))
+        known = session.outcomes.get(id)
+        if known is not None and known.get("seq", 0) > attachment.cursor:
+            known = None  # its answer must not overtake the updates that were not sent yet
+        return self._outcome(call, session, id, known, attachment.await_outcome(id))
 
     async def _outcome(
         self,
@@ -363,7 +366,7 @@ class HostConnection:
     def _fresh_start(self, session: HostedSession, servers: Any, meta: Any) -> None:
         """What a client sends with a load is used if the agent has to be started; a live session is not changed."""
         if session.has_agent:
-            if servers:
+            if servers and list(servers) != list(session.servers):
                 session.append("notice", {"text": "MCP servers are not added to a session that runs."}, turn=0)
             return
         session.servers = self._servers(servers)

@@ -168,7 +168,7 @@ class HostedSession:
             attachment.pump(events)
 
     def _remember(self, event: LogEvent) -> None:
-        found: dict[str, Any] = msgspec.json.decode(event.body)
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
         self._outcomes[str(found.get("promptId"))] = found
         if len(self._outcomes) > OUTCOMES:
             self._outcomes.popitem(last=False)

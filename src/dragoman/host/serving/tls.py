@@ -24,9 +24,7 @@ def server_tls(certificate: str | None, key: str | None) -> ssl.SSLContext | Non
         why = error.reason or str(error)
         raise ConfigError(f"the certificate {certificate} and the key {key} cannot be used together ({why})") from None
     except OSError as error:
-        raise ConfigError(
-            f"cannot read the certificate or its key ({error.strerror}): {certificate}, {key}"
-        ) from None
+        raise ConfigError(f"cannot read the certificate or its key ({error.strerror}): {certificate}, {key}") from None
     return context
 
 
