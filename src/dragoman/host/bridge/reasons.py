@@ -37,6 +37,8 @@ def explain(error: object, url: str) -> Reason:
         return Reason(f"{url}: {text}", status in _FINAL)
     if isinstance(error, ssl.SSLError) or "SSL" in text or "certificate" in text.lower():
         return Reason(f"no TLS connection to {url}: {text}; is its certificate trusted on this machine?", True)
-    if "refused" in text.lower() or "no program listens" in text:
-        return Reason(f"no host listens at {url} ({text}); is dragoman serve running there?")
-    return Reason(f"{url} cannot be reached: {text}")
+    if "Connect call failed" in text or "Connection refused" in text:
+        return Reason(f"no host listens at {url}; is dragoman serve running there?")
+    if text.startswith(url) or url.removeprefix("unix:") in text:
+        return Reason(text)
+    return Reason(f"no connection to {url}: {text}")
