@@ -38,6 +38,7 @@ GIVE_UP_SECONDS: Final = 600.0
 _HELLO_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 0.05
 _LONGEST_PAUSE_SECONDS: Final = 30.0
+_LAST_ANSWERS_SECONDS: Final = 5.0
 _HELLO_ID: Final = "initialize"
 BROKEN: Final = 4
 
@@ -75,7 +76,7 @@ class Bridge:
         self._editor = JsonLine(
             editor,
             on_message=self._from_editor,
-            on_end=lambda reason: self._over.set(),
+            on_end=self._editor_gone,
             on_drained=self._editor_has_room,
             on_malformed=self._malformed,
         )
@@ -89,6 +90,7 @@ class Bridge:
         self._hurry = asyncio.Event()
         self._give_up: asyncio.TimerHandle | None = None
         self._exit_code = 0
+        self._is_ending = False
         self._closing: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -131,6 +133,18 @@ class Bridge:
         if self._line is not None and self._line.is_full:
             self._editor.pause()
 
+    def _editor_gone(self, reason: ConnectionClosed) -> None:
+        """The editor will send no more. What it asked just before is still answered; turns go on without it."""
+        self._is_ending = True
+        if self._is_finished():
+            self._over.set()
+        else:
+            asyncio.get_running_loop().call_later(_LAST_ANSWERS_SECONDS, self._over.set)
+
+    def _is_finished(self) -> bool:
+        is_greeting = self._hello is not None and self._answer is None
+        return not is_greeting and not self._traffic.is_asking
+
     def _initialize(self, message: Json) -> None:
         if self._answer is not None:
             self._to_editor({"jsonrpc": "2.0", "id": message["id"], "result": self._answer})
@@ -147,8 +161,14 @@ class Bridge:
 
     def _to_editor(self, message: Json) -> None:
         self._editor.send(message)
+        if self._is_ending:
+            asyncio.get_running_loop().call_soon(self._end_if_finished)
         if self._editor.is_full and self._line is not None:
             self._line.pause()
+
+    def _end_if_finished(self) -> None:
+        if self._is_finished():
+            self._over.set()
 
     def _editor_has_room(self) -> None:
         if self._line is not None:

@@ -75,6 +75,11 @@ class Traffic:
         """Whether the editor waits for something."""
         return bool(self._requests or self._held)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether the editor waits for an answer that comes soon: not for the end of a turn."""
+        return any(request.prompt_id is None for request in self._requests.values())
+
     # The editor
 
     def request_from_editor(self, message: Json) -> None:
