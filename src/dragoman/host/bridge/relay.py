@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.host.bridge.bridge import BROKEN
 from dragoman.host.bridge.line import FULL_BYTES
+from dragoman.wire import Framer
 
 if TYPE_CHECKING:
     from dragoman.errors import ConnectionClosed
@@ -19,10 +20,14 @@ class _Side:
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
         self.other: _Side
+        self._framer = Framer()
         self.ended: asyncio.Future[ConnectionClosed] = asyncio.get_running_loop().create_future()
 
     def feed(self, data: bytes) -> None:
-        self.other.transport.write(data)
+        # Whole lines: to a WebSocket each write is a message.
+        lines = [frame for frame in self._framer.feed(data) if isinstance(frame, bytes)]
+        if lines:
+            self.other.transport.write(b"\n".join(lines) + b"\n")
         if self.other.transport.unsent_bytes > FULL_BYTES:
             self.transport.pause_reading()
 
