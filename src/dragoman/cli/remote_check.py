@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from dragoman.conformance.runner import Progress
 
 
-# What these expect of a program on stdio is answered otherwise by a server: it closes a WebSocket whose first message is
-# not initialize, refuses a second one, and has messages where stdio has lines. The cases about requests judge that.
+# What these expect of a program on stdio is answered otherwise by a server: it closes a WebSocket whose first message
+# is not initialize, refuses a second one, and has messages where stdio has lines. The cases about requests judge that.
 NOT_SERVED: Final = (
     "agent/transport/",
     "agent/initialize/first",

@@ -13,7 +13,7 @@ from dragoman.agent import Agent, Turn
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import CountingLog, HostMetrics
+from dragoman.host.serving.metrics import HostMetrics, counting_log
 from dragoman.host.serving.server import Endpoint, HostServer, ServeOptions
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from dragoman.store.event_log import EventLog
@@ -61,7 +61,7 @@ async def served(
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
     secret = tokens.add(HostToken(name="tests", digest="", user="tests"))
-    kept = CountingLog(log or make_log(), metrics)
+    kept = counting_log(log or make_log(), metrics)
     host = Host(kept, [source], settings=settings or HostSettings(), clock=lambda: float(next(ticks)))
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)
     server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None))

@@ -21,7 +21,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.serving.access import local_access
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import CountingLog, HostMetrics
+from dragoman.host.serving.metrics import HostMetrics, counting_log
 from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import Endpoint, HostServer, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
@@ -89,7 +89,7 @@ class _Serving:
             default_agent=self._agents[0].name, sessions_per_principal=self._options.limits.sessions
         )
         self._host = Host(
-            CountingLog(log, metrics), self._agents, settings=settings, services=HostServices(local_access)
+            counting_log(log, metrics), self._agents, settings=settings, services=HostServices(local_access)
         )
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
         server = HostServer(self._host, self._tokens, self._options, metrics=metrics, access_log=access_log)

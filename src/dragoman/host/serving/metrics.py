@@ -1,12 +1,12 @@
 """Counters of a host in the text format of Prometheus. They hold numbers and names of agents and statuses, never texts.
 
-What happens in sessions is counted where it is logged: `CountingLog` is a log around another one.
+What happens in sessions is counted where it is logged: `counting_log` is a log around another one.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +79,7 @@ class HostMetrics:
 
 
 class CountingLog:
-    """A log that counts what is appended to the log behind it."""
+    """Counts what is appended; everything else is the log behind it."""
 
     def __init__(self, log: EventLog, metrics: HostMetrics) -> None:
         self._log = log
@@ -89,18 +89,6 @@ class CountingLog:
         self._metrics.count("dragoman_sessions_total")
         self._log.create(record)
 
-    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        self._log.describe(session, agent_session=agent_session, facts=facts)
-
-    def delete(self, session: str) -> None:
-        self._log.delete(session)
-
-    def find(self, session: str) -> SessionRecord | None:
-        return self._log.find(session)
-
-    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
-        return self._log.sessions(principal=principal)
-
     def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
         for event in events:
             name = _BY_KIND.get(event.kind)
@@ -108,14 +96,13 @@ class CountingLog:
                 self._metrics.count(name)
         self._log.append(session, events, committed)
 
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        return self._log.read(session, after, limit)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
 
-    async def settle(self) -> None:
-        await self._log.settle()
 
-    def close(self) -> None:
-        self._log.close()
+def counting_log(log: EventLog, metrics: HostMetrics) -> EventLog:
+    """A log that counts what is appended to the one behind it."""
+    return cast("EventLog", CountingLog(log, metrics))
 
 
 class CountingTransport:
