@@ -47,6 +47,7 @@ _log = logging.getLogger("dragoman.host")
 _UNIX: Final = "unix:"
 _LOOK_SECONDS: Final = 1.0
 _TURN_LOOK_SECONDS: Final = 0.05
+_CANCEL_SECONDS: Final = 5.0
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 
 
@@ -311,17 +312,30 @@ class HostServer:
             live = self._host.live(record.id)
             if live is not None and not live.is_closed and live.attachments:
                 live.append("notice", {"text": "The host is shutting down; it takes no more prompts."}, turn=0)
+        await self._until_idle(self._options.drain_seconds)
+        return len(self._busy())
+
+    async def _cancel_turns(self) -> None:
+        """Cancel what runs; its agents have a moment to end it, so that clients get the answer of the agent."""
+        for id in self._busy():
+            live = self._host.live(id)
+            turn = None if live is None else live.turn
+            if live is not None and turn is not None:
+                live.cancel_prompt(turn["promptId"])
+        await self._until_idle(_CANCEL_SECONDS)
+
+    async def _until_idle(self, seconds: float) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._options.drain_seconds):
+            async with asyncio.timeout(seconds):
                 while self._busy():  # noqa: ASYNC110 - a host has no event for the end of its last turn
                     await asyncio.sleep(_TURN_LOOK_SECONDS)
-        return len(self._busy())
 
     async def close(self) -> None:
         """End every session, connection and socket."""
         self._is_draining = True
         if self._sweep is not None:
             self._sweep.cancel()
+        await self._cancel_turns()
         await self._host.close("The host was shut down.")
         for server in self._servers:
             await server.close()

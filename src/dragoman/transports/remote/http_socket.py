@@ -185,7 +185,7 @@ class HttpSocket(asyncio.Protocol):
         if answer.body:
             headers.append((b"content-type", answer.content_type))
         self._send(h11.Response(status_code=answer.status, headers=headers))
-        if answer.body:
+        if answer.body and self._line[0] != "HEAD":
             self._send(h11.Data(data=answer.body))
         self._send(h11.EndOfMessage())
         self._note(answer.status, len(answer.body))
