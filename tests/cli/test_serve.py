@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from dragoman.cli.main import main
+
 SECONDS = 60.0
 DRAGOMAN = (sys.executable, "-m", "dragoman")
 
@@ -226,10 +228,17 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
         (("check", "agent", "--url", "ws://127.0.0.1:1", "--", "x"), "each name an agent"),
     ],
 )
-def test_wrong_usage_is_refused_with_a_sentence(words: tuple[str, ...], why: str, tmp_path: Path) -> None:
-    done = Home(tmp_path).run(*words)
-    assert done.code == 2, done.err
-    assert why in done.err
+def test_wrong_usage_is_refused_with_a_sentence(
+    words: tuple[str, ...],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 2
+    assert why in capsys.readouterr().err
 
 
 def test_settings_for_an_editor_start_this_bridge(hosted: tuple[Home, str]) -> None:
