@@ -166,7 +166,7 @@ def test_check_judges_requests_and_messages_at_a_url(hosted: tuple[Home, str]) -
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
-def test_what_is_wrong_with_a_line_is_said_with_what_to_do(hosted: tuple[Home, str], scheme: str) -> None:
+def test_what_is_wrong_with_a_line_is_reported_with_what_to_do(hosted: tuple[Home, str], scheme: str) -> None:
     home, url = hosted
     url = url.replace("ws", scheme, 1)
     wrong = home.run("exec", "--url", url, "x", DRAGOMAN_TOKEN="wrong")

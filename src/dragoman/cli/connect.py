@@ -89,7 +89,7 @@ def check_url(url: str) -> str:
 
     where = read_url(url)
     if not where.is_secure and not _is_loopback(where.host):
-        write_note(f"warning: {url} is not encrypted: the token and everything said can be read on the way")
+        write_note(f"warning: {url} is not encrypted: the token and all messages can be read on the way")
     return url
 
 

@@ -106,7 +106,7 @@ async def test_a_token_that_is_revoked_ends_its_open_connections_and_enters_no_m
         assert status == 401
 
 
-async def test_a_token_of_the_same_name_made_anew_does_not_keep_old_connections(tmp_path: Path) -> None:
+async def test_a_token_of_the_same_name_made_again_does_not_keep_old_connections(tmp_path: Path) -> None:
     async with served(Steps(), tmp_path) as host:
         old = host.add("phone")
         async with client(host, old) as line:
@@ -115,7 +115,7 @@ async def test_a_token_of_the_same_name_made_anew_does_not_keep_old_connections(
             await gone(line.transport, line)
 
 
-async def test_a_token_file_that_is_broken_lets_nobody_in_and_the_server_lives(tmp_path: Path) -> None:
+async def test_a_token_file_that_is_broken_lets_no_client_in_and_the_server_lives(tmp_path: Path) -> None:
     async with served(Steps(), tmp_path) as host:
         kept = host.tokens.path.read_bytes()
         host.tokens.path.write_text("{")

@@ -76,7 +76,7 @@ def test_a_wrong_token_is_refused_with_the_reason(wrong: dict[str, object], why:
     assert tokens.all() == []
 
 
-def test_a_name_is_not_given_twice_and_a_broken_file_lets_nobody_in(tmp_path: Path) -> None:
+def test_a_name_is_not_given_twice_and_a_broken_file_lets_no_client_in(tmp_path: Path) -> None:
     tokens = HostTokens(tmp_path / "tokens.json")
     tokens.add(token())
     with pytest.raises(ConfigError, match="already"):

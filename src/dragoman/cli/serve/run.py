@@ -1,4 +1,4 @@
-"""Runs a host in the foreground until it is told to end."""
+"""Runs a host in the foreground until a signal ends it."""
 
 from __future__ import annotations
 

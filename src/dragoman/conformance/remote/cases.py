@@ -1,6 +1,6 @@
 """The cases about requests. The statuses are those of the TypeScript SDK 2.4.0, which clients in use rely on.
 
-Who is let in is not part of the protocol, so that a server which lets everybody in is warned about, not failed.
+Who is let in is not part of the protocol, so that a server which lets every client in is warned about, not failed.
 """
 
 from __future__ import annotations

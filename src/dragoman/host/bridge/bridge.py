@@ -357,7 +357,7 @@ def _is_host(result: Json) -> bool:
 def _for_editor(result: Json) -> Json:
     """The answer to `initialize` without what only our own clients may use.
 
-    `session/close` above all: editors send it when a tab is closed, and it would end the session for everybody.
+    `session/close` above all: editors send it when a tab is closed, and it would end the session for every client.
     """
     if not _is_host(result):
         return result

@@ -1,4 +1,4 @@
-"""Passes messages between a program and a remote agent unchanged, for tools that judge or record what is said."""
+"""Passes messages between a program and a remote agent unchanged, for tools that judge or record an agent."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class _Frame(NamedTuple):
     """Of its text, if it is a piece of a message."""
 
 
-class Replay:
+class LoadedHistory:
     """The updates of a `session/load` that were passed on, to skip them when the load is repeated after a cut.
 
     A turn may run meanwhile, so that a message has grown and a tool call has moved on when its update comes again.
@@ -85,7 +85,7 @@ class BridgedSession:
         self.cwd = cwd
         self.servers = servers
         self.state: Literal["opening", "attached", "away", "resuming"] = "opening"
-        self.replay: Replay | None = None
+        self.replay: LoadedHistory | None = None
         self._number = 0
         self._passed = 0
         """How many messages of the event `_number` were seen; one event may be several."""

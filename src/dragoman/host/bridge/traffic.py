@@ -23,7 +23,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED
-from dragoman.host.bridge.state import BridgedSession, OpenQuestion, OpenRequest, Replay
+from dragoman.host.bridge.state import BridgedSession, LoadedHistory, OpenQuestion, OpenRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ class Traffic:
             request.params = _with_own(params, {"agent": self._agent, **_own(params)})
         elif request.method in _OPENING and request.session is not None and self.is_host:
             session = BridgedSession(request.session, str(params.get("cwd", "")), params.get("mcpServers") or [])
-            session.replay = Replay() if request.method == "session/load" else None
+            session.replay = LoadedHistory() if request.method == "session/load" else None
             self._sessions[request.session] = session
 
     def notification_from_editor(self, message: Json) -> None:

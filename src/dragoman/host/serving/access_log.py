@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-    from dragoman.transports.remote.answers import Exchange
+    from dragoman.transports.remote.answers import AnsweredRequest
 
 LogFormat = Literal["json", "text"]
 
@@ -36,7 +36,7 @@ class AccessLog:
         self._format = format
         self._clock = clock
 
-    def request(self, exchange: Exchange) -> None:
+    def request(self, exchange: AnsweredRequest) -> None:
         """A request was answered."""
         self._write(
             {

@@ -7,8 +7,8 @@ whether that token may do this now. A new ACP connection becomes a task that run
 remembered with the token it came with. Once a second the tokens are looked at: a task whose token was revoked or has
 expired is cancelled, which ends its connection. Sessions belong to the user of a token and live on.
 
-The end: `drain` closes the listening sockets, so that a second server can take the port, tells the open sessions, and
-waits for turns. What still runs then is cancelled, with an answer to its clients, by `Host.close`.
+The end: `drain` closes the listening sockets, so that a second server can take the port, notifies the open sessions,
+and waits for turns. `close` cancels what still runs, with an answer to its clients.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dragoman.host.serving.metrics import HostMetrics
     from dragoman.host.serving.tokens import HostToken, HostTokens
     from dragoman.rpc import Transport
-    from dragoman.transports.remote.answers import Exchange
+    from dragoman.transports.remote.answers import AnsweredRequest
 
 _log = logging.getLogger("dragoman.host")
 _UNIX: Final = "unix:"
@@ -170,7 +170,7 @@ class HostServer:
     def _find(self, secret: str) -> Principal | None:
         try:
             token = self._tokens.find(secret)
-        except ConfigError as error:  # nobody enters while the file is broken
+        except ConfigError as error:  # no client enters while the file is broken
             _log.error("%s", error)
             return None
         return None if token is None else _principal(token)
@@ -281,7 +281,7 @@ class HostServer:
         answer = msgspec.json.encode({"ticket": ticket, "expiresInSeconds": TICKET_SECONDS})
         return HttpReply(200, answer, JSON, ((b"cache-control", b"no-store"),))
 
-    def _answered(self, exchange: Exchange) -> None:
+    def _answered(self, exchange: AnsweredRequest) -> None:
         status = f'status="{exchange.status}"'
         self._metrics.count("dragoman_requests_total", labels=status)
         if exchange.status >= 400:

@@ -55,5 +55,5 @@ class Tickets:
 
 
 def _key(ticket: str) -> bytes:
-    """By the hash: how long the search takes then tells nothing about tickets that exist."""
+    """By the hash: how long the search takes is then independent of the tickets that exist."""
     return hashlib.sha256(ticket.encode("latin-1", "replace")).digest()

@@ -21,8 +21,8 @@ class HttpReply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class Exchange(NamedTuple):
-    """A request that was answered, for logs and counters: never what it said."""
+class AnsweredRequest(NamedTuple):
+    """A request that was answered, for logs and counters: without its content."""
 
     peer: str
     method: str

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import JSON, Exchange, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, session_of, text_answer
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
 from dragoman.transports.remote.http_connection import NotServed
 from dragoman.transports.remote.sse import MIME_TYPE
@@ -192,7 +192,7 @@ class HttpSocket(asyncio.Protocol):
 
     def _note(self, status: int, sent_bytes: int = 0) -> None:
         principal = "" if self._entered is None else self._entered.principal.name
-        self._server.answered(Exchange(self.peer, *self._line, status, principal, self._body_bytes, sent_bytes))
+        self._server.answered(AnsweredRequest(self.peer, *self._line, status, principal, self._body_bytes, sent_bytes))
 
     def _refuse(self, refusal: GateRefusal) -> None:
         """HttpReply without reading further, and close."""

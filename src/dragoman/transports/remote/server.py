@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from dragoman.transports.remote.answers import JSON, Exchange, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, session_of, text_answer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
@@ -67,7 +67,7 @@ class RemoteServer:
         *,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
-        answered: Callable[[Exchange], None] = lambda exchange: None,
+        answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
