@@ -20,7 +20,7 @@ from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.server import ServeOptions
 from dragoman.rpc import Transport
 from dragoman.transports.remote.connect import connect_url
-from tests.host.kit import Client
+from tests.host.kit import OURS, Client
 from tests.host.serving.kit import FREELY, SECONDS, Served, served
 from tests.host.test_sessions import Steps
 from tests.transports.remote_kit import INITIALIZE, Http
@@ -54,11 +54,13 @@ UPGRADE = {
 
 
 @asynccontextmanager
-async def client(host: Served, token: str, scheme: str = "ws", path: str = "/acp") -> AsyncIterator[Client]:
+async def client(
+    host: Served, token: str, scheme: str = "ws", path: str = "/acp", capabilities: dict[str, Any] | None = None
+) -> AsyncIterator[Client]:
     """A client with a token, after its `initialize`."""
     transport = await connect_url(f"{scheme}://127.0.0.1:{host.port}{path}", token=token)
     line = Client(transport)
-    await line.hello({"_meta": {"dragoman": {}}})
+    await line.hello(capabilities)
     try:
         yield line
     finally:
@@ -129,7 +131,7 @@ async def test_rights_say_what_a_token_may_do(tmp_path: Path) -> None:
     steps = Steps()
     async with served(steps, tmp_path) as host:
         viewer = host.add("screen", user="tests", rights=("view",))
-        async with client(host, host.secret) as owner, client(host, viewer) as line:
+        async with client(host, host.secret) as owner, client(host, viewer, capabilities=OURS) as line:
             session = await owner.open(str(tmp_path))
             await line.result("session/resume", sessionId=session, cwd=str(tmp_path), mcpServers=[])
             for method, params in (
@@ -147,7 +149,7 @@ async def test_rights_say_what_a_token_may_do(tmp_path: Path) -> None:
             owner.send(owner.result_of(asked, {"outcome": {"outcome": "selected", "optionId": option}}))
             await owner.answer_to(request)
             seen = []
-            while (message := await line.next())["method"] != "_dragoman/turn_ended":
+            while (message := await line.next()).get("method") != "_dragoman/turn_ended":
                 seen.append(message)
             assert all("id" not in message for message in seen), "a viewer is not asked"
         assert steps.prompts == ["ask"]

@@ -22,14 +22,18 @@ SECRET_WORDS = "the-words-of-a-prompt"
 async def test_a_turn_that_runs_may_end_while_the_host_drains(tmp_path: Path) -> None:
     steps = Steps()
     options = ServeOptions(limits=FREELY, drain_seconds=SECONDS)
-    async with served(steps, tmp_path, options=options) as host, client(host, host.secret) as line:
+    notices = {"session": {"notices": {}}}
+    async with (
+        served(steps, tmp_path, options=options) as host,
+        client(host, host.secret, capabilities=notices) as line,
+    ):
         session = await line.open(str(tmp_path))
         request = line.prompt(session, "wait")
         assert await line.texts(1) == ["one "]
         draining = asyncio.ensure_future(host.server.drain())
-        told = await line.next()
-        assert told["method"] == "_dragoman/notice"
-        assert "shutting down" in told["params"]["text"]
+        notice = await line.update()
+        assert notice["sessionUpdate"] == "notice"
+        assert "shutting down" in str(notice)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", host.port)
         refused = await line.error("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "more"}])
