@@ -73,3 +73,15 @@ def endings(left: LeftOpen) -> list[NewEvent]:
         error = {"code": -32603, "message": "the host ended before the turn", "data": {"reason": "not_run"}}
         events.append(NewEvent("queue", msgspec.json.encode({"promptId": id, "error": error}), 0))
     return events
+
+
+def outcomes_of(events: list[NewEvent], head: int) -> list[dict[str, Any]]:
+    """The outcomes among events that are about to be logged behind the number `head`.
+
+    They count at once: a client that sends an interrupted prompt again must not be quicker than the log.
+    """
+    return [
+        {**msgspec.json.decode(event.body), "seq": number}
+        for number, event in enumerate(events, head + 1)
+        if event.kind in ("end", "queue")
+    ]

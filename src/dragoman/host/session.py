@@ -36,7 +36,7 @@ from dragoman.host.facts import failed_calls, note_fact, note_state
 from dragoman.host.frames import store_update
 from dragoman.host.prompts import HostedPrompt, as_request_error, error_outcome, session_lost
 from dragoman.host.questions import HostedQuestion, cancelled_answer
-from dragoman.host.restore import OUTCOMES, endings, left_open
+from dragoman.host.restore import OUTCOMES, endings, left_open, outcomes_of
 from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
@@ -493,8 +493,8 @@ class HostedSession:
         """Close what a host that was killed left open."""
         left = left_open(self.log.read(self.id, max(0, self.head - _RESTORED_EVENTS), _RESTORED_EVENTS))
         self._turn = max(self._turn, left.turn)
-        for outcome in left.outcomes:
-            self._outcomes[str(outcome.get("promptId"))] = outcome
         events = endings(left)
+        for outcome in (*left.outcomes, *outcomes_of(events, self.head)):
+            self._outcomes[str(outcome.get("promptId"))] = outcome
         if events:
             self.log.append(self.id, events, self._publish)
