@@ -140,15 +140,15 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.close()
 
 
-def counting_agent(step: asyncio.Event, updates: int = 200) -> Agent:
-    """An agent that sends numbers, a few for each time the test lets it."""
+def counting_agent(step: asyncio.Event, updates: int = 200, at_once: int = 5) -> Agent:
+    """An agent that sends numbers, so many for each time the test lets it."""
     agent = Agent("test")
 
     @agent.prompt
     async def reply(turn: Turn) -> None:
         for number in range(updates):
             await turn.say(f"{number} ")
-            if number % 5 == 0:
+            if number % at_once == 0:
                 await step.wait()
                 step.clear()
 

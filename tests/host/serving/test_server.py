@@ -22,7 +22,7 @@ SECRET_WORDS = "the-words-of-a-prompt"
 async def test_a_turn_that_runs_may_end_while_the_host_drains(tmp_path: Path) -> None:
     steps = Steps()
     options = ServeOptions(limits=FREELY, drain_seconds=SECONDS)
-    notices = {"session": {"notices": {}}}
+    notices: dict[str, Any] = {"session": {"notices": {}}}
     async with (
         served(steps, tmp_path, options=options) as host,
         client(host, host.secret, capabilities=notices) as line,
