@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -239,6 +240,23 @@ def test_wrong_usage_is_refused_with_a_sentence(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not installed")
+def test_a_host_with_a_certificate_is_reached_by_those_who_trust_it(tmp_path: Path) -> None:
+    home, key, chain = Home(tmp_path / "home"), str(tmp_path / "key.pem"), str(tmp_path / "chain.pem")
+    names = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2")
+    command = ["openssl", "req", "-x509", *curve, *names, "-keyout", key, "-out", chain]
+    subprocess.run(command, check=True, capture_output=True)
+    with home.serving("--listen", "127.0.0.1:0", "--tls-cert", chain, "--tls-key", key, "-a", "scripted") as (_, url):
+        assert url.startswith("wss://")
+        hello = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+        token = str(home.serve_folder / "first.token")
+        trusted = home.run("connect", url, "--token-file", token, "--ca", chain, stdin=hello)
+        assert json.loads(trusted.out)["result"]["protocolVersion"] == 1, trusted.err
+        strange = home.run("connect", url, "--token-file", token, stdin=hello)
+        assert "no TLS connection to" in json.loads(strange.out)["error"]["message"]
 
 
 def test_settings_for_an_editor_start_this_bridge(hosted: tuple[Home, str]) -> None:
