@@ -11,6 +11,7 @@ from typing import Any
 
 from dragoman.agent import Agent, Turn
 from dragoman.host.host import Host, HostSettings
+from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
@@ -57,12 +58,19 @@ async def served(
     log: EventLog | None = None,
     access_log: AccessLog | None = None,
     settings: HostSettings | None = None,
+    services: HostServices | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
     secret = tokens.add(HostToken(name="tests", digest="", user="tests"))
     kept = counting_log(log or make_log(), metrics)
-    host = Host(kept, [source], settings=settings or HostSettings(), clock=lambda: float(next(ticks)))
+    host = Host(
+        kept,
+        [source],
+        settings=settings or HostSettings(),
+        services=services,
+        clock=lambda: float(next(ticks)),
+    )
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)
     server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None))
     endpoint = await server.listen("127.0.0.1:0")

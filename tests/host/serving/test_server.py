@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.server import ServeOptions
 from tests.host.serving.kit import FREELY, SECONDS, served
@@ -112,3 +113,19 @@ async def test_the_access_log_says_who_and_how_and_never_what(format: Any, tmp_p
     refused = [each for each in events if each.get("status") == 401]
     assert [(each["path"], each["token"]) for each in refused] == [("/acp", "")]
     assert any(each["event"] == "closed" and each["seconds"] >= 0 for each in events)
+
+
+async def test_rules_of_the_user_who_runs_the_host_decide_before_the_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "config").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "home" / "config" / "settings.json").write_text('{"rules": {"deny": ["execute"]}}')
+    steps = Steps()
+    async with served(steps, tmp_path, services=ProjectServices()) as host, client(host, host.secret) as line:
+        session = await line.open(str(tmp_path / "project"))
+        before, answer = await line.answer_to(line.prompt(session, "ask"))
+        assert answer["result"] == {"stopReason": "end_turn"}
+        assert [message for message in before if "id" in message] == [], "no client was asked"
+        assert steps.answers == [False]

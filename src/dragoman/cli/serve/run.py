@@ -17,8 +17,7 @@ from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError
 from dragoman.host.host import Host, HostSettings
-from dragoman.host.services import HostServices
-from dragoman.host.serving.access import local_access
+from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
@@ -31,7 +30,6 @@ from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.errors import StoreError
 
 DEFAULT_ADDRESS = "127.0.0.1:8787"
 _SEE_HELP = "see dragoman serve --help"
@@ -84,24 +82,21 @@ class _Serving:
 
     async def run(self) -> int:
         metrics = HostMetrics()
-        log = SqliteLog(self._places.log, failed=self._store_failed)
+        log = SqliteLog(self._places.log)
         settings = HostSettings(
-            default_agent=self._agents[0].name, sessions_per_principal=self._options.limits.sessions
+            default_agent=self._agents[0].name,
+            sessions_per_principal=self._options.limits.sessions,
+            is_shared=True,
         )
-        self._host = Host(
-            counting_log(log, metrics), self._agents, settings=settings, services=HostServices(local_access)
-        )
+        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=ProjectServices())
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(self._host, self._tokens, self._options, metrics=metrics, access_log=access_log)
+        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
         try:
             with shown_log():
                 return await self._serve(server)
         finally:
             await server.close()
             log.close()
-
-    def _store_failed(self, error: StoreError | None) -> None:
-        self._host.store_error = error
 
     async def _serve(self, server: HostServer) -> int:
         first = self._first_token()

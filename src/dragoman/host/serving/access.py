@@ -8,45 +8,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.client.files import WorkspaceFiles
-from dragoman.client.permission import ClientPermissions
-from dragoman.client.terminals import LocalTerminals
-from dragoman.schema import v1
+from dragoman.host.services import HostServices
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import config_dir
 
 if TYPE_CHECKING:
-    from dragoman.client import ClientOptions, Session
-    from dragoman.client.permission import Question
-    from dragoman.host.services import AsksClients
+    from dragoman.client import ClientOptions
     from dragoman.host.session import HostedSession
     from dragoman.policy import Rule
 
 
-class _AskedClients:
-    """Asks the clients of a session what no rule decides."""
+class ProjectServices(HostServices):
+    """The services of a host, with the rules of the project that each session works in."""
 
-    def __init__(self, asks: AsksClients) -> None:
-        self._asks = asks
-
-    async def ask(self, question: Question, session: Session) -> str | None:
-        outcome = await self._asks(question.permission, session)
-        return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else None
-
-
-def local_access(hosted: HostedSession, asks: AsksClients) -> ClientOptions:
-    """The services of one session's agent."""
-    permissions = ClientPermissions(
-        lambda: rules_for(hosted.record.cwd),
-        agent=hosted.record.agent,
-        asker=_AskedClients(asks),
-        root=_project(hosted.record.cwd),
-    )
-    return {
-        "permission": permissions.permission,
-        "files": WorkspaceFiles(permissions=permissions),
-        "terminals": LocalTerminals(permissions=permissions),
-    }
+    def options(self, session: HostedSession) -> ClientOptions:
+        """The options of the connection to a session's agent."""
+        return HostServices(rules=lambda: rules_for(session.record.cwd)).options(session)
 
 
 def rules_for(cwd: str) -> list[Rule]:
@@ -57,8 +34,5 @@ def rules_for(cwd: str) -> list[Rule]:
     """
     from dragoman.settings.rule_file import open_rules
 
-    return [*open_rules().rules(_project(cwd)), *load_settings(config_dir(), find_project(Path(cwd))).rules()]
-
-
-def _project(cwd: str) -> str:
-    return str(find_project(Path(cwd)))
+    project = find_project(Path(cwd))
+    return [*open_rules().rules(str(project)), *load_settings(config_dir(), project).rules()]

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dragoman.host.serving.access_log import AccessLog
     from dragoman.host.serving.metrics import HostMetrics
     from dragoman.host.serving.tokens import HostToken, HostTokens
+    from dragoman.host.session import HostedSession
     from dragoman.rpc import Transport
     from dragoman.transports.remote.answers import AnsweredRequest
 
@@ -290,13 +291,8 @@ class HostServer:
 
     # The end
 
-    def _busy(self) -> list[str]:
-        busy = []
-        for record in self._host.log.sessions():
-            live = self._host.live(record.id)
-            if live is not None and live.is_busy:
-                busy.append(record.id)
-        return busy
+    def _busy(self) -> list[HostedSession]:
+        return [session for session in self._host.live_sessions() if session.is_busy]
 
     async def drain(self) -> int:
         """Accept nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
@@ -308,20 +304,18 @@ class HostServer:
             with suppress(FileNotFoundError):
                 os.unlink(path)
         self._host.store_error = StoreError("the host is shutting down")
-        for record in self._host.log.sessions():
-            live = self._host.live(record.id)
-            if live is not None and not live.is_closed and live.attachments:
-                live.append("notice", {"text": "The host is shutting down; it takes no more prompts."}, turn=0)
+        for session in self._host.live_sessions():
+            if not session.is_closed and session.attachments:
+                session.notice("The host is shutting down; it takes no more prompts.")
         await self._until_idle(self._options.drain_seconds)
         return len(self._busy())
 
     async def _cancel_turns(self) -> None:
         """Cancel what runs; its agents have a moment to end it, so that clients get the answer of the agent."""
-        for id in self._busy():
-            live = self._host.live(id)
-            turn = None if live is None else live.turn
-            if live is not None and turn is not None:
-                live.cancel_prompt(turn["promptId"])
+        for session in self._busy():
+            turn = session.turn
+            if turn is not None:
+                session.cancel_prompt(turn["promptId"])
         await self._until_idle(_CANCEL_SECONDS)
 
     async def _until_idle(self, seconds: float) -> None:
