@@ -27,7 +27,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt"),
+    *("system_prompt", "append_system_prompt", "serve"),
 )
 
 
@@ -69,6 +69,8 @@ class SettingsFile(Struct, frozen=True):
     """Whether the built-in agent runs commands that only read files of the project without asking."""
     uses_ledger: bool = True
     """`ledger`: whether `dragoman exec` writes its sessions into the ledger."""
+    serve_limits: dict[str, float] = {}
+    """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
 
 
 def user_file(config_dir: Path) -> Path:
@@ -130,8 +132,26 @@ class _Reader:
             append_system_prompt=self._user_text("append_system_prompt", "write the system prompt"),
             safe_commands=self._user_flag("safe_commands", True),
             uses_ledger=self._user_flag("ledger", True),
+            serve_limits=self._serve_limits(),
             notes=tuple(self._notes),
         )
+
+    def _serve_limits(self) -> dict[str, float]:
+        serve = self._object("serve")
+        if serve and self._owner == "project":
+            place = self._document.place("serve")
+            self._notes.append(f"{place}: a project's file cannot set serve; write it in your own settings")
+            return {}
+        for name in serve:
+            if name != "limits":
+                raise self._document.error(f"{name!r} is not a setting of serve; use limits", "serve", name)
+        limits = serve.get("limits", {})
+        if not isinstance(limits, dict):
+            raise self._document.error('limits must be an object: {"connections": 16}', "serve", "limits")
+        for name, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise self._document.error("a limit must be a number of 0 or more", "serve", "limits", name)
+        return dict(limits)
 
     def _rules(self) -> RuleTexts:
         rules = self._object("rules")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
-from dragoman.cli.named_agent import AGENT
+from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
 from dragoman.cli.suggestions import session_ids
 
 
@@ -48,6 +48,8 @@ COMMAND = CliCommand(
     arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
     options=(
         AGENT,
+        URL,
+        TOKEN_ENV,
         CliOption("--yes", "do not ask before a well-known agent that is not installed is downloaded and run"),
         CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
         CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
@@ -137,6 +139,7 @@ COMMAND = CliCommand(
         "dragoman exec -a gemini --output json --timeout 600 'Explain @README.md' | jq -r .text",
         "dragoman exec -a claude --continue 'Now write a test for it'",
         "dragoman exec 'What can you do?' -- gemini --acp",
+        "dragoman exec --url wss://agents.example/acp --token-env AGENTS_TOKEN 'What is this project?'",
     ),
     takes_program=True,
 )

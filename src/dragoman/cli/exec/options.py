@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import folder
+from dragoman.cli.named_agent import folder, with_url
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -87,6 +87,7 @@ def read_options(call: CliCall) -> Options:
     Raises:
         CliError: the options contradict each other, or name something that does not exist.
     """
+    call = with_url(call)
     given = call.given
     if given.quiet and given.verbose:
         raise CliError("--quiet and --verbose contradict each other", hint=SEE_HELP)
