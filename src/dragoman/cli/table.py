@@ -22,6 +22,7 @@ COMMANDS = {
     "serve": "run agents for other machines: a host with tokens, whose sessions outlive connections",
     "sessions": "list, show, search and export the sessions of all agents",
     "version": "show the versions of dragoman, Python and the protocol",
+    "wrap": "serve a function, an agent of a framework or an endpoint as an ACP agent",
 }
 
 EXAMPLES = (
