@@ -19,6 +19,7 @@ COMMANDS = {
     "replay": "play a recording as a fake agent or a fake client",
     "rules": "list, explain and change what agents may do without asking",
     "sessions": "list, show, search and export the sessions of all agents",
+    "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol",
 }
 

@@ -28,6 +28,13 @@ class Translator(Protocol):
         """What to send after the connection to `side` was lost."""
 
     @property
+    def wait_seconds(self) -> float | None:
+        """How long from now the caller should wait before it calls `elapsed`; None if nothing waits for time."""
+
+    def elapsed(self) -> list[Sent]:
+        """What to send after that time, unless it is no longer needed."""
+
+    @property
     def losses(self) -> tuple[Lost, ...]:
         """What could not be translated so far, each kind once."""
 
@@ -78,6 +85,15 @@ class Exchange:
         """What could not be translated so far, each kind once."""
         return self.lost.found()
 
+    @property
+    def wait_seconds(self) -> float | None:
+        """Nothing waits for time."""
+        return None
+
+    def elapsed(self) -> list[Sent]:
+        """Nothing."""
+        return []
+
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
         """What to send after `side` sent `frame`, in order."""
         method = frame.get("method")
@@ -89,7 +105,7 @@ class Exchange:
                 self.on_request(side, frame["id"], method, params)
         else:
             self._on_response(side, frame)
-        return self._taken()
+        return self.taken()
 
     def closed(self, side: Side) -> list[Sent]:
         """What to send after the connection to `side` was lost: every open request of the other side fails."""
@@ -100,7 +116,7 @@ class Exchange:
             if not each.is_own:
                 self.fail(OTHER[side], each.id, reason)
         waiting.clear()
-        return self._taken()
+        return self.taken()
 
     # For translators to override
 
@@ -170,7 +186,8 @@ class Exchange:
             frame["params"] = params
         self._out.append((side, frame))
 
-    def _taken(self) -> list[Sent]:
+    def taken(self) -> list[Sent]:
+        """What was sent since the last call."""
         out, self._out = self._out, []
         return out
 

@@ -92,7 +92,6 @@ V1_TO_DIALECT: Final = {
     "one-file-method": "a client that offers only reading or only writing of files offers neither",
     "method": "the method does not exist there: -32601",
     "block-details": "annotations, titles, sizes and binary resources of content are left out",
-    "exit-signal": "the signal that ended a command is not passed on",
 }
 """Version 1 to the dialect 2025.1."""
 
@@ -107,6 +106,7 @@ DIALECT_TO_V1: Final = {
     "status-word": "an unknown status of a prompt is passed on in `_meta` only",
     "unknown-update": "an update of an unknown type is left out",
     "unclear-session": "a request for a file or a terminal is refused with -32003: it may belong to several sessions",
+    "exit-signal": "the signal that ended a command is not passed on",
     "credentials": "credentials of an MCP server become variables or headers",
 }
 """The dialect 2025.1 to version 1."""

@@ -21,6 +21,11 @@ class Unchanged:
     """Both sides speak the same version."""
 
     losses: tuple[Lost, ...] = ()
+    wait_seconds: float | None = None
+
+    def elapsed(self) -> list[Sent]:
+        """Nothing."""
+        return []
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
         """The frame, for the other side."""
@@ -47,6 +52,18 @@ class Chain:
                 counts[lost.kind] = Lost(lost.kind, lost.what, lost.count + (known.count if known else 0))
         return tuple(counts.values())
 
+    @property
+    def wait_seconds(self) -> float | None:
+        """The shorter time that one of them waits for."""
+        return min((link.wait_seconds for link in self._links if link.wait_seconds is not None), default=None)
+
+    def elapsed(self) -> list[Sent]:
+        """What leaves the chain after that time."""
+        out: list[Sent] = []
+        for at, link in enumerate(self._links):
+            out += self._carry(at, link.elapsed())
+        return out
+
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
         """What leaves the chain on either end, in order."""
         at = 0 if side == "client" else 1
@@ -69,7 +86,13 @@ class Chain:
 
 
 def translator(
-    client: Version, agent: Version, *, folder: str = "/", decide: Decide | None = None, token: str | None = None
+    client: Version,
+    agent: Version,
+    *,
+    folder: str = "/",
+    decide: Decide | None = None,
+    token: str | None = None,
+    is_lazy: bool = False,
 ) -> Translator:
     """The translator between a client and an agent of these versions.
 
@@ -77,32 +100,33 @@ def translator(
         folder: The folder that an agent of 2025.1 is told to work in; its sessions cannot have another one.
         decide: Answers the permission requests that a client of 2025.1 cannot be asked; without it they are refused.
         token: What to log in with at an agent of 2025.1.
+        is_lazy: An agent of 2025.1 is introduced with the first session, which names its folder and MCP servers.
     """
     if client == agent:
         return Unchanged()
     if client == "1":
-        return _from_v1(agent, folder, token)
+        return _from_v1(agent, folder, token, is_lazy)
     to_v1 = _to_v1(client, decide)
-    return to_v1 if agent == "1" else Chain(to_v1, _from_v1(agent, folder, token))
+    return to_v1 if agent == "1" else Chain(to_v1, _from_v1(agent, folder, token, is_lazy))
 
 
 def _to_v1(client: Version, decide: Decide | None) -> Translator:
     """For a client of another version and an agent of version 1."""
     if client == "2":
-        from dragoman.versions.v2_client import V2ClientV1Agent
+        from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
         return V2ClientV1Agent()
-    from dragoman.versions.dialect_client import DialectClientV1Agent
+    from dragoman.versions.dialect.client import DialectClientV1Agent
 
     return DialectClientV1Agent(decide)
 
 
-def _from_v1(agent: Version, folder: str, token: str | None) -> Translator:
+def _from_v1(agent: Version, folder: str, token: str | None, is_lazy: bool) -> Translator:
     """For a client of version 1 and an agent of another version."""
     if agent == "2":
-        from dragoman.versions.v1_client import V1ClientV2Agent
+        from dragoman.versions.version2.v1_client import V1ClientV2Agent
 
         return V1ClientV2Agent()
-    from dragoman.versions.dialect_agent import V1ClientDialectAgent
+    from dragoman.versions.dialect.agent import V1ClientDialectAgent
 
-    return V1ClientDialectAgent(folder, token)
+    return V1ClientDialectAgent(folder, token, is_lazy=is_lazy)

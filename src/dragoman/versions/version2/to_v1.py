@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.versions import diffs
 from dragoman.versions.frames import Frame, items, kept, members, objects, text, with_own, without
+from dragoman.versions.version2 import diffs
 
 if TYPE_CHECKING:
     from dragoman.versions.losses import Losses

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED
-from dragoman.versions import to_v1, to_v2
 from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import OTHER, Frame, Side, error, items, kept, members, objects, text, without
-from dragoman.versions.v1_session import ClientGates, OpenPrompt, V1Session
+from dragoman.versions.version2 import to_v1, to_v2
+from dragoman.versions.version2.v1_session import ClientGates, OpenPrompt, V1Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.versions import to_v2
-from dragoman.versions.content import KnownContent
 from dragoman.versions.frames import Frame, items, kept, members, objects, text
+from dragoman.versions.version2 import to_v2
+from dragoman.versions.version2.content import KnownContent
 
 if TYPE_CHECKING:
     from collections.abc import Callable

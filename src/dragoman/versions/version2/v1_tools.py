@@ -12,8 +12,8 @@ from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.text.terminal import plain
-from dragoman.versions import to_v1
 from dragoman.versions.frames import Frame, items, members, objects, text
+from dragoman.versions.version2 import to_v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable

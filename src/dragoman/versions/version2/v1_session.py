@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR
-from dragoman.versions import to_v1
-from dragoman.versions.content import KnownContent
 from dragoman.versions.frames import Frame, error, items, kept, members, objects, text, without
-from dragoman.versions.v1_tools import ShownTools
+from dragoman.versions.version2 import to_v1
+from dragoman.versions.version2.content import KnownContent
+from dragoman.versions.version2.v1_tools import ShownTools
 
 if TYPE_CHECKING:
     from collections.abc import Callable

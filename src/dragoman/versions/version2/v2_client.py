@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
-from dragoman.versions import to_v1, to_v2
 from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import OTHER, Frame, Side, error, items, kept, members, objects, text, without
-from dragoman.versions.v2_session import HeldPrompt, V2Session
+from dragoman.versions.version2 import to_v1, to_v2
+from dragoman.versions.version2.v2_session import HeldPrompt, V2Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable

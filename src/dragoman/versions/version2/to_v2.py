@@ -8,8 +8,8 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.versions import diffs
 from dragoman.versions.frames import Frame, items, kept, members, objects, text, without
+from dragoman.versions.version2 import diffs
 
 if TYPE_CHECKING:
     from collections.abc import Callable

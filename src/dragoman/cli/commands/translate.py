@@ -1,0 +1,135 @@
+"""`dragoman translate`: an agent of one version of the protocol behind an editor of another one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from dragoman.cli import exits
+from dragoman.cli.command import CliCall, CliCommand, CliOption
+from dragoman.cli.masked_streams import mask_stored_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.policy import Rule
+
+_VERSIONS = ("1", "2", "2025.1")
+DIALECT = "2025.1"
+TOKEN_VARIABLE = "DRAGOMAN_2025_1_TOKEN"
+ASKED_NOTE = (
+    f"a client of {DIALECT} cannot be asked for permission: what your rules do not allow is refused "
+    "(dragoman rules add --allow ...)"
+)
+TIME_NOTE = f"clients of {DIALECT} are known to give up a prompt after 30 seconds; a longer turn goes on unseen"
+CANCEL_NOTE = f"agents of {DIALECT} are known to read nothing while they work: a cancel counts when the turn ends"
+
+
+def run(call: CliCall) -> int:
+    given = call.given
+    if not call.program:
+        raise exits.CliError(
+            "translate needs the agent's command", hint="dragoman translate --client 1 --agent 2 -- codex-acp"
+        )
+    client, agent = given.client or "1", given.agent or "1"
+    if given.lazy and agent != DIALECT:
+        raise exits.CliError(f"--lazy is for --agent {DIALECT}", hint="see dragoman translate --help")
+    if given.print_settings:
+        return _print_settings(call)
+    mask_stored_keys()
+    return translate(call.program, client, agent, is_lazy=given.lazy)
+
+
+def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool = False) -> int:
+    """Run an agent's command behind this program's stdin and stdout.
+
+    Args:
+        client: The version that the editor speaks.
+        agent: The version that the agent speaks.
+        is_lazy: Of an agent of 2025.1: start its conversation with the first session.
+    """
+    import asyncio
+
+    from dragoman.errors import DragomanError
+    from dragoman.proxy.rules import RuleAnswers
+    from dragoman.proxy.translate import run_translation
+    from dragoman.versions import translator
+
+    answers = RuleAnswers(rules_of, os.path.basename(command[0]))
+    made = translator(
+        client,
+        agent,
+        folder=os.getcwd(),
+        decide=answers.decide,
+        token=os.environ.get(TOKEN_VARIABLE),
+        is_lazy=is_lazy,
+    )
+    try:
+        return asyncio.run(run_translation(command, made, notes=notes_for(client, agent)))
+    except DragomanError as error:
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
+
+
+def notes_for(client: str, agent: str) -> list[str]:
+    """What a user should know before the first message."""
+    if client == agent:
+        return []
+    notes = [ASKED_NOTE, TIME_NOTE] if client == DIALECT else []
+    return [*notes, CANCEL_NOTE] if agent == DIALECT else notes
+
+
+def rules_of(folder: str) -> list[Rule]:
+    """The user's rules for a folder: those of the rule file and of the settings.
+
+    Raises:
+        ConfigError: a file is broken.
+    """
+    from pathlib import Path
+
+    from dragoman.cli.exec.rules import remembered_rules
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import config_dir
+
+    project = find_project(Path(folder))
+    return remembered_rules(str(project)) + load_settings(config_dir(), project).rules()
+
+
+def _print_settings(call: CliCall) -> int:
+    import json
+
+    words = ["translate"]
+    for name in ("client", "agent"):
+        words += [f"--{name}", getattr(call.given, name) or "1"]
+    if call.given.lazy:
+        words.append("--lazy")
+    program = call.program or ()
+    server = {"command": "dragoman", "args": [*words, "--", *program], "env": {}}
+    name = os.path.basename(program[0])
+    sys.stdout.write(json.dumps({"agent_servers": {name: server}}, indent=2, ensure_ascii=False) + "\n")
+    return exits.OK
+
+
+COMMAND = CliCommand(
+    run=run,
+    description=(
+        "Runs between an editor and an agent that speak different versions of the protocol: put it in front of the\n"
+        "agent's command in the editor's settings. Versions are 1, 2 and 2025.1, in every pair. What cannot be said\n"
+        "in the other version is reported on stderr, once for each kind; docs/versions.md lists it. The exit code is\n"
+        "the agent's."
+    ),
+    options=(
+        CliOption("--client", "the version that the editor speaks (default: 1)", value="VERSION", choices=_VERSIONS),
+        CliOption("--agent", "the version that the agent speaks (default: 1)", value="VERSION", choices=_VERSIONS),
+        CliOption(
+            "--lazy", "for --agent 2025.1: begin with the first session, so that it names the folder and MCP servers"
+        ),
+        CliOption("--print-settings", "print the settings for Zed and JetBrains, and run nothing"),
+    ),
+    examples=(
+        "dragoman translate --client 1 --agent 2 -- codex-acp",
+        "dragoman translate --client 2025.1 --agent 1 -- dragoman agent --model scripted",
+        "dragoman translate --client 2 --agent 1 --print-settings -- gemini --acp",
+    ),
+    takes_program=True,
+)
