@@ -8,6 +8,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from dragoman.versions import Lost, Translator
 from dragoman.versions.frames import OTHER, Frame, Side
 from tools.schema.files import HERE
 from tools.schema.model import Method
@@ -72,28 +73,45 @@ class Judge:
 
 
 class Watched:
-    """A translator whose frames are judged on both sides, those it receives and those it sends."""
+    """A translator whose frames are judged, those it receives and those it sends.
 
-    def __init__(self, translator: Any, client_version: int, agent_version: int) -> None:
+    A frame that a peer sent is not the translator's fault, nor what it makes of an invalid one. A version of None is
+    not judged.
+    """
+
+    def __init__(self, translator: Translator, client_version: int | None, agent_version: int | None) -> None:
         self._translator = translator
-        self.judges: dict[Side, Judge] = {"client": Judge(client_version), "agent": Judge(agent_version)}
+        self.wait_seconds: float | None = None
+        versions: dict[Side, int | None] = {"client": client_version, "agent": agent_version}
+        self.judges = {side: Judge(version) for side, version in versions.items() if version is not None}
 
     @property
-    def losses(self) -> Any:
+    def losses(self) -> tuple[Lost, ...]:
         return self._translator.losses
 
+    @property
+    def faults(self) -> list[str]:
+        return [fault for judge in self.judges.values() for fault in judge.faults]
+
     def feed(self, side: Side, frame: Frame) -> list[tuple[Side, Frame]]:
-        before = len(self.judges[side].faults)
-        self.judges[side].see(side, frame)
-        self.given_faults = len(self.judges[side].faults) - before
-        del self.judges[side].faults[before:]  # what the peers sent is not the translator's fault
-        return self._seen(self._translator.feed(side, frame), is_judged=self.given_faults == 0)
+        is_valid = True
+        if side in self.judges:
+            before = len(self.judges[side].faults)
+            self.judges[side].see(side, frame)
+            is_valid = len(self.judges[side].faults) == before
+            del self.judges[side].faults[before:]
+        return self._seen(self._translator.feed(side, frame), is_judged=is_valid)
 
     def closed(self, side: Side) -> list[tuple[Side, Frame]]:
         return self._seen(self._translator.closed(side), is_judged=True)
 
+    def elapsed(self) -> list[tuple[Side, Frame]]:
+        return self._seen(self._translator.elapsed(), is_judged=True)
+
     def _seen(self, sent: list[tuple[Side, Frame]], *, is_judged: bool) -> list[tuple[Side, Frame]]:
         for side, frame in sent:
+            if side not in self.judges:
+                continue
             before = len(self.judges[side].faults)
             self.judges[side].see(OTHER[side], frame)
             if not is_judged:

@@ -65,9 +65,13 @@ class Played:
 
 def _same(request: Frame, asked: Frame) -> bool:
     if asked["method"] == "session/prompt":
-        prompts = [(each.get("params") or {}).get("prompt") for each in (request, asked)]
-        return request["method"] == "session/prompt" and prompts[0] == prompts[1]
+        return request["method"] == "session/prompt" and _texts(request) == _texts(asked)
     return bool(request["id"] == asked["id"])
+
+
+def _texts(prompt: Frame) -> list[Any]:
+    blocks = (prompt.get("params") or {}).get("prompt") or []
+    return [block.get("text") for block in blocks if block.get("type") == "text"]
 
 
 def facts(frames: Iterable[Frame], prompts: Container[str]) -> dict[str, Any]:

@@ -175,9 +175,14 @@ V2: Final = Choices(
                 "MultiSelectItems",
                 "EmbeddedResourceResource",
                 "MessageMcpResponse",
-                "SessionConfigSelectOptions",
             )
         },
+        "SessionConfigSelectOptions": Choice(
+            "SessionConfigSelectOptions",
+            "items",
+            variants={"groupId": "SessionConfigSelectGroup", "value": "SessionConfigSelectOption"},
+            is_open=False,
+        ),
         # Open unions that name a single variant.
         "AvailableCommand": Choice("AvailableCommand", "tag", "type", {"command": "Command"}),
         "AvailableCommandInput": Choice("AvailableCommandInput", "tag", "type", {"text": "TextCommandInput"}),

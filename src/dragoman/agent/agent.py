@@ -66,7 +66,9 @@ class Agent(Handlers):
         self.error_details = error_details
         self.limits = limits
 
-    def run(self, *, observers: Sequence[Observer] = ()) -> None:
+    def run(
+        self, *, observers: Sequence[Observer] = (), through: Callable[[Transport], Transport] | None = None
+    ) -> None:
         """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
 
         SIGTERM and SIGINT end it in the same way, with turns cancelled and children ended; the exit code is then
@@ -74,6 +76,8 @@ class Agent(Handlers):
 
         Args:
             observers: See every line that is sent or received.
+            through: Makes the transport to serve of that to the client, such as a `TranslatedTransport` for a client
+                of another version of the protocol.
 
         Raises:
             LocalProtocolError: A handler is missing that every such agent needs.
@@ -85,7 +89,7 @@ class Agent(Handlers):
         last_resort = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
         last_resort.daemon = True
         try:
-            number = asyncio.run(self._serve_stdio(last_resort, observers))
+            number = asyncio.run(self._serve_stdio(last_resort, observers, through))
         finally:
             last_resort.cancel()
         if number is not None:
@@ -141,12 +145,20 @@ class Agent(Handlers):
     async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
         await AgentConnection(self, transport, observers).serve()
 
-    async def _serve_stdio(self, last_resort: threading.Timer, observers: Sequence[Observer]) -> int | None:
+    async def _serve_stdio(
+        self,
+        last_resort: threading.Timer,
+        observers: Sequence[Observer],
+        through: Callable[[Transport], Transport] | None,
+    ) -> int | None:
         """Returns the signal that ended it, None if the client did."""
         from dragoman.transports.stdio import StdioTransport
 
         loop = asyncio.get_running_loop()
-        serving = asyncio.ensure_future(self.serve(StdioTransport(), observers=observers))
+        transport: Transport = StdioTransport()
+        if through is not None:
+            transport = through(transport)
+        serving = asyncio.ensure_future(self.serve(transport, observers=observers))
         signals: list[int] = []
 
         def stop(number: int) -> None:

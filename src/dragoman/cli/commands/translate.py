@@ -13,17 +13,7 @@ from dragoman.cli.masked_streams import mask_stored_keys
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.policy import Rule
-
 _VERSIONS = ("1", "2", "2025.1")
-DIALECT = "2025.1"
-TOKEN_VARIABLE = "DRAGOMAN_2025_1_TOKEN"
-ASKED_NOTE = (
-    f"a client of {DIALECT} cannot be asked for permission: what your rules do not allow is refused "
-    "(dragoman rules add --allow ...)"
-)
-TIME_NOTE = f"clients of {DIALECT} are known to give up a prompt after 30 seconds; a longer turn goes on unseen"
-CANCEL_NOTE = f"agents of {DIALECT} are known to read nothing while they work: a cancel counts when the turn ends"
 
 
 def run(call: CliCall) -> int:
@@ -33,8 +23,8 @@ def run(call: CliCall) -> int:
             "translate needs the agent's command", hint="dragoman translate --client 1 --agent 2 -- codex-acp"
         )
     client, agent = given.client or "1", given.agent or "1"
-    if given.lazy and agent != DIALECT:
-        raise exits.CliError(f"--lazy is for --agent {DIALECT}", hint="see dragoman translate --help")
+    if given.lazy and agent != "2025.1":
+        raise exits.CliError("--lazy is for --agent 2025.1", hint="see dragoman translate --help")
     if given.print_settings:
         return _print_settings(call)
     mask_stored_keys()
@@ -51,6 +41,7 @@ def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool 
     """
     import asyncio
 
+    from dragoman.cli.dialect import TOKEN_VARIABLE, notes_for, rules_of
     from dragoman.errors import DragomanError
     from dragoman.proxy.rules import RuleAnswers
     from dragoman.proxy.translate import run_translation
@@ -69,30 +60,6 @@ def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool 
         return asyncio.run(run_translation(command, made, notes=notes_for(client, agent)))
     except DragomanError as error:
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
-
-
-def notes_for(client: str, agent: str) -> list[str]:
-    """What a user should know before the first message."""
-    if client == agent:
-        return []
-    notes = [ASKED_NOTE, TIME_NOTE] if client == DIALECT else []
-    return [*notes, CANCEL_NOTE] if agent == DIALECT else notes
-
-
-def rules_of(folder: str) -> list[Rule]:
-    """The user's rules for a folder: those of the rule file and of the settings.
-
-    Raises:
-        ConfigError: a file is broken.
-    """
-    from pathlib import Path
-
-    from dragoman.cli.exec.rules import remembered_rules
-    from dragoman.settings import find_project, load_settings
-    from dragoman.settings.places import config_dir
-
-    project = find_project(Path(folder))
-    return remembered_rules(str(project)) + load_settings(config_dir(), project).rules()
 
 
 def _print_settings(call: CliCall) -> int:

@@ -569,7 +569,7 @@ if TYPE_CHECKING:
 else:
     SessionConfigSelectOptions = by_items(
         "SessionConfigSelectOptions",
-        {"value": SessionConfigSelectOption, "group": SessionConfigSelectGroup},
+        {"value": SessionConfigSelectOption, "groupId": SessionConfigSelectGroup},
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
 from dragoman.versions.exchange import HANDLED, Exchange
-from dragoman.versions.frames import OTHER, Frame, Side, error, items, kept, members, objects, text, without
+from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
 from dragoman.versions.version2 import to_v1, to_v2
 from dragoman.versions.version2.v2_session import HeldPrompt, V2Session
 
@@ -250,15 +250,16 @@ class V2ClientV1Agent(Exchange):
     # Prompts
 
     def _prompt(self, request_id: Any, params: Frame) -> None:
-        if not items(params.get("prompt")):
-            self.fail("client", request_id, error(INVALID_PARAMS, "a prompt needs at least one content block"))
+        blocks = to_v1.blocks(params.get("prompt"), self.lost)
+        if not blocks:
+            self.fail("client", request_id, error(INVALID_PARAMS, "a prompt needs content that version 1 has"))
             return
         session_id = text(params.get("sessionId"))
         if session_id not in self._sessions:
             self.fail("client", request_id, error(NOT_FOUND, "unknown session", {"sessionId": session_id}))
             return
         session = self._sessions[session_id]
-        session.held.append(HeldPrompt(request_id, params))
+        session.held.append(HeldPrompt(request_id, params, {**params, "prompt": blocks}))
         self._begin_next(session_id, session)
 
     def _begin_next(self, session_id: str, session: V2Session) -> None:
@@ -286,7 +287,7 @@ class V2ClientV1Agent(Exchange):
             unknown = error(INTERNAL_ERROR, "the agent reported an error")
             ended({"stopReason": "error", "error": reason if known else unknown})
 
-        self.ask("agent", "session/prompt", held.params, stopped, failed)
+        self.ask("agent", "session/prompt", held.translated, stopped, failed)
 
     def _withdraw(self, session: V2Session, is_meant: Callable[[HeldPrompt], bool]) -> None:
         for held in [each for each in session.held if is_meant(each)]:

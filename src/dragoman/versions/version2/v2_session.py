@@ -31,11 +31,13 @@ _TOOL_MEMBERS: Final = ("title", "name", "kind", "status", "content", "locations
 class HeldPrompt:
     """A prompt of the client that has not begun."""
 
-    __slots__ = ("id", "params")
+    __slots__ = ("id", "params", "translated")
 
-    def __init__(self, request_id: Any, params: Frame) -> None:
+    def __init__(self, request_id: Any, params: Frame, translated: Frame) -> None:
         self.id = request_id
         self.params = params
+        self.translated = translated
+        """The same for the agent."""
 
 
 class V2Session:
