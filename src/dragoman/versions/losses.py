@@ -67,6 +67,7 @@ V2_TO_V1: Final = {
     "subagent": "a subagent is left out: the client did not announce `subagents`",
     "update-kind": "an update of an unknown kind is left out",
     "stop-reason": "an unknown stop reason is passed on as `end_turn`",
+    "form-value": "a value of a form that is neither a text, a number, a truth value nor a list of texts is left out",
     "no-stdio-servers": "the agent does not start MCP servers: sessions with a stdio server are refused with -32602",
     "replay-cursor": "a replay from anywhere but the start is refused with -32602",
 }

@@ -169,6 +169,32 @@ def blocks(value: Any, losses: Losses) -> list[Frame]:
     return [made for each in items(value) if (made := block(each, losses)) is not None]
 
 
+def system_prompt(params: Frame, losses: Losses) -> Frame:
+    """Params with the blocks of `systemPrompt` that version 1 has."""
+    given = params.get("systemPrompt")
+    if not isinstance(given, dict):
+        return params
+    return {**params, "systemPrompt": {**given, "content": blocks(given.get("content"), losses)}}
+
+
+def form_answer(result: Any, losses: Losses) -> Any:
+    """The answer to a form; of its values those that version 1 has."""
+    given = members(result)
+    content = given.get("content")
+    if not isinstance(content, dict):
+        return result
+    fitting = {name: value for name, value in content.items() if _is_form_value(value)}
+    if len(fitting) != len(content):
+        losses.add("form-value")
+    return {**given, "content": fitting}
+
+
+def _is_form_value(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(isinstance(each, str) for each in value)
+    return isinstance(value, (str, int, float, bool))
+
+
 def tool_content(each: Frame, losses: Losses) -> list[Frame]:
     """One item of a tool call's content; terminals are the caller's business."""
     match each.get("type"):

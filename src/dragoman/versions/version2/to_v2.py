@@ -139,6 +139,39 @@ def commands(value: Any) -> list[Frame]:
     return made
 
 
+def block(value: Any) -> Any:
+    """A content block; a priority outside 0 to 1, which version 2 does not allow, is left out."""
+    notes = value.get("annotations") if isinstance(value, dict) else None
+    if not isinstance(notes, dict):
+        return value
+    priority = notes.get("priority")
+    if not isinstance(priority, (int, float)) or 0 <= priority <= 1:
+        return value
+    return {**value, "annotations": without(notes, "priority")}
+
+
+def blocks(value: Any) -> list[Any]:
+    """Content blocks."""
+    return [block(each) for each in items(value)]
+
+
+def system_prompt(params: Frame) -> Frame:
+    """Params with the blocks of `systemPrompt` in version 2's form."""
+    given = params.get("systemPrompt")
+    if not isinstance(given, dict):
+        return params
+    return {**params, "systemPrompt": {**given, "content": blocks(given.get("content"))}}
+
+
+def form(params: Frame) -> Frame:
+    """The params of elicitation/create: version 2 requires what was a default, and one scope only."""
+    made = without(params, "requestId") if "sessionId" in params else params
+    if isinstance(params.get("requestedSchema"), dict):
+        schema = {"type": "object", "properties": {}, **params["requestedSchema"]}
+        return {**made, "requestedSchema": schema}
+    return made
+
+
 def locations(value: Any) -> list[Any]:
     """Places in files; lines count from 1."""
     return [
@@ -171,6 +204,8 @@ def tool_content(value: Any, has_terminal: Callable[[Any], bool], losses: Losses
     for each in objects(value):
         if each.get("type") == "diff":
             made.append(diffs.to_v2(each))
+        elif each.get("type") == "content":
+            made.append({**each, "content": block(each.get("content"))})
         elif each.get("type") != "terminal" or has_terminal(each.get("terminalId")):
             made.append(each)
         else:

@@ -127,6 +127,7 @@ class V1ClientV2Agent(Exchange):
 
     def _with_servers(self, request_id: Any, params: Frame) -> Frame | None:
         """The params with servers of version 2, or None if the request was refused."""
+        params = to_v2.system_prompt(params)
         if "mcpServers" not in params:
             return params
         servers, is_short = to_v2.servers(params["mcpServers"], self.lost)
@@ -235,7 +236,8 @@ class V1ClientV2Agent(Exchange):
             return HANDLED
 
         session.begin_prompt(prompt)
-        self.pass_request("client", request_id, "session/prompt", params, accepted, refused)
+        asked = {**params, "prompt": to_v2.blocks(params["prompt"])}
+        self.pass_request("client", request_id, "session/prompt", asked, accepted, refused)
 
     def on_closed(self, side: Side) -> None:
         if side != "agent":

@@ -127,7 +127,8 @@ class V2ClientV1Agent(Exchange):
             self.fail("client", request_id, error(INTERNAL_ERROR, "the agent cannot log out"))
 
     def _with_servers(self, params: Frame) -> Frame:
-        return {**params, "mcpServers": to_v1.servers(params.get("mcpServers"), self.lost)}
+        given = to_v1.system_prompt(params, self.lost)
+        return {**given, "mcpServers": to_v1.servers(params.get("mcpServers"), self.lost)}
 
     def _open_session(self, request_id: Any, params: Frame) -> None:
         method = "session/fork" if "sessionId" in params else "session/new"
@@ -309,7 +310,7 @@ class V2ClientV1Agent(Exchange):
 
     def _ask(self, request_id: Any, method: str, params: Frame) -> None:
         session = self._session(params.get("sessionId"))
-        asked = params
+        asked = to_v2.form(params)
         if method == "session/request_permission":
             if not objects(params.get("options")):
                 self.lost.add("empty-options")
@@ -321,7 +322,7 @@ class V2ClientV1Agent(Exchange):
         def answered(result: Any) -> Any:
             session.close_question()
             if method != "session/request_permission":
-                return result
+                return to_v1.form_answer(result, self.lost)
             outcome = members(members(result).get("outcome"))
             offered = [option.get("optionId") for option in objects(params.get("options"))]
             if outcome.get("outcome") == "selected" and outcome.get("optionId") in offered:

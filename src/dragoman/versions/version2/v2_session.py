@@ -80,6 +80,10 @@ class V2Session:
             "current_mode_update": self._on_mode,
             "config_option_update": self._on_options,
             "session_info_update": self._on_info,
+            "compaction_update": self._on_blocks,
+            "compaction_summary_chunk": self._on_blocks,
+            "session_message": self._on_blocks,
+            "session_message_chunk": self._on_blocks,
         }
 
     def on_update(self, update: Frame) -> None:
@@ -147,7 +151,7 @@ class V2Session:
 
     def _on_chunk(self, update: Frame) -> None:
         role = _ROLES[update["sessionUpdate"]]
-        self._send({**update, "messageId": self._id_of(role, update)})
+        self._send({**update, "messageId": self._id_of(role, update), "content": to_v2.block(update.get("content"))})
 
     def _on_user_chunk(self, update: Frame) -> None:
         if self._prompt_content is not None:
@@ -243,6 +247,14 @@ class V2Session:
     def _on_plan(self, update: Frame) -> None:
         self._open = None
         self._send(to_v2.plan(update))
+
+    def _on_blocks(self, update: Frame) -> None:
+        made = dict(update)
+        for name in ("content", "summary"):
+            value = update.get(name)
+            if value is not None:
+                made[name] = to_v2.blocks(value) if isinstance(value, list) else to_v2.block(value)
+        self._send(made)
 
     def _on_info(self, update: Frame) -> None:
         if isinstance(update.get("title"), str):
