@@ -140,14 +140,16 @@ def commands(value: Any) -> list[Frame]:
 
 
 def block(value: Any) -> Any:
-    """A content block; a priority outside 0 to 1, which version 2 does not allow, is left out."""
-    notes = value.get("annotations") if isinstance(value, dict) else None
-    if not isinstance(notes, dict):
+    """A content block without a priority outside 0 to 1 and without a negative size, which version 2 does not allow."""
+    if not isinstance(value, dict):
         return value
-    priority = notes.get("priority")
-    if not isinstance(priority, (int, float)) or 0 <= priority <= 1:
-        return value
-    return {**value, "annotations": without(notes, "priority")}
+    size, notes = value.get("size"), value.get("annotations")
+    if isinstance(size, int) and size < 0:
+        value = without(value, "size")
+    priority = notes.get("priority") if isinstance(notes, dict) else None
+    if isinstance(priority, (int, float)) and not 0 <= priority <= 1:
+        value = {**value, "annotations": without(members(notes), "priority")}
+    return value
 
 
 def blocks(value: Any) -> list[Any]:
