@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dragoman.versions.exchange import Translator
 from dragoman.versions.frames import Frame, Side
+from dragoman.versions.router import Translator
 
 
 class Conversation:
@@ -32,7 +32,7 @@ class Conversation:
     def ask(self, side: Side, request_id: Any, method: str, **params: Any) -> None:
         self.feed(side, {"id": request_id, "method": method, "params": params})
 
-    def tell(self, side: Side, method: str, **params: Any) -> None:
+    def notify(self, side: Side, method: str, **params: Any) -> None:
         self.feed(side, {"method": method, "params": params})
 
     def answer(self, side: Side, request_id: Any, result: Any) -> None:
@@ -43,7 +43,7 @@ class Conversation:
 
     def update(self, kind: str, /, **members: Any) -> None:
         """An update of the agent in session `s`."""
-        self.tell("agent", "session/update", sessionId="s", update={"sessionUpdate": kind, **members})
+        self.notify("agent", "session/update", sessionId="s", update={"sessionUpdate": kind, **members})
 
     def take(self, side: Side) -> list[Frame]:
         taken = self.client if side == "client" else self.agent

@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.versions.exchange import Translator
 from dragoman.versions.frames import OTHER, Frame, Side
+from dragoman.versions.router import Translator
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 

@@ -306,8 +306,8 @@ def processing(**options: Any) -> tuple[Conversation, str]:
     return talk, session
 
 
-def tell(talk: Conversation, session: str, kind: str, data: Any = None) -> None:
-    talk.tell("agent", "session/update", session_id=session, type=kind, **({} if data is None else {"data": data}))
+def send_update(talk: Conversation, session: str, kind: str, data: Any = None) -> None:
+    talk.notify("agent", "session/update", session_id=session, type=kind, **({} if data is None else {"data": data}))
 
 
 class TestDialectAgent:
@@ -341,12 +341,12 @@ class TestDialectAgent:
 
     def test_updates_become_version_1(self) -> None:
         talk, session = processing()
-        tell(talk, session, "agent_thought_chunk", {"text": "hm"})
-        tell(talk, session, "agent_message_chunk", {"text": "a"})
-        tell(talk, session, "tool_call", {"id": 7, "name": "read_file", "arguments": {"path": "/a"}})
-        tell(talk, session, "tool_call_update", {"id": 7, "status": "ok", "result": {"content": "x"}})
-        tell(talk, session, "plan", {"steps": [{"id": 1, "description": "one", "status": "skipped"}]})
-        tell(talk, session, "surprise", {})
+        send_update(talk, session, "agent_thought_chunk", {"text": "hm"})
+        send_update(talk, session, "agent_message_chunk", {"text": "a"})
+        send_update(talk, session, "tool_call", {"id": 7, "name": "read_file", "arguments": {"path": "/a"}})
+        send_update(talk, session, "tool_call_update", {"id": 7, "status": "ok", "result": {"content": "x"}})
+        send_update(talk, session, "plan", {"steps": [{"id": 1, "description": "one", "status": "skipped"}]})
+        send_update(talk, session, "surprise", {})
         thought, message, call, result, plan = talk.updates()
         assert thought["messageId"] != message["messageId"]
         assert call["title"] == "read_file /a"
@@ -359,9 +359,9 @@ class TestDialectAgent:
         talk, session = processing()
         talk.answer("agent", 2, {"status": "ok"})
         assert talk.translator.wait_seconds is not None
-        tell(talk, session, "agent_message_chunk", {"text": "late"})
+        send_update(talk, session, "agent_message_chunk", {"text": "late"})
         assert [each.get("id") for each in talk.take("client")] == [None]
-        tell(talk, session, "done")
+        send_update(talk, session, "done")
         assert talk.take("client")[0]["result"] == {"stopReason": "end_turn"}
         assert talk.translator.wait_seconds is None
 
@@ -377,9 +377,9 @@ class TestDialectAgent:
 
     def test_a_cancel_counts_when_the_result_comes(self) -> None:
         talk, session = processing()
-        talk.tell("client", "session/cancel", sessionId=session)
+        talk.notify("client", "session/cancel", sessionId=session)
         assert talk.take("agent")[0]["params"] == {"session_id": session}
-        tell(talk, session, "done")
+        send_update(talk, session, "done")
         talk.answer("agent", 2, {"status": "ok"})
         assert talk.take("client")[0]["result"] == {"stopReason": "cancelled"}
 
@@ -407,7 +407,7 @@ class TestDialectAgent:
         talk.take("agent")
         talk.ask("agent", 1, "fs/read_text_file", path="/a")
         assert talk.take("agent")[0]["error"]["code"] == -32003
-        tell(talk, first, "tool_call", {"id": "c", "name": "x", "arguments": {}})
+        send_update(talk, first, "tool_call", {"id": "c", "name": "x", "arguments": {}})
         talk.take("client")
         talk.ask("agent", 2, "fs/read_text_file", path="/a")
         assert talk.take("client")[0]["params"]["sessionId"] == first

@@ -79,7 +79,7 @@ def test_random_updates_are_valid_in_the_other_version(client: int) -> None:
     def check(updates: list[Any], gates: bool) -> None:
         talk, watched = opened(client, gates=gates)
         for update in updates:
-            talk.tell("agent", "session/update", sessionId="s", update=plain(update))
+            talk.notify("agent", "session/update", sessionId="s", update=plain(update))
         assert watched.faults == []
 
     check()

@@ -12,10 +12,10 @@ import pytest
 from dragoman.versions import Lost
 from dragoman.versions.dialect.agent import V1ClientDialectAgent
 from dragoman.versions.dialect.client import DialectClientV1Agent
-from dragoman.versions.exchange import OWN_ID
 from dragoman.versions.frames import Frame, Side
 from dragoman.versions.losses import DIALECT_TO_V1, V1_TO_DIALECT, V1_TO_V2, V2_TO_V1
 from dragoman.versions.pairs import Chain
+from dragoman.versions.router import OWN_ID
 from dragoman.versions.version2.v1_client import V1ClientV2Agent
 from dragoman.versions.version2.v2_client import V2ClientV1Agent
 from tests.versions.oracle import Watched

@@ -107,7 +107,7 @@ def test_a_turn_that_fails_answers_the_prompt_with_its_error(talk: Conversation)
 
 def test_a_prompt_withdrawn_by_a_cancel_ends_as_cancelled_and_others_fail(talk: Conversation) -> None:
     prompt(talk, 2, "hi")
-    talk.tell("client", "session/cancel", sessionId="s")
+    talk.notify("client", "session/cancel", sessionId="s")
     talk.fail("agent", 2, -32800)
     prompt(talk, 3, "hi")
     talk.fail("agent", 3, -32800)
@@ -118,7 +118,7 @@ def test_cancelling_the_request_of_an_accepted_prompt_cancels_its_turn(talk: Con
     prompt(talk, 2, "hi")
     talk.answer("agent", 2, {"messageId": "u"})
     talk.take("agent")
-    talk.tell("client", "$/cancel_request", requestId=2)
+    talk.notify("client", "$/cancel_request", requestId=2)
     assert [each["method"] for each in talk.take("agent")] == ["session/cancel"]
 
 

@@ -72,9 +72,9 @@ def test_held_prompts_are_withdrawn_by_cancel_and_by_their_id(talk: Conversation
     for number in (5, 6, 7):
         prompt(talk, number, f"{number}")
     talk.take("client")
-    talk.tell("client", "$/cancel_request", requestId=6)
+    talk.notify("client", "$/cancel_request", requestId=6)
     assert kinds(talk.take("client")) == [(6, -32800)]
-    talk.tell("client", "session/cancel", sessionId="s")
+    talk.notify("client", "session/cancel", sessionId="s")
     assert kinds(talk.take("client")) == [(7, -32800)]
     assert [each["method"] for each in talk.take("agent")] == ["session/prompt", "session/cancel"]
     prompt(talk, 8, "after")  # sent after the cancel: it stays held

@@ -1,6 +1,6 @@
 """Answers permission requests by the user's rules alone, where the client cannot be asked.
 
-Reads a request as the client does (`client/permission_request.py`): everything that the turn said of the tool call
+Reads a request as the client does (`client/permission_request.py`): everything that the turn reported of the tool call
 counts. What the rules do not decide is refused, and so is what cannot be read.
 """
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.text.secrets import SplitMask, known_keys
 from dragoman.transports._descriptors import private_copy
-from dragoman.transports.outlet import Outlet
+from dragoman.transports._outlet import Outlet
 from dragoman.transports.process import ProcessTransport
 from dragoman.transports.stdio import StdioTransport
 from dragoman.transports.translated import LineTranslation

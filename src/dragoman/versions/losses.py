@@ -1,4 +1,4 @@
-"""What cannot be said in another version of the protocol: one table for each direction, and what a translator met.
+"""What cannot be expressed in another version of the protocol: one table for each direction, and what a translator met.
 
 `docs/versions.md` shows these tables; a test compares them. A kind is reported once with its count.
 """

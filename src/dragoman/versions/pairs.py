@@ -10,8 +10,8 @@ from dragoman.versions.losses import Lost
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.versions.exchange import Translator
     from dragoman.versions.permission import Decide
+    from dragoman.versions.router import Translator
 
 Version: TypeAlias = Literal["1", "2", "2025.1"]
 VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
@@ -97,7 +97,7 @@ def translator(
     """The translator between a client and an agent of these versions.
 
     Args:
-        folder: The folder that an agent of 2025.1 is told to work in; its sessions cannot have another one.
+        folder: The folder that an agent of 2025.1 works in; its sessions cannot have another one.
         decide: Answers the permission requests that a client of 2025.1 cannot be asked; without it they are refused.
         token: What to log in with at an agent of 2025.1.
         is_lazy: An agent of 2025.1 is introduced with the first session, which names its folder and MCP servers.

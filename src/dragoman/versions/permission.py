@@ -1,4 +1,4 @@
-"""How a permission request is answered when nobody can be asked."""
+"""How a permission request is answered when no user can be asked."""
 
 from __future__ import annotations
 

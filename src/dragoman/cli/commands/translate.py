@@ -81,9 +81,9 @@ COMMAND = CliCommand(
     run=run,
     description=(
         "Runs between an editor and an agent that speak different versions of the protocol: put it in front of the\n"
-        "agent's command in the editor's settings. Versions are 1, 2 and 2025.1, in every pair. What cannot be said\n"
-        "in the other version is reported on stderr, once for each kind; docs/versions.md lists it. The exit code is\n"
-        "the agent's."
+        "agent's command in the editor's settings. Versions are 1, 2 and 2025.1, in every pair. What the other one\n"
+        "cannot express is reported on stderr, once for each kind; docs/versions.md lists it. The exit code is the\n"
+        "agent's."
     ),
     options=(
         CliOption("--client", "the version that the editor speaks (default: 1)", value="VERSION", choices=_VERSIONS),

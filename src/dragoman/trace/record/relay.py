@@ -18,7 +18,7 @@ from dragoman.process import Child, Patience
 from dragoman.text.secrets import SplitMask
 from dragoman.trace.record.lines import ExactLines
 from dragoman.trace.record.pump import OwnStreams, Pump
-from dragoman.transports.outlet import Outlet
+from dragoman.transports._outlet import Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,8 +23,8 @@ from uuid import uuid4
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND
 from dragoman.versions.dialect import fields as dialect
 from dragoman.versions.dialect.services import AgentServices
-from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import Frame, Sent, Side, error, items, members, objects, text
+from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2.to_v1 import STOP_REASONS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class _Session:
         self.tools: set[str] = set()
 
 
-class V1ClientDialectAgent(Exchange):
+class V1ClientDialectAgent(FrameRouter):
     """Translates between a client of version 1 and an agent of 2025.1.
 
     Args:

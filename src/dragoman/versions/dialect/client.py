@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.errors import INVALID_PARAMS
 from dragoman.versions import permission
 from dragoman.versions.dialect import fields as dialect
-from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import Frame, Side, error, members, objects, text
+from dragoman.versions.router import HANDLED, FrameRouter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +41,10 @@ class _Session:
         """What was last sent of a tool call: status, text, output."""
         self.steps: dict[str, int] = {}
         self.reported: dict[str, Frame] = {}
-        """The tool calls of this turn with everything that was said about them, for permission requests."""
+        """The tool calls of this turn with everything that was reported about them, for permission requests."""
 
 
-class DialectClientV1Agent(Exchange):
+class DialectClientV1Agent(FrameRouter):
     """Translates between a client of 2025.1 and an agent of version 1.
 
     Args:
@@ -273,14 +273,14 @@ class DialectClientV1Agent(Exchange):
         def ended(result: Any) -> Any:
             session.is_processing = False
             reason = text(members(result).get("stopReason"), "end_turn")
-            self._tell(session, "done", None)
+            self._show(session, "done", None)
             is_cancelled = session.is_cancelled or reason == "cancelled"
             word = "cancelled" if is_cancelled else "ok"
             return {"status": word, "stop_reason": "cancelled" if session.is_cancelled else reason}
 
         def failed(reason: Frame) -> Frame:
             session.is_processing = False
-            self._tell(session, "done", None)
+            self._show(session, "done", None)
             return dialect.error_to_dialect(reason)
 
         asked = {"sessionId": v1_id, "prompt": dialect.blocks_to_v1(params.get("content"))}
@@ -298,7 +298,7 @@ class DialectClientV1Agent(Exchange):
 
     # Updates
 
-    def _tell(self, session: _Session, kind: str, data: Frame | None) -> None:
+    def _show(self, session: _Session, kind: str, data: Frame | None) -> None:
         params: Frame = {"session_id": session.id, "type": kind}
         self.notify("client", "session/update", params if data is None else {**params, "data": data})
 
@@ -306,13 +306,13 @@ class DialectClientV1Agent(Exchange):
         match update.get("sessionUpdate"):
             case "agent_message_chunk" | "agent_thought_chunk" as kind:
                 block = members(update.get("content"))
-                self._tell(session, kind, {"text": dialect.block_text(block, self.lost)})
+                self._show(session, kind, {"text": dialect.block_text(block, self.lost)})
             case "tool_call" | "tool_call_update":
                 self._on_tool(session, update)
             case "plan":
                 self._on_plan(session, update)
             case "current_mode_update":
-                self._tell(session, "mode_change", {"mode": text(update.get("currentModeId"))})
+                self._show(session, "mode_change", {"mode": text(update.get("currentModeId"))})
             case kind:
                 self.lost.add(_DROPPED.get(text(kind), "notice-update"))
 
@@ -323,7 +323,7 @@ class DialectClientV1Agent(Exchange):
         known = session.tools.get(tool_id)
         if known is None:
             data = {"id": tool_id, "name": dialect.tool_name(update), "arguments": dialect.tool_arguments(update)}
-            self._tell(session, "tool_call", data)
+            self._show(session, "tool_call", data)
         if update.get("title") or update.get("locations"):
             self.lost.add("tool-title")
         status, shown, output = known or ("in_progress", "", None)
@@ -340,7 +340,7 @@ class DialectClientV1Agent(Exchange):
         data = {"id": tool_id, "status": status, "result": {"content": shown or text(output)}}
         if isinstance(output, dict):
             data["result"] = {**output, "content": shown or text(output.get("content"))}
-        self._tell(session, "tool_call_update", {**data, "error": shown} if status == "failed" else data)
+        self._show(session, "tool_call_update", {**data, "error": shown} if status == "failed" else data)
 
     def _on_plan(self, session: _Session, update: Frame) -> None:
         steps = []
@@ -350,7 +350,7 @@ class DialectClientV1Agent(Exchange):
             content = text(entry.get("content"))
             number = session.steps.setdefault(content, len(session.steps) + 1)
             steps.append({"id": number, "description": content, "status": text(entry.get("status"), "pending")})
-        self._tell(session, "plan", {"steps": steps})
+        self._show(session, "plan", {"steps": steps})
 
     # Requests of the agent
 

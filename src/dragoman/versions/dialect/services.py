@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.versions.dialect import fields as dialect
-from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import Frame, members, text
+from dragoman.versions.router import HANDLED, FrameRouter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +17,8 @@ _SHELL: Final = frozenset(" \t\n|&;<>()$`\\\"'*?[]#~=%!{}")
 class AgentServices:
     """Translates the requests; `folder` is where a command runs that names no other."""
 
-    def __init__(self, exchange: Exchange, folder: str) -> None:
-        self._exchange = exchange
+    def __init__(self, router: FrameRouter, folder: str) -> None:
+        self._router = router
         self.folder = folder
         self._terminals: dict[str, str] = {}
         self.methods: Final[dict[str, Callable[[Any, str, str, Frame], None]]] = {
@@ -39,7 +39,7 @@ class AgentServices:
         self, request_id: Any, method: str, session_id: str, params: Frame, on_result: Callable[[Any], Any]
     ) -> None:
         asked = {"sessionId": session_id, **params}
-        self._exchange.pass_request(
+        self._router.pass_request(
             "agent",
             request_id,
             method,
@@ -89,11 +89,11 @@ class AgentServices:
 
             def read(answer: Any) -> None:
                 made["output"] = text(members(answer).get("output"))
-                self._exchange.answer("agent", request_id, made)
+                self._router.answer("agent", request_id, made)
 
             where = {"sessionId": session_id, **asked}
-            self._exchange.ask(
-                "client", "terminal/output", where, read, lambda _: self._exchange.answer("agent", request_id, made)
+            self._router.ask(
+                "client", "terminal/output", where, read, lambda _: self._router.answer("agent", request_id, made)
             )
             return HANDLED
 
@@ -106,7 +106,7 @@ class AgentServices:
         def ended(result: Any) -> Frame:
             self._terminals.pop(terminal_id, None)
             if method == "terminal/kill":
-                self._exchange.ask("client", "terminal/release", {"sessionId": session_id, "terminalId": terminal_id})
+                self._router.ask("client", "terminal/release", {"sessionId": session_id, "terminalId": terminal_id})
             return {"success": True}
 
         self._serve(request_id, method, session_id, {"terminalId": terminal_id}, ended)

@@ -27,7 +27,7 @@ _NO_NEWLINE: Final = "\\ No newline at end of file\n"
 _HUNK: Final = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
 
-class Hunk(Struct, frozen=True):
+class PatchHunk(Struct, frozen=True):
     """One hunk of a patch: the file it is about, and its text before and after."""
 
     path: str
@@ -59,7 +59,7 @@ def to_v1(diff: Frame, losses: Losses) -> list[Frame]:
     if whole is not None:
         return [whole]
     made: list[Frame] = []
-    by_path: dict[str, list[Hunk]] = {}
+    by_path: dict[str, list[PatchHunk]] = {}
     for hunk in read_patch(patch_text):
         by_path.setdefault(hunk.path, []).append(hunk)
     for change in changes:
@@ -93,7 +93,7 @@ def _whole_texts(diff: Frame, changes: list[Frame], patch_text: str) -> Frame | 
     return {**made, "_meta": meta} if meta else made
 
 
-def _diff(hunk: Hunk, change: Frame) -> Frame:
+def _diff(hunk: PatchHunk, change: Frame) -> Frame:
     is_new = change.get("operation") == "add" or hunk.old is None
     new = "" if change.get("operation") == "delete" else hunk.new
     return {"type": "diff", "path": hunk.path, "oldText": None if is_new else hunk.old, "newText": new}
@@ -177,9 +177,9 @@ def _prefixed(mark: str, lines: list[str]) -> str:
     return "".join(f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n{_NO_NEWLINE}" for line in lines)
 
 
-def read_patch(patch: str) -> list[Hunk]:
+def read_patch(patch: str) -> list[PatchHunk]:
     """The hunks of a git patch; what cannot be read is left out."""
-    hunks: list[Hunk] = []
+    hunks: list[PatchHunk] = []
     old_path = new_path = ""
     lines = _lines(patch)
     at = 0
@@ -196,7 +196,7 @@ def read_patch(patch: str) -> list[Hunk]:
             at, old, new = _read_hunk(lines, at, int(found[1] or 1), int(found[2] or 1))
             path = new_path if new_path != "/dev/null" else old_path
             if path:
-                hunks.append(Hunk(path, None if old_path == "/dev/null" else old, new))
+                hunks.append(PatchHunk(path, None if old_path == "/dev/null" else old, new))
     return hunks
 
 

@@ -1,4 +1,4 @@
-"""Members of version 2 as members of version 1, as far as they can be said; every loss is counted.
+"""Members of version 2 as members of version 1, as far as they can be expressed; every loss is counted.
 
 Version 1 is closed where version 2 is open: an unknown word or variant would make a strict reader refuse the whole
 message, so it becomes the nearest known one or is left out. Does not know requests, turns or sessions.
@@ -196,7 +196,7 @@ def _is_form_value(value: Any) -> bool:
 
 
 def tool_content(each: Frame, losses: Losses) -> list[Frame]:
-    """One item of a tool call's content; terminals are the caller's business."""
+    """One item of a tool call's content; the caller handles terminals."""
     match each.get("type"):
         case "content":
             made = block(each.get("content"), losses)

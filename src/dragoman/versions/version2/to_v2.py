@@ -1,6 +1,6 @@
 """Members of version 1 as members of version 2: capabilities, options, commands, tool calls, permission requests.
 
-Nearly everything can be said. Does not know requests, turns or sessions; `v2_client.py` and `v1_client.py` do.
+Nearly everything can be expressed. Does not know requests, turns or sessions; `v2_client.py` and `v1_client.py` do.
 """
 
 from __future__ import annotations

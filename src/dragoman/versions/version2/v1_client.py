@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED
-from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import OTHER, Frame, Side, error, items, kept, members, objects, text, without
+from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2 import to_v1, to_v2
 from dragoman.versions.version2.v1_session import ClientGates, OpenPrompt, V1Session
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
-class V1ClientV2Agent(Exchange):
+class V1ClientV2Agent(FrameRouter):
     """Translates between a client of version 1 and an agent of version 2."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ whose message was seen before it: an agent that holds a second prompt becomes id
 second message only afterwards. If the response with the message's id is still missing, the idle is kept together with
 what had been seen by then, and decided when the response comes.
 
-Some agents might never send the user's message. Then a prompt counts as inserted when the agent said `running` after
+Some agents might never send the user's message. Then a prompt counts as inserted when the agent sent `running` after
 its response, which no held prompt has.
 """
 
@@ -63,7 +63,7 @@ class OpenPrompt:
         self.message_id: str | None = None
         self.echo_id: str | None = None
         self.was_running = False
-        """The agent said that it runs after it had accepted this prompt."""
+        """The agent reported that it runs after it had accepted this prompt."""
         self.idles: list[tuple[int, Frame]] = []
 
 
@@ -139,7 +139,7 @@ class V1Session:
             step(update)
 
     def forget(self) -> None:
-        """The session is loaded again: the replay shows everything anew."""
+        """The session is loaded again: the replay shows everything again."""
         self._messages.clear()
         self._plans.clear()
         self.tools.forget()
@@ -235,7 +235,7 @@ class V1Session:
         is_echo = role == "user" and self._is_echo(message_id, whole)
         rest = blocks if not message.content else message.content.rest_of(whole)
         if rest is None:
-            # Version 1 cannot take back what it said: what follows gets an id of its own.
+            # Version 1 cannot take back what was shown: what follows gets an id of its own.
             message.times += 1
             message.shown_id = f"{message_id}~{message.times}"
             self._losses.add("message-replaced" if blocks else "message-cleared")

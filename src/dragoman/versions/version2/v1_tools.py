@@ -185,7 +185,7 @@ class ShownTools:
                 terminal.length = 0
 
     def forget(self) -> None:
-        """The session is loaded again: everything comes anew."""
+        """The session is loaded again: everything comes again."""
         self._tools.clear()
         self._terminals.clear()
         self._unsent.clear()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
-from dragoman.versions.exchange import HANDLED, Exchange
 from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
+from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2 import to_v1, to_v2
 from dragoman.versions.version2.v2_session import HeldPrompt, V2Session
 
@@ -21,7 +21,7 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
 
 
-class V2ClientV1Agent(Exchange):
+class V2ClientV1Agent(FrameRouter):
     """Translates between a client of version 2 and an agent of version 1."""
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class V2ClientV1Agent(Exchange):
         self.pass_request("client", request_id, method, asked, opened, failed)
 
     def _fresh(self, params: Frame) -> V2Session:
-        """A session that comes anew; a turn that runs in it goes on."""
+        """A session that is opened again; a turn that runs in it goes on."""
         key = text(params.get("sessionId"))
         before = self._sessions.get(key)
         made = V2Session(lambda update: self.update(key, update), self.lost)

@@ -71,8 +71,8 @@ def unchanged(value: Any) -> Any:
     return value
 
 
-class Exchange:
-    """Routes frames to the methods of a translator, and responses to whoever asked."""
+class FrameRouter:
+    """Routes frames to the methods of a translator, and responses to the side that asked."""
 
     def __init__(self) -> None:
         self.lost: Final = Losses()
@@ -210,9 +210,9 @@ class Exchange:
                 self.fail(asker, None, members(frame["error"]))
             return
         if "error" in frame:
-            told = waiting.on_error(members(frame["error"]))
-            if not waiting.is_own and told is not HANDLED:
-                self.fail(asker, waiting.id, told)
+            reason = waiting.on_error(members(frame["error"]))
+            if not waiting.is_own and reason is not HANDLED:
+                self.fail(asker, waiting.id, reason)
         else:
             result = waiting.on_result(frame.get("result"))
             if not waiting.is_own and result is not HANDLED:
