@@ -19,7 +19,7 @@ V1_TO_V2: Final = {
     "terminal-request": "a request for a terminal of the client is refused with -32601",
     "terminal-reference": "a reference to a terminal of the client is left out of a tool call",
     "sse-server": "an MCP server of type sse is left out",
-    "empty-select": "an option without values to choose from is left out",
+    "empty-select": "an option or a group without values to choose from is left out",
     "empty-options": "a permission request without options is answered as cancelled",
     "empty-prompt": "a prompt without content is refused with -32602",
     "replay-not-shown": "the agent cannot resume without a replay: it loads the session, and the replay is not shown",

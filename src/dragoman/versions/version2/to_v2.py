@@ -99,9 +99,12 @@ def config_options(value: Any, losses: Losses) -> list[Frame]:
     for option in objects(value):
         changed = {"configId": option.get("id"), **without(option, "id")}
         if option.get("type") == "select":
-            choices = [_choice(choice) for choice in objects(option.get("options"))]
-            if not choices:  # version 2 requires one
+            given = objects(option.get("options"))
+            # Version 2 requires a value in each group, and one at all.
+            choices = [_choice(each) for each in given if "group" not in each or objects(each.get("options"))]
+            if len(choices) != len(given) or not choices:
                 losses.add("empty-select")
+            if not choices:
                 continue
             changed["options"] = choices
         made.append(changed)
