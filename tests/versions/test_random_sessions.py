@@ -47,7 +47,12 @@ AGENT_V2 = {
     "info": {"name": "a", "version": "1"},
     "capabilities": {"session": {"mcp": {"stdio": {}}}},
 }
-GATES = {"session": {"notices": {}, "compaction": {}}, "plan": {}, "subagents": {}, "_meta": {"terminal_output": True}}
+GATES = {
+    "session": {"notices": {}, "compaction": {}, "configOptions": {"boolean": {}}},
+    "plan": {},
+    "subagents": {},
+    "_meta": {"terminal_output": True},
+}
 
 
 def opened(client: int, *, gates: bool = True) -> tuple[Conversation, Watched]:

@@ -366,6 +366,16 @@ def test_gated_updates_reach_only_clients_that_announced_them() -> None:
     assert (gated.updates(), gated.lost()) == ([{"sessionUpdate": "notice", **notice}], set())
 
 
+@pytest.mark.rule(150)
+def test_boolean_options_reach_only_clients_that_announced_them() -> None:
+    option = {"configId": "b", "name": "B", "type": "boolean", "currentValue": True}
+    plain, gated = opened(), opened({"session": {"configOptions": {"boolean": {}}}})
+    plain.update("config_option_update", configOptions=[option])
+    gated.update("config_option_update", configOptions=[option])
+    assert (plain.updates()[0]["configOptions"], plain.lost()) == ([], {"boolean-option"})
+    assert gated.updates()[0]["configOptions"] == [{"id": "b", "name": "B", "type": "boolean", "currentValue": True}]
+
+
 def test_several_plans_are_joined_in_the_order_of_their_first_sight(talk: Conversation) -> None:
     def plan(plan_id: str, *entries: tuple[str, str]) -> None:
         items = [{"content": content, "priority": "high", "status": status} for content, status in entries]

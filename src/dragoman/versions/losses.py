@@ -60,6 +60,7 @@ V2_TO_V1: Final = {
     "content-role": "an unknown audience of content is left out",
     "command-kind": "a command of an unknown type is left out",
     "option-kind": "a configuration option that is neither select nor boolean is left out",
+    "boolean-option": "a boolean option is left out: the client did not announce `session.configOptions.boolean`",
     "login-kind": "a way to log in that is neither agent nor terminal is left out",
     "server-kind": "an MCP server of an unknown type is left out",
     "notice": "a notice is left out: the client did not announce `session.notices`",

@@ -101,12 +101,15 @@ def servers(value: Any, losses: Losses) -> list[Any]:
     return made
 
 
-def config_options(value: Any, losses: Losses) -> list[Frame]:
-    """Configuration options of the two types that version 1 has."""
+def config_options(value: Any, losses: Losses, *, has_booleans: bool) -> list[Frame]:
+    """Configuration options of the two types that version 1 has; booleans only if the client announced them."""
     made = []
     for option in objects(value):
         if option.get("type") not in ("select", "boolean"):
             losses.add("option-kind")
+            continue
+        if option["type"] == "boolean" and not has_booleans:  # rule 150
+            losses.add("boolean-option")
             continue
         changed = {"id": option.get("configId"), **without(option, "configId")}
         if option["type"] == "select":

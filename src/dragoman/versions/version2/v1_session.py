@@ -46,6 +46,8 @@ class ClientGates:
         session, meta = members(given.get("session")), members(given.get("_meta"))
         self.notices = isinstance(session.get("notices"), dict)
         self.compaction = isinstance(session.get("compaction"), dict)
+        options = members(session.get("configOptions"))
+        self.booleans = isinstance(options.get("boolean"), dict)
         self.plans = isinstance(given.get("plan"), dict)
         self.subagents = isinstance(given.get("subagents"), dict)
         self.terminals = meta.get("terminal_output") is True
@@ -262,7 +264,7 @@ class V1Session:
 
     def set_options(self, options: Any) -> list[Frame]:
         """Take the options of a response; return them in version 1's form."""
-        self.options = to_v1.config_options(items(options), self._losses)
+        self.options = to_v1.config_options(items(options), self._losses, has_booleans=self._gates.booleans)
         return self.options
 
     def _on_options(self, update: Frame) -> None:
