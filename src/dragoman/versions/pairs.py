@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from dragoman.versions.frames import OTHER, Frame, Sent, Side
 from dragoman.versions.losses import Lost
+from dragoman.versions.unchanged import Unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,25 +16,6 @@ if TYPE_CHECKING:
 
 Version: TypeAlias = Literal["1", "2", "2025.1"]
 VERSIONS: Final[tuple[Version, ...]] = get_args(Version)
-
-
-class Unchanged:
-    """Both sides speak the same version."""
-
-    losses: tuple[Lost, ...] = ()
-    wait_seconds: float | None = None
-
-    def elapsed(self) -> list[Sent]:
-        """Nothing."""
-        return []
-
-    def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """The frame, for the other side."""
-        return [(OTHER[side], frame)]
-
-    def closed(self, side: Side) -> list[Sent]:
-        """Nothing: the sides answer for themselves."""
-        return []
 
 
 class Chain:
@@ -87,7 +69,7 @@ class Chain:
 
 def translator(
     client: Version,
-    agent: Version,
+    agent: Version | Literal["auto"],
     *,
     folder: str = "/",
     decide: Decide | None = None,
@@ -97,6 +79,7 @@ def translator(
     """The translator between a client and an agent of these versions.
 
     Args:
+        agent: `auto` for an agent of version 1 or 2 that shows by its answer to `initialize` which one it speaks.
         folder: The folder that an agent of 2025.1 works in; its sessions cannot have another one.
         decide: Answers the permission requests that a client of 2025.1 cannot be asked; without it they are refused.
         token: What to log in with at an agent of 2025.1.
@@ -104,6 +87,10 @@ def translator(
     """
     if client == agent:
         return Unchanged()
+    if client == "2" and agent == "auto":
+        from dragoman.versions.negotiated import NegotiatedAgent
+
+        return NegotiatedAgent("2")
     if client == "1":
         return _from_v1(agent, folder, token, is_lazy)
     to_v1 = _to_v1(client, decide)
@@ -121,8 +108,12 @@ def _to_v1(client: Version, decide: Decide | None) -> Translator:
     return DialectClientV1Agent(decide)
 
 
-def _from_v1(agent: Version, folder: str, token: str | None, is_lazy: bool) -> Translator:
+def _from_v1(agent: Version | Literal["auto"], folder: str, token: str | None, is_lazy: bool) -> Translator:
     """For a client of version 1 and an agent of another version."""
+    if agent == "auto":
+        from dragoman.versions.negotiated import NegotiatedAgent
+
+        return NegotiatedAgent("1")
     if agent == "2":
         from dragoman.versions.version2.v1_client import V1ClientV2Agent
 

@@ -87,7 +87,12 @@ COMMAND = CliCommand(
     ),
     options=(
         CliOption("--client", "the version that the editor speaks (default: 1)", value="VERSION", choices=_VERSIONS),
-        CliOption("--agent", "the version that the agent speaks (default: 1)", value="VERSION", choices=_VERSIONS),
+        CliOption(
+            "--agent",
+            "the version that the agent speaks; auto finds out whether that is 1 or 2 (default: 1)",
+            value="VERSION",
+            choices=(*_VERSIONS, "auto"),
+        ),
         CliOption(
             "--lazy", "for --agent 2025.1: begin with the first session, so that it names the folder and MCP servers"
         ),
@@ -95,6 +100,7 @@ COMMAND = CliCommand(
     ),
     examples=(
         "dragoman translate --client 1 --agent 2 -- codex-acp",
+        "dragoman translate --client 2 --agent auto -- gemini --acp",
         "dragoman translate --client 2025.1 --agent 1 -- dragoman agent --model scripted",
         "dragoman translate --client 2 --agent 1 --print-settings -- gemini --acp",
     ),
