@@ -67,9 +67,36 @@ class Judge:
         if definition is None:
             return
         self.checked += 1
+        key = (self.version, definition, _outline(value))
+        if key in _VALID:
+            return
+        before = len(self.faults)
         for fault in _judge(self.version, definition).iter_errors(value):
             kind = value.get("update", {}).get("sessionUpdate", "") if isinstance(value, dict) else ""
             self.faults.append(f"{what} {kind}: {fault.message[:300]}")
+        if len(self.faults) == before:
+            _VALID.add(key)
+
+
+# Values of the same outline are equally valid: names and types, and the words that the schema lists.
+_VALID: set[Any] = set()
+_LISTED = """
+    type sessionUpdate status kind state stopReason operation outcome category priority severity mode action format
+    fileType audience
+"""
+_WORDS = frozenset(_LISTED.split())
+
+
+def _outline(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        if name == "_meta":
+            return "object"
+        return tuple(sorted((key, repr(_outline(each, key))) for key, each in value.items()))
+    if isinstance(value, list):
+        return ("list", *sorted({repr(_outline(each, name)) for each in value}))
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return repr((type(value).__name__, value < 0, value == 0, 0 < value <= 1))
+    return repr(value) if name in _WORDS else type(value).__name__
 
 
 class Watched:

@@ -22,14 +22,14 @@ from tests.versions.oracle import Watched
 
 # The same examples in every run, and no search for a smaller one: a failure names its frame.
 SOME = settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     database=None,
     phases=(Phase.generate,),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
-FEW = settings(SOME, max_examples=5)
+FEW = settings(SOME, max_examples=4)
 V1 = Values(unknown=False)
 V2 = Values(unknown=True, model=MODEL_V2, types=v2)
 MODELS = {1: (MODEL, v1, V1), 2: (MODEL_V2, v2, V2)}
