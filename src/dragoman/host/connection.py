@@ -19,6 +19,7 @@ from dragoman.errors import RequestError
 from dragoman.host.attachment import Attachment
 from dragoman.host.client_kind import ClientKind, options_for, read_client, variant_of
 from dragoman.host.frames import update_frame
+from dragoman.host.local.build import hello
 from dragoman.host.replay import HistoryReplay
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 PAGE: Final = 50
 _REPLAY_PAGE: Final = 512
-PROTOCOL: Final = 1  # of the extensions that clients of ours use
 
 
 class HostConnection:
@@ -91,6 +91,9 @@ class HostConnection:
         if not self._is_initialized:
             raise RequestError.invalid_request("initialize must come first")
         handler = self._methods.get(call.method)
+        extension = self._host.extension(call.method) if handler is None and self.visitor.is_local else None
+        if extension is not None:
+            return extension(self, call)
         if handler is None or (call.method == "session/close" and not self.kind.knows_us):
             raise RequestError.method_not_found(call.method)
         return handler(call)
@@ -139,7 +142,7 @@ class HostConnection:
         sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
         if self.kind.knows_us:
             sessions["close"] = {}
-        own = {"version": __version__, "protocol": PROTOCOL, "agents": self._host.agent_names()}
+        own = {**hello(), "agents": self._host.agent_names()}
         return {
             "protocolVersion": 1,
             "agentCapabilities": {
@@ -167,6 +170,7 @@ class HostConnection:
             ],
             env=meta.get("env") if self.visitor.is_local else None,
             meta=_foreign(request.meta),
+            own=meta if self.visitor.is_local else None,
         )
         call.after_response(lambda: self._attach_from(session, 0))
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": {"head": session.head}}}
@@ -236,6 +240,7 @@ class HostConnection:
         if live is not None:
             facts = live.facts
             own.update(state=live.state, attached=len(live.attachments), head=live.head)
+        own["name"] = facts.get("name")
         title = {"title": facts["title"]} if facts.get("title") else {}
         return {
             "sessionId": record.id,
@@ -264,6 +269,8 @@ class HostConnection:
         attachment = self._attachments.get(session.id)
         if attachment is None:
             attachment = self._attach(session, session.head)
+        if _own(request.meta).get("queue") is False and session.is_busy:
+            raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         wanted = _own(request.meta).get("promptId")
         id = session.submit(self, request, wanted if isinstance(wanted, str) else None)
         call.after_response(attachment.answered)

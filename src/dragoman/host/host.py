@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dragoman.errors import StoreError
     from dragoman.host.agents import AgentSource
-    from dragoman.rpc import Transport
+    from dragoman.rpc import Call, Transport
     from dragoman.schema import v1
     from dragoman.store.event_log import EventLog
 
@@ -138,9 +138,32 @@ class Host:
         Raises:
             ConfigError: it is not enabled.
         """
+        found = self.find_source(name)
+        if found is not None:
+            return found
         if name not in self._agents:
             raise ConfigError(f"this host does not run {name!r}; it runs: {', '.join(self.agent_names()) or 'none'}")
         return self._agents[name]
+
+    def find_source(self, name: str) -> AgentSource | None:
+        """An agent that is not in the list from the start; a host may know more than it lists."""
+        return None
+
+    def default_agent(self, cwd: str) -> str | None:
+        """The agent for a session that names none."""
+        return self.settings.default_agent
+
+    def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+        """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
+        return {}
+
+    def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        """The `_meta` that the agent gets with `session/new`."""
+        return meta
+
+    def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
+        """The handler of a `_dragoman/` method that only some hosts have."""
+        return None
 
     def prompt_capabilities(self, agent: str | None) -> dict[str, bool]:
         """What a prompt may hold; the agent itself refuses what it does not take."""
@@ -158,16 +181,17 @@ class Host:
         directories: Sequence[str],
         env: object,
         meta: Mapping[str, Any] | None,
+        own: Mapping[str, Any] | None = None,
     ) -> HostedSession:
         """A new session.
 
         Raises:
             RequestError: the agent is not known, or could not be started.
         """
-        name = agent if isinstance(agent, str) else self.settings.default_agent
+        name = agent if isinstance(agent, str) else self.default_agent(cwd)
         if name is None and len(self._agents) == 1:
             name = next(iter(self._agents))
-        if name is None or name not in self._agents:
+        if name is None or (name not in self._agents and self.find_source(name) is None):
             data = {"agents": self.agent_names()}
             raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
         if len(self.records(visitor)) >= self.settings.sessions_per_principal:
@@ -177,8 +201,9 @@ class Host:
         session = HostedSession(self, record)
         session.servers, session.directories = servers, directories
         session.env = env if isinstance(env, dict) else None
+        session.facts.update(self.kept_facts(own or {}, cwd))
         try:
-            await session.open(meta)
+            await session.open(self.agent_meta(own or {}, meta))
         except RequestError:
             raise
         except DragomanError as error:
@@ -193,6 +218,10 @@ class Host:
     def records(self, visitor: Visitor) -> list[SessionRecord]:
         """The sessions a visitor may see, the one that changed last first."""
         return self.log.sessions(principal=visitor.principal)
+
+    def live_sessions(self) -> list[HostedSession]:
+        """The sessions that are in memory."""
+        return list(self._sessions.values())
 
     def live(self, id: str) -> HostedSession | None:
         return self._sessions.get(id)
