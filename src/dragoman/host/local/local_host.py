@@ -71,6 +71,7 @@ class LocalHost(Host):
             "_dragoman/named": self._named,
             "_dragoman/queued": self._queued,
             "_dragoman/report": self._report,
+            "_dragoman/release": self._release,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -218,6 +219,16 @@ class LocalHost(Host):
         report = await asyncio.to_thread(services.report, str(params.get("promptId", "")))
         return {"report": msgspec.to_builtins(report)}
 
+    async def _release(self, client: HostConnection, call: Call) -> object:
+        """Close a session and let its name go, so that the next prompt with this name opens another one."""
+        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        session.facts.pop("name", None)
+        session.keep_facts()
+        await self.close_session(session, "The session was closed.")
+        return {}
+
     async def _host(self, client: HostConnection, call: Call) -> object:
         """About this process."""
         sessions = self.live_sessions()
@@ -274,4 +285,3 @@ def _end_orphans(folder: Path, own: str) -> None:
             sweep({last: ()})
     with suppress(OSError):
         path.write_text(own, "ascii")
-

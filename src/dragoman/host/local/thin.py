@@ -43,7 +43,7 @@ class HostRefused(Exception):
         super().__init__(str(error.get("message")))
         self.code = int(error.get("code") or 0)
         data = error.get("data")
-        self.data: "dict[str, Any]" = data if isinstance(data, dict) else {}
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
 
     @property
     def reason(self) -> str:
@@ -55,7 +55,7 @@ class ThinClient:
 
     def __init__(self, sock: Socket, place: "HostPlace") -> None:
         self.place = place
-        self.hello: "dict[str, Any]" = {}
+        self.hello: dict[str, Any] = {}
         """What the host said about itself."""
         self._sock = sock
         self._buffer = bytearray()
@@ -122,8 +122,12 @@ class ThinClient:
                 self._lines = bytes(self._buffer[:cut]).split(b"\n")
                 self._lines.reverse()
                 del self._buffer[: cut + 1]
-        message: "Message" = json.loads(self._lines.pop())
+        message: Message = json.loads(self._lines.pop())
         return message
+
+    def put_back(self, message: "Message") -> None:
+        """Let a message that was read be the next one again."""
+        self._lines.append(json.dumps(message).encode())
 
     @property
     def has_lines(self) -> bool:
@@ -188,7 +192,7 @@ def begin(client: ThinClient, *, role: str | None = None, forms: bool = False) -
     from dragoman.host.local.build import hello
 
     own = hello() if role is None else {**hello(), "role": role}
-    capabilities: "dict[str, Any]" = {"_meta": {"dragoman": own}, "session": {"configOptions": {"boolean": {}}}}
+    capabilities: dict[str, Any] = {"_meta": {"dragoman": own}, "session": {"configOptions": {"boolean": {}}}}
     if forms:
         capabilities["elicitation"] = {"form": {}}
     info = {"name": "dragoman", "title": "dragoman", "version": str(own["version"])}
