@@ -229,7 +229,8 @@ class HostedTurn:
 
     def _answered(self, message: "dict[str, Any]") -> None:
         if "error" in message:
-            raise HostRefused(message["error"])
+            self.end.error = HostRefused(message["error"])  # the report of the turn may say why
+            return
         found = message.get("result")
         self.end.result = found if isinstance(found, dict) else {}
         reason = self.end.result.get("stopReason")
