@@ -29,6 +29,7 @@ class HostPlaceKit(Place):
         super().__init__(folder)
         # Below /tmp: the path of a socket is short.
         self.runtime = Path(tempfile.mkdtemp(prefix="dgh-", dir="/tmp"))
+        self._clients: list[ThinClient] = []
         self.environment.pop("CI", None)
         self.environment |= {"XDG_RUNTIME_DIR": str(self.runtime), "DRAGOMAN_HOST": "on"}
 
@@ -50,6 +51,7 @@ class HostPlaceKit(Place):
         """A client of the host that runs."""
         client = connect_any(self.places)
         assert client is not None, "no host runs"
+        self._clients.append(client)
         client.set_timeout(SECONDS)
         begun(client, begin(client))
         return client
@@ -67,10 +69,13 @@ class HostPlaceKit(Place):
         found = list((self.home / "dragoman" / "state").glob("host-*.log"))
         return found[0].read_text() if found else ""
 
-    def run_as_newer(self, *words: str) -> Done:
-        """Runs `exec` of a version whose methods between client and host are others."""
+    def run_as_older(self, *words: str) -> Done:
+        """Runs `exec` of a version whose methods between client and host are others; it starts such a host."""
+        patch = "import sys; import dragoman.host.local.build as build; build.PROTOCOL -= 1; "
+        host = patch + "from dragoman.host.__main__ import program; program(sys.argv[2:])"
         code = (
-            "import sys; import dragoman.host.local.build as build; build.PROTOCOL += 1; "
+            patch + "import dragoman.host.local.start as start; "
+            f"start.host_command = lambda: [sys.executable, '-c', {host!r}, 'dragoman.host']; "
             "from dragoman.cli.main import main; sys.exit(main(sys.argv[1:]))"
         )
         done = subprocess.run(
@@ -90,6 +95,8 @@ class HostPlaceKit(Place):
 
     def end(self) -> None:
         """Ends what is left, and removes the runtime folder."""
+        for client in self._clients:
+            client.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid in self.pids():
                 with suppress(ProcessLookupError):
