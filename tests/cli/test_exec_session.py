@@ -3,39 +3,58 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dragoman.cli.exec.hosted.text import TextView
 from dragoman.cli.exec.hosted.warm import read_words
 from tests.cli.exec_kit import read_until
+from tests.cli.terminal_kit import at_terminal
 from tests.host.local.kit import HostPlaceKit, local_place, scripted, wait_for
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
+    """One host for the tests of this file; each test has a project of its own, and so its own names."""
+    with local_place(tmp_path_factory.mktemp("host")) as found:
+        yield found
+
+
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+def place(shared: HostPlaceKit, tmp_path: Path) -> HostPlaceKit:
+    shared.project = tmp_path
+    return shared
+
+
+@pytest.fixture
+def own_place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+    """A host of the test's own."""
     with local_place(tmp_path) as found:
         yield found
 
 
+def rows(place: HostPlaceKit) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        place.run("list", "--offline", "--json", "--cwd", str(place.project), verb="sessions").out
+    )
+    return found
+
+
 def state(place: HostPlaceKit, name: str) -> str:
-    rows = json.loads(place.run("list", "--offline", "--json", verb="sessions").out)
-    return str(next(row["state"] for row in rows if row["name"] == name))
+    return str(next(row["state"] for row in rows(place) if row["name"] == name))
 
 
 def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -> None:
     assert scripted(place, "s", "title The first").code == 0
     done = place.run("--session", "s", "say one two")
     assert (done.code, done.out.strip()) == (0, "one two")
-    rows = json.loads(place.run("list", "--offline", "--json", verb="sessions").out)
-    (row,) = [each for each in rows if each["name"] == "s"]
+    (row,) = [each for each in rows(place) if each["name"] == "s"]
     assert row["title"] == "The first"
     assert row["agent"] == "scripted"
     assert row["known_by"] == ["host"]
@@ -44,14 +63,12 @@ def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -
 
 def test_a_name_belongs_to_a_folder(place: HostPlaceKit) -> None:
     assert scripted(place, "s", "title Here").code == 0
-    other = place.home / "elsewhere"
+    other = place.project / "elsewhere"
     other.mkdir()
     assert scripted(place, "s", "title There", "--cwd", str(other)).code == 0
-    rows = json.loads(place.run("list", "--offline", "--json", verb="sessions").out)
-    assert sorted((row["title"], row["cwd"]) for row in rows) == [
-        ("Here", str(place.project)),
-        ("There", str(other)),
-    ]
+    assert [row["title"] for row in rows(place)] == ["Here"]
+    place.project = other
+    assert [row["title"] for row in rows(place)] == ["There"]
 
 
 def test_two_first_uses_at_once_open_one_session(place: HostPlaceKit) -> None:
@@ -70,8 +87,7 @@ def test_two_first_uses_at_once_open_one_session(place: HostPlaceKit) -> None:
         out, err = run.communicate(timeout=60)
         assert (run.returncode, out) in ((0, "hello\n"), (2, "")), err
     assert any(run.returncode == 0 for run in runs)
-    rows = json.loads(place.run("list", "--offline", "--json", verb="sessions").out)
-    assert [row["name"] for row in rows] == ["s"]
+    assert [row["name"] for row in rows(place)] == ["s"]
 
 
 def test_the_forms_of_output_are_those_of_exec(place: HostPlaceKit) -> None:
@@ -107,12 +123,14 @@ def test_rules_of_the_session_and_of_the_user_decide_in_the_host(place: HostPlac
     assert done.code == 0, done.err
     assert [each["action"] for each in done.result["permissions"]] == ["allow"]
     assert [each["exit_code"] for each in done.result["commands"]] == [0]
-    place.settings(rules={"deny": ["delete"]})
-    denied = place.run("--session", "s", "--fail-on-deny", "--output", "json", "permission")
-    assert denied.code == 1 or denied.result["permissions"]
-    again = scripted(place, "t", "permission", "--fail-on-deny", "--output", "json")
+    denied = scripted(place, "t", "permission", "--deny", "delete", "--fail-on-deny", "--output", "json")
+    assert denied.code == 9
+    assert denied.result["permissions"][0]["action"] == "deny"
+    (place.project / ".dragoman").mkdir()
+    (place.project / ".dragoman" / "settings.json").write_text('{"rules": {"deny": ["delete"]}}')
+    again = scripted(place, "u", "permission", "--fail-on-deny")
     assert again.code == 9
-    assert again.result["permissions"][0]["action"] == "deny"
+    assert "this was denied" in again.err
 
 
 def test_terms_of_a_session_cannot_be_changed_by_a_later_prompt(place: HostPlaceKit) -> None:
@@ -135,11 +153,13 @@ def test_terms_of_a_session_cannot_be_changed_by_a_later_prompt(place: HostPlace
         ["--sandbox-agent"],
     ],
 )
-def test_what_a_session_cannot_have_is_refused_before_anything_starts(place: HostPlaceKit, words: list[str]) -> None:
-    done = place.run("--session", "s", "-a", "scripted", *words, "hello")
+def test_what_a_session_cannot_have_is_refused_before_anything_starts(
+    own_place: HostPlaceKit, words: list[str]
+) -> None:
+    done = own_place.run("--session", "s", "-a", "scripted", *words, "hello")
     assert done.code == 2
     assert "--session" in done.err
-    assert place.pids() == []
+    assert own_place.pids() == []
 
 
 def test_queue_and_no_wait_need_a_session(place: HostPlaceKit) -> None:
@@ -167,8 +187,7 @@ def test_a_busy_session_is_an_error_that_says_so_and_queue_waits(place: HostPlac
 
 
 def attached(place: HostPlaceKit) -> int:
-    rows = json.loads(place.run("list", "--offline", "--json", verb="sessions").out)
-    return int(rows[0]["attached"])
+    return int(rows(place)[0]["attached"])
 
 
 def test_no_wait_returns_after_the_prompt_is_in_the_log(place: HostPlaceKit) -> None:
@@ -219,36 +238,26 @@ def test_a_question_without_a_client_waits_and_can_be_cancelled(place: HostPlace
 
 def test_the_user_at_the_terminal_is_asked(place: HostPlaceKit) -> None:
     assert scripted(place).code == 0
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        place.words("exec", "--session", "s", "permission"),
-        cwd=place.project,
-        env={**place.environment, "TERM": "xterm"},
-        stdin=theirs,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        start_new_session=True,
-        preexec_fn=_own_terminal,
-    )
-    os.close(theirs)
-    seen = b""
-    while b"your answer" not in seen:
-        seen += os.read(ours, 4096)
-    os.write(ours, b"1\n")
-    assert run.stdout is not None
-    out = run.stdout.read()
-    code = run.wait(60)
-    run.stdout.close()
-    os.close(ours)
-    assert code == 0, seen
-    assert b"allowed" in out or b"allowed" in seen
+    with at_terminal(place, "exec", "--session", "s", "permission") as terminal:
+        terminal.until("your answer")
+        terminal.type("1\n")
+        assert terminal.wait() == 0
+    assert "allowed" in terminal.text
 
 
-def _own_terminal() -> None:
-    import fcntl
-    import termios
-
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+def test_a_question_that_another_client_answers_is_withdrawn_from_the_terminal(place: HostPlaceKit) -> None:
+    assert scripted(place).code == 0
+    with at_terminal(place, "exec", "--session", "s", "permission") as terminal:
+        terminal.until("your answer")
+        client = place.connect()
+        (session,) = client.call("session/list", cwd=str(place.project))["sessions"]
+        client.request("session/resume", sessionId=session["sessionId"], cwd=session["cwd"], mcpServers=[])
+        while (asked := client.read()).get("method") != "session/request_permission":
+            pass
+        option = next(each for each in asked["params"]["options"] if each["kind"] == "allow_once")
+        client.answer(asked["id"], {"outcome": {"outcome": "selected", "optionId": option["optionId"]}})
+        assert terminal.wait() == 0
+    assert "allowed" in terminal.text
 
 
 def test_the_built_in_agent_and_a_command_run_in_sessions(place: HostPlaceKit) -> None:

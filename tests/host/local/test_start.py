@@ -83,12 +83,11 @@ def test_a_stale_socket_is_replaced_and_the_lock_file_stays(place: HostPlaceKit)
     assert os.stat(place.places.first.lock).st_ino == inode
 
 
-def test_only_the_folders_owner_can_reach_the_files_of_a_host(place: HostPlaceKit) -> None:
-    assert scripted(place).code == 0
-    assert oct(os.stat(place.socket.parent).st_mode & 0o777) == "0o700"
-    assert oct(os.stat(place.socket).st_mode & 0o777) == "0o600"
-    assert oct(os.stat(place.places.first.lock).st_mode & 0o777) == "0o600"
-    for path in (place.home / "dragoman" / "data").iterdir():
+def test_only_the_folders_owner_can_reach_the_files_of_a_host(running: HostPlaceKit) -> None:
+    assert oct(os.stat(running.socket.parent).st_mode & 0o777) == "0o700"
+    assert oct(os.stat(running.socket).st_mode & 0o777) == "0o600"
+    assert oct(os.stat(running.places.first.lock).st_mode & 0o777) == "0o600"
+    for path in (running.home / "dragoman" / "data").iterdir():
         assert not os.stat(path).st_mode & 0o077, path
 
 
@@ -169,9 +168,8 @@ def test_a_host_inherits_nothing_that_keeps_its_starter_waiting(place: HostPlace
     assert os.readlink(f"/proc/{pid}/fd/1").endswith(".log")
 
 
-def test_a_host_is_a_process_of_its_own(place: HostPlaceKit) -> None:
-    assert scripted(place).code == 0
-    (pid,) = place.pids()
+def test_a_host_is_a_process_of_its_own(running: HostPlaceKit) -> None:
+    (pid,) = running.pids()
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     parent, group, session, terminal = (int(stat[index]) for index in (1, 2, 3, 4))
     assert terminal == 0
@@ -181,21 +179,20 @@ def test_a_host_is_a_process_of_its_own(place: HostPlaceKit) -> None:
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     umask = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("Umask"))
     assert umask.split()[1] == "0077"
-    assert oct(os.stat(next((place.home / "dragoman" / "state").glob("*.log"))).st_mode & 0o777) == "0o600"
+    assert oct(os.stat(next((running.home / "dragoman" / "state").glob("*.log"))).st_mode & 0o777) == "0o600"
 
 
 def test_an_agent_inherits_neither_the_lock_nor_the_socket_and_is_ended_first_without_memory(
-    place: HostPlaceKit,
+    running: HostPlaceKit,
 ) -> None:
-    assert scripted(place).code == 0
-    (host,) = place.pids()
+    (host,) = running.pids()
     agents = [pid for pid, command in processes("dragoman-host-") if "scripted" in command and pid != host]
     mine = [pid for pid in agents if _parent(pid) == host]
     assert len(mine) == 1
     # The agent has sockets of its own, and pipes to the host, but nothing that the host has open.
     kept = {link for link in _open_files(mine[0]) if not link.startswith(("pipe:", "/dev/null", "anon_inode:"))}
     assert not kept & _open_files(host)
-    assert place.places.first.lock in _open_files(host)
+    assert running.places.first.lock in _open_files(host)
     own = int(Path(f"/proc/{host}/oom_score_adj").read_text())
     assert int(Path(f"/proc/{mine[0]}/oom_score_adj").read_text()) == min(1000, own + 300)
 
