@@ -80,7 +80,7 @@ def test_a_host_lives_while_a_client_is_connected_or_a_turn_runs(place: HostPlac
     wait_for(lambda: not place.pids())
 
 
-def test_sigterm_cancels_turns_tells_clients_and_ends_agents(place: HostPlaceKit) -> None:
+def test_sigterm_cancels_turns_notifies_clients_and_ends_agents(place: HostPlaceKit) -> None:
     assert scripted(place, "s", "slow 60", "--no-wait").code == 0
     (pid,) = place.pids()
     (agent,) = agents_of(pid)

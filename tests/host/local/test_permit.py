@@ -65,7 +65,7 @@ def test_a_scope_of_the_users_systemd_is_used_if_it_can_be_reached(tmp_path: Pat
         ({"SSH_CONNECTION": "x"}, True, False, False, False),
     ],
 )
-def test_a_user_whose_turn_ends_at_logout_is_told(
+def test_a_user_whose_turn_ends_at_logout_gets_a_note(
     environment: dict[str, str], logind: bool, lingers: bool, runs: bool, is_warned: bool
 ) -> None:
     found = logout_warning(environment, has_logind=logind, lingers=lingers, runs=runs)

@@ -49,7 +49,7 @@ def test_without_a_runtime_folder_the_place_follows_from_the_user_alone(tmp_path
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
-def test_a_runtime_folder_that_is_open_to_others_is_not_used_and_said_so(tmp_path: Path, mode: int) -> None:
+def test_a_runtime_folder_that_is_open_to_others_is_not_used_and_a_note_names_it(tmp_path: Path, mode: int) -> None:
     own = private(tmp_path / "own")
     own.chmod(mode)
     listed = find_places({"XDG_RUNTIME_DIR": str(own)}, run_user=str(tmp_path / "none"), temporary=str(tmp_path))

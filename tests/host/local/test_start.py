@@ -91,7 +91,7 @@ def test_only_the_folders_owner_can_reach_the_files_of_a_host(running: HostPlace
         assert not os.stat(path).st_mode & 0o077, path
 
 
-def test_a_lock_that_nobody_releases_is_named_with_its_holder(
+def test_a_lock_that_is_never_released_is_named_with_its_holder(
     place: HostPlaceKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = place.places.first
@@ -115,7 +115,7 @@ def test_the_pid_in_a_lock_of_another_container_is_not_used(tmp_path: Path) -> N
     assert not is_here({**own_identity(), "boot": "another"})
     assert is_here(dict(own_identity()))
     Path(place.lock).write_text("")
-    assert "not said its pid" in holder_of(place)
+    assert "its pid is not known yet" in holder_of(place)
 
 
 def test_a_host_that_cannot_start_is_explained_by_its_log(place: HostPlaceKit) -> None:

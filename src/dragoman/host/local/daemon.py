@@ -214,11 +214,11 @@ class _Daemon:
     def _idle_is_over(self) -> None:
         if self._is_idle:
             self._over.set()
-        elif not self._serving:  # a turn runs without a client; nothing tells when it ends
+        elif not self._serving:  # a turn runs without a client; there is no event for its end
             self._idle = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._idle_is_over)
 
     def _look(self) -> None:
-        """Leave if the socket is not ours any more, and end questions that nobody has answered for a day."""
+        """Leave if the socket is not ours any more, and end questions that were not answered for a day."""
         try:
             is_found = os.stat(self._place.socket).st_ino == self._inode
         except OSError:

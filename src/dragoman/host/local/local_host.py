@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 LOG_FILE: Final = "hosted.db"
 _OWNER_FILE: Final = "hosted.owner"
 QUESTION_SECONDS: Final = 24 * 3600.0
-"""A question that nobody answers keeps the host alive for so long, by the wall clock."""
+"""A question without an answer keeps the host alive for so long, by the wall clock."""
 _LONGEST_NAME: Final = 100
 
 

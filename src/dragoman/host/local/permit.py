@@ -76,7 +76,7 @@ def scope_command(environment: "Mapping[str, str]", *, has_program: bool, runtim
 
 
 def logout_warning(environment: "Mapping[str, str]", *, has_logind: bool, lingers: bool, runs: bool) -> str:
-    """What to tell a user whose turn would end with the login; empty if it would not."""
+    """The note for a user whose turn would end with the login; empty if it would not."""
     if not (has_logind and runs and environment.get("SSH_CONNECTION")) or lingers:
         return ""
     return "this machine ends your programs at logout; `loginctl enable-linger` keeps them"

@@ -20,6 +20,7 @@ import os
 import sys
 import time
 
+from dragoman.host.local.build import package_folder
 from dragoman.host.local.permit import is_switched_off, scope_command, why_not_start_here
 from dragoman.host.local.place import HostPlace, HostPlaces, PlaceRefused
 from dragoman.host.local.thin import HostLost, ThinClient, begin, begun, connect_any, connect_to
@@ -155,10 +156,8 @@ def _launch(place: HostPlace, lock: int, scope: list[str]) -> bool:
 
 def host_command() -> list[str]:
     """The program of the host, of the same environment as this one, whatever the current folder has."""
-    import dragoman
-
     # `-I` ignores the packages of the user; an installation that is there needs them.
-    where = os.path.dirname(os.path.dirname(os.path.abspath(dragoman.__file__)))
+    where = os.path.dirname(package_folder())
     is_users = "/.local/" in f"{where}/" and not where.startswith(sys.prefix)
     return [sys.executable, *(("-E", "-P") if is_users else ("-I",)), "-m", "dragoman.host"]
 
@@ -195,7 +194,7 @@ def last_lines(place: HostPlace) -> str:
 
 
 def own_identity() -> dict[str, str]:
-    """What tells apart programs of other machines, boots and containers that share a folder."""
+    """What differs between machines, boots and containers that share a folder."""
     return {
         "machine": _text("/etc/machine-id"),
         "boot": _text("/proc/sys/kernel/random/boot_id"),
@@ -214,7 +213,7 @@ def holder_of(place: HostPlace) -> str:
         found = {}
     pid = found.get("pid") if isinstance(found, dict) else None
     if not isinstance(pid, int):
-        return "it has not said its pid yet"
+        return "its pid is not known yet"
     if not is_here(found):
         return "it belongs to another machine or container that shares this folder"
     return f"its pid is {pid} ({found.get('executable', '?')})"

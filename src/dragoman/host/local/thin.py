@@ -56,7 +56,7 @@ class ThinClient:
     def __init__(self, sock: Socket, place: "HostPlace") -> None:
         self.place = place
         self.hello: dict[str, Any] = {}
-        """What the host said about itself."""
+        """What the host is: its version and build."""
         self._sock = sock
         self._buffer = bytearray()
         self._lines: list[bytes] = []

@@ -20,7 +20,7 @@ from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.hosted.turn import HostedTurn, TurnEnd, TurnRequest
+    from dragoman.cli.exec.hosted.turn import HostedEnd, HostedTurn, TurnRequest
 
 _GONE = ("agent_exited", "agent_lost", "agent_start", "interrupted", "not_run")
 _USAGE = {
@@ -30,7 +30,7 @@ _USAGE = {
 }
 
 
-def facts_of(end: TurnEnd, *, fails_on_deny: bool = False) -> RunFacts:
+def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     """What was observed, in the terms of `exec`."""
     facts = RunFacts(
         signal=end.signal, is_timed_out=end.is_timed_out, is_empty=end.is_empty, stop_reason=end.stop_reason
@@ -44,7 +44,7 @@ def facts_of(end: TurnEnd, *, fails_on_deny: bool = False) -> RunFacts:
     return facts
 
 
-def decisions_of(end: TurnEnd) -> list[dict[str, Any]]:
+def decisions_of(end: HostedEnd) -> list[dict[str, Any]]:
     found = end.report.get("decisions")
     return found if isinstance(found, list) else []
 
@@ -64,7 +64,7 @@ def as_error(error: Exception) -> Exception:
     return errors.RequestError(error.code, str(error), error.data or None)
 
 
-def error_of(code: int, facts: RunFacts, end: TurnEnd) -> Error:
+def error_of(code: int, facts: RunFacts, end: HostedEnd) -> Error:
     """The `error` of a result whose exit code is `code`."""
     decisions = decisions_of(end)
     if code == exits.CANNOT_ASK:
@@ -105,7 +105,7 @@ def note_decision(decision: dict[str, Any]) -> str:
     return f"{done} {_named([decision])} ({decision.get('decidedBy')})"
 
 
-def finish_text(turn: HostedTurn, end: TurnEnd, *, is_quiet: bool = False, fails_on_deny: bool = False) -> int:
+def finish_text(turn: HostedTurn, end: HostedEnd, *, is_quiet: bool = False, fails_on_deny: bool = False) -> int:
     """Say on stderr how a turn ended whose answer is text; gives the exit code."""
     facts = facts_of(end, fails_on_deny=fails_on_deny)
     code = exit_code_of(facts)

@@ -29,7 +29,7 @@ _NOT_FILLED: dict[str, Any] = {"action": "cancel"}
 
 
 class Asked(NamedTuple):
-    """What came of a question."""
+    """The result of a question."""
 
     was_shown: bool
     others: list[Message]

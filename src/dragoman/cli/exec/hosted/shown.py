@@ -25,7 +25,7 @@ from dragoman.state import SessionState, fold
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.hosted.turn import TurnEnd, TurnRequest
+    from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
     from dragoman.cli.prompt.progress import Progress
 
 
@@ -98,7 +98,7 @@ class ShownTurn:
 
     # The end
 
-    def finish(self, turn: HostedTurn, end: TurnEnd) -> int:
+    def finish(self, turn: HostedTurn, end: HostedEnd) -> int:
         """Write the result; gives the exit code."""
         state = self._state
         if not state.turns:  # it never came to a prompt
@@ -123,7 +123,7 @@ class ShownTurn:
         has_text = any(text.strip() for text in turn.texts)
         return not (has_text or self._tool_updates or self._has_usage or (tokens and tokens.total_tokens))
 
-    def _result(self, code: int, facts: RunFacts, end: TurnEnd, tokens: v1.Usage | None) -> results.RunResult:
+    def _result(self, code: int, facts: RunFacts, end: HostedEnd, tokens: v1.Usage | None) -> results.RunResult:
         state, turn = self._state, self._state.turns[-1]
         own = end.result.get("_meta")
         found = (own.get("dragoman") or {}).get("usage") if isinstance(own, dict) else None

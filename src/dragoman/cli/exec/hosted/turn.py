@@ -45,11 +45,11 @@ _CANCEL_SECONDS = 15.0
 _QUIET_SECONDS = 30.0
 
 
-class Terminated(BaseException):
+class SentSigterm(BaseException):
     """SIGTERM; like KeyboardInterrupt, it is not an Exception."""
 
 
-class TurnEnd:
+class HostedEnd:
     """How a turn ended, as far as it was observed."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class HostedTurn:
 
     def __init__(self, request: TurnRequest, view: "TurnView") -> None:
         self.request = request
-        self.end = TurnEnd()
+        self.end = HostedEnd()
         self.session: dict[str, Any] = {}
         self._view = view
         self._client: ThinClient | None = None
@@ -105,7 +105,7 @@ class HostedTurn:
         self._is_plain = False  # the host is of another version: nothing but ACP
         self._is_cancelling = False
 
-    def run(self) -> TurnEnd:
+    def run(self) -> HostedEnd:
         """Run it; whatever happens is in the end that is returned.
 
         Raises:
@@ -117,8 +117,8 @@ class HostedTurn:
             signal(SIGTERM, _terminate)
         try:
             self._run()
-        except (KeyboardInterrupt, Terminated) as ending:
-            self.end.signal = SIGTERM if isinstance(ending, Terminated) else 2
+        except (KeyboardInterrupt, SentSigterm) as ending:
+            self.end.signal = SIGTERM if isinstance(ending, SentSigterm) else 2
         except (HostRefused, HostLost) as error:
             self.end.error = error
         finally:
@@ -155,7 +155,7 @@ class HostedTurn:
     # The session
 
     def _find_session(self) -> ThinClient:
-        """Connect and find the session, or open it. Nothing was sent that could run twice, so a lost host is no end."""
+        """Connect and find the session, or open it. Nothing was sent that could run twice, so it may be tried again."""
         for tries_left in reversed(range(_TRIES)):
             try:
                 return self._try_to_find()
@@ -216,7 +216,7 @@ class HostedTurn:
                 else:
                     self._view.still(monotonic() - quiet_since)
                 continue
-            except (KeyboardInterrupt, Terminated) as ending:
+            except (KeyboardInterrupt, SentSigterm) as ending:
                 self._interrupt(client, ending)
                 continue
             if message.get("id") == self._prompt and "method" not in message:
@@ -224,7 +224,7 @@ class HostedTurn:
                 return
             try:
                 self._other(message)
-            except (KeyboardInterrupt, Terminated) as ending:
+            except (KeyboardInterrupt, SentSigterm) as ending:
                 self._interrupt(client, ending)
 
     def _answered(self, message: "dict[str, Any]") -> None:
@@ -256,7 +256,7 @@ class HostedTurn:
                 self._client.refuse(message["id"], -32601, "this client has no such method")
 
     def _ask(self, message: "dict[str, Any]") -> None:
-        """Ask the user at this terminal. Without one, the answer is no choice: another client may still make one."""
+        """Ask the user at this terminal. Without one, no choice is made: another client may still make it."""
         assert self._client is not None
         if os.isatty(2) and not self._is_cancelling:
             from dragoman.cli.exec.hosted.question import ask_user
@@ -278,7 +278,7 @@ class HostedTurn:
 
     def _interrupt(self, client: ThinClient, ending: BaseException) -> None:
         """Cancel the turn at the first signal, end at the second."""
-        number = SIGTERM if isinstance(ending, Terminated) else 2
+        number = SIGTERM if isinstance(ending, SentSigterm) else 2
         self.end.signal = self.end.signal or number
         if self._is_cancelling:
             raise ending
@@ -299,7 +299,7 @@ class HostedTurn:
 
 
 def _terminate(number: int, frame: object) -> None:
-    raise Terminated
+    raise SentSigterm
 
 
 def _open_plainly(client: ThinClient, request: TurnRequest, found: "dict[str, Any] | None") -> "dict[str, Any]":
