@@ -1,8 +1,9 @@
 """Which variables of a client reach the agents that the host starts for it.
 
-The host's own environment is that of the program that happened to start it. An agent gets the variables of the client that
-opened its session instead, and of those only what is listed here: paths, language, proxies, and the keys of models. The
-settings can add names (`host.env`), and so can the entry of an agent (`env_allow`). Nothing of it is written down.
+The host's own environment is that of the program that happened to start it. An agent gets the variables of the client
+that opened its session instead, and of those only what is listed here: paths, language, proxies, and the keys of
+models. The settings can add names (`host.env`), and so can the entry of an agent (`env_allow`). Nothing of it is
+written down.
 """
 
 from __future__ import annotations

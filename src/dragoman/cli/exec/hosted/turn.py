@@ -1,7 +1,8 @@
 """One turn in a named session of the local host, by a blocking socket.
 
-Owns the order of messages: hello, the search for the session, the prompt, then updates until its answer. A dropped connection never cancels the turn: the host goes on. What is shown is up to a `TurnView`, and what the
-end means to `ending.py`. Imports nothing that takes time, as `thin.py`.
+Owns the order of messages: hello, the search for the session, the prompt, then updates until its answer. A dropped
+connection never cancels the turn: the host goes on. What is shown is up to a `TurnView`, and what the end means to
+`ending.py`. Imports nothing that takes time, as `thin.py`.
 """
 
 import os
