@@ -220,7 +220,7 @@ def test_a_first_line_is_finished_below_if_nothing_came_between() -> None:
     shown.see(
         v1.ToolCall("1", "Look", kind="read", status="in_progress", locations=[v1.ToolCallLocation("/p/a.py", line=3)]),
         v1.ToolCallUpdate("1", status="completed"),
-        v1.ToolCall("2", "Edit a.py", kind="edit"),
+        v1.ToolCall("2", "Edit a.py", kind="edit", status="in_progress"),
         message("Meanwhile"),
         v1.ToolCallUpdate("2", status="failed", content=[v1.Content(v1.TextContent("no such line\n"))]),
         v1.ToolCallUpdate("2", status="failed"),
@@ -235,9 +235,17 @@ def test_a_first_line_is_finished_below_if_nothing_came_between() -> None:
     ]
 
 
+def test_a_call_is_shown_with_its_title_once_that_is_known() -> None:
+    shown = Shown().see(v1.ToolCall("1", "Run a command", kind="execute", status="pending"))
+    assert shown.lines == []
+    shown.see(v1.ToolCallUpdate("1", title="`make`", raw_input={"command": "make"}))
+    shown.see(v1.ToolCallUpdate("1", status="completed"))
+    assert shown.lines == ["→ execute  `make`", "  ✓ completed"]
+
+
 @pytest.mark.rule(193)
 def test_a_call_cut_off_by_a_cancel_is_neither_a_success_nor_a_failure() -> None:
-    shown = Shown().see(v1.ToolCall("1", "Wait"))
+    shown = Shown().see(v1.ToolCall("1", "Wait", status="in_progress"))
     shown.state.cancel_turn()
     shown.see(v1.ToolCallUpdate("1", status="failed"))
     assert shown.lines == ["→ other    Wait", "  – cancelled"]

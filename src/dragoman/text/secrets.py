@@ -156,7 +156,7 @@ class SplitMask:
         return self.feed(piece.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
     def show_some(self) -> bytes:
-        """Return what is kept if it is too short to tell anything; the next piece may still complete the key.
+        """Return what is kept if it is too short to be a secret; the next piece may still complete the key.
 
         For a text that is interrupted: most words that begin like a key are ordinary words.
         """

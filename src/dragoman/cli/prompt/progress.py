@@ -227,9 +227,11 @@ class Progress:
         self._thought_is_shown = False
 
     def _show_tool(self, update: v1.ToolCall | v1.ToolCallUpdate, state: SessionState) -> None:
-        self._show_own_terminal(update.meta)
         call = state.tool_calls.get(update.tool_call_id)
-        if call is not None:
+        if call is not None and call.is_running:
+            self._tools.show(call)
+        self._show_own_terminal(update.meta)
+        if call is not None and not call.is_running:
             self._tools.show(call)
 
     def _show_own_terminal(self, meta: Any) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from msgspec import UNSET
+
 from dragoman.cli.prompt import content
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.cli.prompt.reported_exit import reported_exit
@@ -33,7 +35,7 @@ class ToolLines:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._seen: dict[tuple[str, int], str] = {}  # (id, place in the timeline) -> "open" or "over"
+        self._seen: dict[tuple[str, int], str] = {}  # (id, place in the timeline) -> "announced", "open" or "over"
         self._shown: set[tuple[str, str | None, str]] = set()  # changes that were shown
         self.exits: dict[str, tuple[int | None, str | None]] = {}  # of terminals
 
@@ -44,7 +46,9 @@ class ToolLines:
         if seen == "over":
             return
         if call.is_running:
-            if seen is None and (call.title or call.name):
+            if seen is None and _is_bare(call):
+                self._seen[key] = "announced"
+            elif seen != "open" and (call.title or call.name):
                 self._seen[key] = "open"
                 self._progress.line(self._head("→", "", call), f"tool {key}")
             return
@@ -146,6 +150,11 @@ class ToolLines:
 
 def _key(diff: v1.Diff) -> tuple[str, str | None, str]:
     return diff.path, diff.old_text if isinstance(diff.old_text, str) else None, diff.new_text
+
+
+def _is_bare(call: ToolCallState) -> bool:
+    """Whether the call was only announced: while its arguments arrive, agents give it a title that says nothing yet."""
+    return call.status == "pending" and not (call.locations or call.content) and call.raw_input in (UNSET, None, {})
 
 
 def describe_exit(exit_code: int | None, signal: str | None) -> str:
