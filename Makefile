@@ -23,7 +23,7 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.1
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	    >/dev/null 2>&1 && break; python=; done
 
-.PHONY: help run test check package bench interop mutants agents docs screenshots clean
+.PHONY: help run test check package bench soak interop mutants agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -52,6 +52,10 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
+	@$(PY) -m benchmarks.local_host
+
+soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
+	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
 
 interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop

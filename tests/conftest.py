@@ -31,6 +31,8 @@ for _name in ("COLUMNS", "LINES"):
 
 ALONE = "alone"  # the mark of tests that compare durations, and the expression that selects them
 TEST_SECONDS = 30.0
+IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
+SOAK_SECONDS = 900.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
 ENDING_SECONDS = 2.0
 
@@ -42,6 +44,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if f"pytest.mark.{ALONE}" in collection_path.read_text() else True
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the tests of `make soak` everywhere else, whatever other expression selects tests."""
+    chosen = [item for item in items if IS_SOAK or item.get_closest_marker("soak") is None]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+    for item in items:
+        if item.get_closest_marker("soak") is not None:
+            item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Runs `async def test_*`; fixtures are passed as they are."""
@@ -49,12 +62,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(test):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
-    asyncio.run(_bounded(test, arguments), debug=False)
+    seconds = SOAK_SECONDS if pyfuncitem.get_closest_marker("soak") is not None else TEST_SECONDS
+    asyncio.run(_bounded(test, arguments, seconds), debug=False)
     return True
 
 
-async def _bounded(test: Callable[..., Awaitable[None]], arguments: dict[str, Any]) -> None:
-    async with asyncio.timeout(TEST_SECONDS):
+async def _bounded(test: Callable[..., Awaitable[None]], arguments: dict[str, Any], seconds: float) -> None:
+    async with asyncio.timeout(seconds):
         await test(**arguments)
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:

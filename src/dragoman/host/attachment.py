@@ -121,7 +121,8 @@ class Attachment:
         """The others see a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
         if found.get("by") == self.client.key:
-            self._notify("_dragoman/turn_started", event)
+            if self.client.kind.starts:
+                self._notify("_dragoman/turn_started", event)
             return
         number = found.get("prompt")
         asked = self.session.log.read(self.session.id, number - 1, 1)[:1] if isinstance(number, int) else []

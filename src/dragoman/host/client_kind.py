@@ -48,6 +48,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     terminal_output: bool = False
     """It shows the output of terminals that other programs run, by `_meta`."""
     is_observer: bool = False
+    starts: bool = False
+    """It is notified when the turn of a prompt of its own starts (`_dragoman/turn_started`)."""
 
     def takes(self, variant: str) -> bool:
         """Whether updates of this kind are sent at all."""
@@ -93,6 +95,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         urls=elicitation.get("url") is not None,
         terminal_output=meta.get("terminal_output") is True,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",
+        starts=isinstance(own, dict) and own.get("starts") is True,
     )
 
 

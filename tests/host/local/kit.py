@@ -71,7 +71,11 @@ class HostPlaceKit(Place):
 
     def run_as_older(self, *words: str) -> Done:
         """Runs `exec` of a version whose methods between client and host are others; it starts such a host."""
-        patch = "import sys; import dragoman.host.local.build as build; build.PROTOCOL -= 1; "
+        return self.run_patched("build.PROTOCOL -= 1", *words)
+
+    def run_patched(self, change: str, *words: str) -> Done:
+        """Runs `exec` with a changed `build.py`; the host that it starts has the change, too."""
+        patch = f"import sys; import dragoman.host.local.build as build; {change}; "
         host = patch + "from dragoman.host.__main__ import program; program(sys.argv[2:])"
         code = (
             patch + "import dragoman.host.local.start as start; "

@@ -120,6 +120,12 @@ def read_events(place: HostPlaceKit) -> bytes:
         connection.close()
 
 
+@pytest.mark.soak
+def test_fifty_hosts_that_are_killed_lose_nothing(place: HostPlaceKit) -> None:
+    for number in range(50):
+        kill_in_the_middle(place, after=1 + 7 * number)
+
+
 @pytest.mark.parametrize("round_", range(3))
 def test_kill_9_loses_no_event_that_a_client_saw_and_no_agent_outlives_the_host(
     place: HostPlaceKit, round_: int
@@ -221,6 +227,19 @@ def test_a_busy_host_of_another_protocol_is_used_by_plain_acp_and_not_killed(pla
     wait_for(lambda: not is_alive(old))
 
 
+def test_a_host_whose_files_were_replaced_leaves_when_it_is_idle(place: HostPlaceKit) -> None:
+    stamp = place.home / "stamp"
+    stamp.write_text("before")
+    change = f"build.build_stamp = lambda: open({str(stamp)!r}).read()"
+    assert place.run_patched(change, "--session", "s", "-a", "scripted", "hello").code == 0
+    (old,) = place.pids()
+    place.connect().close()
+    assert is_alive(old)
+    stamp.write_text("after")
+    place.connect().close()  # it looks when a client comes
+    wait_for(lambda: not is_alive(old))
+
+
 def test_a_log_of_a_newer_version_is_refused_with_a_sentence(place: HostPlaceKit) -> None:
     data = place.home / "dragoman" / "data"
     data.mkdir(parents=True)
@@ -290,6 +309,32 @@ def test_an_agent_has_the_environment_of_the_client_that_opened_its_session(plac
         assert "UNRELATED" not in found
         assert "DRAGOMAN_HOST" not in found
     assert len(place.pids()) == 1
+
+
+def test_commands_that_the_host_runs_have_the_environment_of_the_session(place: HostPlaceKit) -> None:
+    for name in ("one", "two"):
+        place.environment["VIRTUAL_ENV"] = f"/venv/{name}"
+        done = scripted(place, name, "terminal echo $VIRTUAL_ENV", "--dangerously-allow-all")
+        assert f"/venv/{name}" in done.out, done.err
+
+
+def test_a_client_that_sends_no_environment_gets_a_notice(running: HostPlaceKit) -> None:
+    client = running.connect()
+    own = {"agent": "scripted"}
+    opened = client.call("session/new", cwd=str(running.project), mcpServers=[], _meta={"dragoman": own})
+    seen: list[dict[str, Any]] = []
+    done = client.request(
+        "session/prompt", sessionId=opened["sessionId"], prompt=[{"type": "text", "text": "terminal echo x"}]
+    )
+    while True:
+        message = client.read()
+        seen.append(message)
+        if message.get("method") == "session/request_permission":
+            client.answer(message["id"], {"outcome": {"outcome": "cancelled"}})
+        if message.get("id") == done and "method" not in message:
+            break
+    notices = [each["params"]["text"] for each in seen if each.get("method") == "_dragoman/notice"]
+    assert any("environment of the host" in text for text in notices)
 
 
 def test_the_environment_of_a_session_is_not_written_down(running: HostPlaceKit) -> None:

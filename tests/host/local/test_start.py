@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,35 @@ def test_of_six_starters_exactly_one_starts_a_host_also_on_a_stale_socket(place:
         assert place.pids() == sorted(found)
         kill_host(place, *found)  # leaves a socket that refuses
         assert place.socket.exists()
+
+
+@pytest.mark.soak
+def test_of_six_starters_exactly_one_starts_a_host_in_forty_rounds(place: HostPlaceKit) -> None:
+    for _ in range(40):
+        found = race(place)
+        assert len(found) == 1
+        assert place.pids() == sorted(found)
+        kill_host(place, *found)
+
+
+def test_a_client_that_a_leaving_host_did_not_answer_asks_for_another_one(place: HostPlaceKit) -> None:
+    place.places.first.make()
+    leaving = socket.socket(socket.AF_UNIX)
+    leaving.bind(str(place.socket))
+    leaving.listen()
+
+    def leave() -> None:
+        client, _ = leaving.accept()
+        place.socket.unlink()
+        leaving.close()
+        client.close()
+
+    thread = threading.Thread(target=leave)
+    thread.start()
+    try:
+        assert scripted(place).out == "hello\n"
+    finally:
+        thread.join(60)
 
 
 def test_a_stale_socket_is_replaced_and_the_lock_file_stays(place: HostPlaceKit) -> None:

@@ -127,6 +127,11 @@ class LocalHost(Host):
             facts["name"] = self._reserve(name, cwd)
         return facts
 
+    def opened(self, session: HostedSession) -> None:
+        if session.env is None:
+            text = "The agent has the environment of the host, because the client sent none (_meta.dragoman.env)."
+            session.append("notice", {"text": text}, turn=0)
+
     def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         added = own.get("agentMeta")
         return {**(meta or {}), "dragoman": added} if isinstance(added, dict) and added else meta

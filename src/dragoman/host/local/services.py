@@ -136,7 +136,11 @@ class SessionServices:
         """The options of the connection to the agent."""
         withheld = self._entry.quirks.withhold
         if "terminal" not in withheld and self._terms.offers_terminals:
-            self.terminals = LocalTerminals(permissions=self.permissions, confinement=self._confinement)
+            self.terminals = LocalTerminals(
+                permissions=self.permissions,
+                confinement=self._confinement,
+                environment=lambda: os.environ if self._hosted.env is None else self._hosted.env,
+            )
         self._confinement.arm()
         files = WorkspaceFiles(permissions=self.permissions, missing=self._entry.quirks.missing_file)
         return {
