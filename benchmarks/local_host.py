@@ -31,7 +31,9 @@ def main() -> None:
             "XDG_RUNTIME_DIR": folder,
             "DRAGOMAN_HOST": "on",
         }
-        exec_words = [sys.executable, "-m", "dragoman", "exec", "-q", "--session", "bench"]
+        program = Path(sys.executable).parent / "dragoman"
+        start = [str(program)] if program.exists() else [sys.executable, "-m", "dragoman"]
+        exec_words = [*start, "exec", "-q", "--session", "bench"]
 
         def run(*words: str) -> None:
             subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.DEVNULL, check=True)

@@ -1,14 +1,15 @@
 """A client of the local host without an event loop: a blocking socket, lines of JSON, no roles.
 
 A second prompt in a warm session must cost little more than the agent's own time, and loading asyncio and the client
-role takes longer than all of that. So this imports what Python has loaded anyway, `json`, and the C part of the socket
-module. Owns the connection and the ids of requests; what is asked is up to the caller.
+role takes longer than all of that. So this imports what Python has loaded anyway, and the C parts of `socket` and
+`json`. Owns the connection and the ids of requests; what is asked is up to the caller.
 """
 
-import json
 import os
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812 - `socket` itself loads `selectors` and `enum`, a fifth of our time
+
+from dragoman.host.local.lines import read_line, write_line
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ class ThinClient:
         self.send({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
     def send(self, message: "Message") -> None:
-        data = json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
         try:
-            self._sock.sendall(data)
+            self._sock.sendall(write_line(message))
         except (BrokenPipeError, ConnectionResetError):
             raise self._lost() from None
 
@@ -122,12 +122,12 @@ class ThinClient:
                 self._lines = bytes(self._buffer[:cut]).split(b"\n")
                 self._lines.reverse()
                 del self._buffer[: cut + 1]
-        message: Message = json.loads(self._lines.pop())
+        message: Message = read_line(self._lines.pop())
         return message
 
     def put_back(self, message: "Message") -> None:
         """Let a message that was read be the next one again."""
-        self._lines.append(json.dumps(message).encode())
+        self._lines.append(write_line(message))
 
     @property
     def has_lines(self) -> bool:
