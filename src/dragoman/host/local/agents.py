@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
-from dragoman.host.local.environment import allowed_names, pick
+from dragoman.host.local.environment import allowed_names, pick, received
 from dragoman.process.child import Child
 from dragoman.process.launch import launch
 from dragoman.registry.agents import BUILT_IN, load_agents, resolve_command
@@ -92,7 +92,7 @@ class MachineAgent:
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
         entry, settings = find_entry(self.name, cwd)
         names = allowed_names(entry, settings.user.host.env)
-        inherited = pick(os.environ if env is None else env, names)
+        inherited = pick(os.environ, names) if env is None else received(env, names)
         for name, value in entry.changed_env(inherited).items():
             if value is None:
                 inherited.pop(name, None)

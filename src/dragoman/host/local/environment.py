@@ -61,9 +61,6 @@ def pick(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]
     }
 
 
-def received(found: Any, names: Iterable[str]) -> dict[str, str] | None:
-    """What a client sent, as far as it is text and allowed; None if it sent nothing."""
-    if not isinstance(found, dict):
-        return None
-    texts = {name: value for name, value in found.items() if isinstance(name, str) and isinstance(value, str)}
-    return pick(texts, names)
+def received(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+    """What a client sent, as far as it is text and allowed."""
+    return pick({name: value for name, value in found.items() if isinstance(value, str)}, names)

@@ -23,6 +23,7 @@ from dragoman.client.permission import ClientPermissions
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import ConfigError
 from dragoman.host.local.agents import find_entry, runs_built_in
+from dragoman.host.local.environment import ALLOWED, received
 from dragoman.policy import parse_rule
 from dragoman.policy.decide import NO_USER, USER, Selection, is_allowing, is_clear
 from dragoman.policy.paths import is_below
@@ -139,7 +140,7 @@ class SessionServices:
             self.terminals = LocalTerminals(
                 permissions=self.permissions,
                 confinement=self._confinement,
-                environment=lambda: os.environ if self._hosted.env is None else self._hosted.env,
+                environment=self._environment,
             )
         self._confinement.arm()
         files = WorkspaceFiles(permissions=self.permissions, missing=self._entry.quirks.missing_file)
@@ -149,6 +150,11 @@ class SessionServices:
             "terminals": self.terminals,
             "elicitation": self._asks,
         }
+
+    def _environment(self) -> dict[str, str]:
+        """What commands of terminals may have: that of the client, and of it what every program needs."""
+        env = self._hosted.env
+        return dict(os.environ) if env is None else received(env, ALLOWED)
 
     def close(self) -> None:
         """Remove the private folder of the sandbox."""

@@ -29,8 +29,11 @@ TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-START_SECONDS = 5.0
-"""How long a host may take to listen, and how long a lock may be held without one."""
+START_SECONDS = 30.0
+"""How long a host may take to listen, and how long a lock may be held without one. A host that dies closes its pipe, so
+only one that is slow, on a machine with too much to do, is waited for."""
+NOTE_SECONDS = 5.0
+"""After so long the user is shown what is waited for."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.05
 _LOG_LINES = 12
 
@@ -76,14 +79,15 @@ def reach_host(places: HostPlaces, *, note: "Callable[[str], None]" = lambda tex
         places.first.make()
     except PlaceRefused as error:
         raise NoHost(f"the host cannot be started: {error}") from None
-    return _start_or_join(places.first)
+    return _start_or_join(places.first, note)
 
 
-def _start_or_join(place: HostPlace) -> ThinClient:
+def _start_or_join(place: HostPlace, note: "Callable[[str], None]") -> ThinClient:
     import fcntl
 
-    deadline = time.monotonic() + START_SECONDS
+    started = time.monotonic()
     wait = _FIRST_WAIT
+    is_noted = False
     while True:
         lock = os.open(place.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
@@ -97,31 +101,35 @@ def _start_or_join(place: HostPlace) -> ThinClient:
             if client is not None:
                 return client
             if is_ours:
-                return _start(place, lock)
+                return _start(place, lock, note)
         finally:
             os.close(lock)
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - started
+        if waited > START_SECONDS:
             raise NoHost(f"a host holds {place.lock} and does not answer: {holder_of(place)}")
+        if waited > NOTE_SECONDS and not is_noted:
+            is_noted = True
+            note(f"waiting for the host that holds {place.lock}: {holder_of(place)}")
         time.sleep(wait)
         wait = min(2 * wait, _LONGEST_WAIT)
 
 
-def _start(place: HostPlace, lock: int) -> ThinClient:
+def _start(place: HostPlace, lock: int, note: "Callable[[str], None]") -> ThinClient:
     """Start a host while holding the lock; it goes on holding it."""
     from shutil import which
 
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.geteuid()}"
     scope = scope_command(os.environ, has_program=which("systemd-run") is not None, runtime=runtime)
-    is_ready = _launch(place, lock, scope)
+    is_ready = _launch(place, lock, scope, note)
     if not is_ready and scope:  # the user's systemd may refuse; a host that ends at logout is better than none
-        is_ready = _launch(place, lock, [])
+        is_ready = _launch(place, lock, [], note)
     client = connect_to(place) if is_ready else None
     if client is None:
         raise NoHost(f"the host could not be started; the end of its log {log_path(place)}: {last_lines(place)}")
     return client
 
 
-def _launch(place: HostPlace, lock: int, scope: list[str]) -> bool:
+def _launch(place: HostPlace, lock: int, scope: list[str], note: "Callable[[str], None]") -> bool:
     """Run the host's program; whether it became ready."""
     import select
     import subprocess
@@ -143,7 +151,10 @@ def _launch(place: HostPlace, lock: int, scope: list[str]) -> bool:
         ) as process:
             os.close(theirs)
             theirs = -1
-            found, _, _ = select.select([ready], [], [], START_SECONDS)
+            found, _, _ = select.select([ready], [], [], NOTE_SECONDS)
+            if not found:
+                note("the host is still starting")
+                found, _, _ = select.select([ready], [], [], START_SECONDS - NOTE_SECONDS)
             is_ready = bool(found) and os.read(ready, 1) == b"+"
             if not is_ready and not found:
                 process.kill()
