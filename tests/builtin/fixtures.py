@@ -186,7 +186,7 @@ class SessionFixture:
 
     async def until(self, kind: type, count: int = 1) -> None:
         """Wait until so many chunks of a type were shown."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while sum(isinstance(chunk, kind) for chunk in self.seen) < count:
                 self.saw.clear()
                 await self.saw.wait()

@@ -24,10 +24,11 @@ from dragoman.builtin.previews import Previews
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
 from dragoman.builtin.tools.jobs import ended_jobs
+from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, Spent, usage_row
-from dragoman.builtin.waits import SilenceWatch, retry_notice, silence_notice
+from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
 from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
@@ -68,7 +69,8 @@ class Loop:
         self._usage = usage
         self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
-        self._specs = tuple(map(tool_spec, offered_tools(context.tools, context.model.name)))
+        self._offered = offered_tools(context.tools, context.model.name)
+        self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
         self._edits = asyncio.Lock()
@@ -180,15 +182,14 @@ class Loop:
                 if end.reason == "context-window" and not was_cut:
                     was_cut = True
                     await context.emit(c.ResetStep())
+                    await self._account(end)
                     raise ContextOverflowError("the answer was cut because the context window was full")
                 await self._window.counted(end)
                 return end, wanted
             except ModelError as error:
                 if await self._window.recover(error):
                     continue
-                if not error.is_retryable or tries >= context.limits.retries:
-                    raise
-                await self._wait_to_retry(error, tries)
+                await wait_to_retry(context, error, tries, context.limits.retries)
                 tries += 1
 
     async def _traced(self, telemetry: Telemetry) -> tuple[StepEnd, list[WantedCall]]:
@@ -224,7 +225,9 @@ class Loop:
                     wanted.append(call)
                 elif isinstance(item, c.ToolInputError):
                     wanted.append(WantedCall(item.tool_call_id))
-                has_begun = True
+                if not has_begun:
+                    has_begun = True
+                    import_soon(self._offered)
                 await context.emit(item)
                 if isinstance(item, c.ToolInputDelta):
                     await self._preview(item)
@@ -237,22 +240,6 @@ class Loop:
             # Hang up when the rest is not wanted, so that it is not paid for.
             await stream.aclose()
         raise ModelError("the model's answer broke off", is_retryable=True)
-
-    async def _wait_to_retry(self, error: ModelError, tries: int) -> None:
-        context = self._context
-        waits = context.limits.retry_seconds
-        seconds = error.retry_after_seconds
-        if seconds is None:
-            seconds = waits[min(tries, len(waits) - 1)]
-        if seconds > context.limits.longest_wait_seconds:
-            raise error
-        _log.warning("the model failed, next try in %g s: %s", seconds, error)
-        await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, context.limits.retries))
-        context.set_retrying(True)
-        try:
-            await context.sleep(seconds)
-        finally:
-            context.set_retrying(False)
 
     async def _account(self, end: StepEnd, used: int | None = None) -> None:
         """Record what a model call used, and show it.

@@ -1,12 +1,13 @@
 """Waiting for a model, and how the user is shown that: before the next try, and while an answer is silent.
 
-Owns the sentences and when they are due. `loop.py` emits them as notices; a client that cannot show notices is shown
-them as a line of thought (`viewer.py`).
+Owns the sentences and when they are due, for the steps of a turn and for its summaries. They are notices; a client that
+cannot show notices is shown them as a line of thought (`viewer.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,11 +18,36 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.builtin.models.model import ModelError
+    from dragoman.builtin.turn import TurnContext
+
+_log = logging.getLogger("dragoman.builtin")
 
 # Statuses that mean "not now": too many requests, unavailable, overloaded.
 _BUSY: Final = (429, 503, 529)
 # After 10 s, 30 s, 90 s and so on: often enough to see that the agent is alive, and not a page of lines.
 _GROWTH: Final = 3
+
+
+async def wait_to_retry(context: TurnContext, error: ModelError, tries: int, most: int) -> None:
+    """Wait before a call that failed is made again, and show that. Raises: the error if it must not be, or not yet.
+
+    Args:
+        tries: how often it was tried again so far.
+        most: how often it may be.
+    """
+    limits = context.limits
+    seconds = error.retry_after_seconds
+    if seconds is None:
+        seconds = limits.retry_seconds[min(tries, len(limits.retry_seconds) - 1)]
+    if not error.is_retryable or tries >= most or seconds > limits.longest_wait_seconds:
+        raise error
+    _log.warning("the model failed, next try in %g s: %s", seconds, error)
+    await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, most))
+    context.set_retrying(True)
+    try:
+        await context.sleep(seconds)
+    finally:
+        context.set_retrying(False)
 
 
 def retry_notice(model: str, error: ModelError, seconds: float, number: int, of: int) -> c.Data:

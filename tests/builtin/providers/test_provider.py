@@ -322,7 +322,7 @@ async def test_cancelling_a_turn_hangs_up(wire: Wire, tmp_path: Path, monkeypatc
             await fixture.until(c.TextDelta)
             running.cancel()
             assert (await running).was_cancelled
-            assert await asyncio.to_thread(server.hung_up.wait, 10)
+            assert await asyncio.to_thread(server.hung_up.wait, 60)
 
 
 @EACH_WIRE

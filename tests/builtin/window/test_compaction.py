@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.builtin.context.history import ModelConversation, ModelView
 from dragoman.builtin.models.model import ModelError
 from dragoman.builtin.tools.tool import ToolOutput
-from dragoman.uistream.messages import DataPart
+from dragoman.uistream.messages import DataPart, StepStartPart, TextPart, ToolPart, UIMessage
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
 from tests.builtin.window.counting_model import (
     CountingModel,
@@ -68,3 +69,36 @@ async def test_one_session_grows_to_ten_times_its_window(tmp_path: Path, states_
         assert len(model.summaries) == len(facts(fixture))
         # The summary of the summary is merged, never nested.
         assert last.count("The conversation so far was too long") == 1
+
+
+async def test_leaving_out_many_outputs_looks_at_the_conversation_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of days has thousands of calls, and the event loop serves other sessions meanwhile."""
+    looks: list[int] = []
+    view = ModelConversation.view
+
+    def counting(self: ModelConversation, running: UIMessage | None = None) -> ModelView:
+        looks.append(1)
+        return view(self, running)
+
+    async with open_fixture(tmp_path) as fixture:
+        model = CountingModel(60_000, steps=1, states_window=True)
+        use(fixture, model)
+        for number in range(60):
+            done = ToolPart(
+                f"c{number}", "look", "output-available", {"value": "1"}, {"text": words(900, f"w{number}")}
+            )
+            fixture.session.history += [
+                UIMessage(f"u{number}", "user", [TextPart(f"part {number}")]),
+                UIMessage(f"a{number}", "assistant", [StepStartPart(), done, StepStartPart(), TextPart("done")]),
+            ]
+        await fixture.session.past.read([])
+        monkeypatch.setattr(ModelConversation, "view", counting)
+        assert await turn(fixture, "go on") is None
+        (pruned,) = facts(fixture, "pruning")
+        assert len(pruned.data["calls"]) > 20
+        assert len(looks) < 20
+        kept = [Path(cut["path"]) for cut in pruned.data["calls"].values()]
+    assert all(path.name.startswith("c") for path in kept)
+    assert len(set(kept)) == len(kept)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
 import pytest
 
 from dragoman.builtin.context.history import cut_text, ends_of
@@ -10,7 +13,12 @@ from dragoman.builtin.context.window.limits import WindowLimits
 from dragoman.builtin.context.window.notes import fit_notes, fixed_block, rules_in
 from dragoman.builtin.context.window.size import TurnWindows, is_local, window_of
 from dragoman.builtin.context.window.summary import HEADINGS, chunks_of, fault_of
+from dragoman.builtin.models.model import ModelRequest, StepEnd
+from dragoman.builtin.models.package.provider import ProviderModel
+from dragoman.uistream import chunks as c
+from tests.builtin.fixtures import open_fixture
 from tests.builtin.window.counting_model import GOOD_SUMMARY, CountingModel
+from tests.builtin.window.test_compaction import turn, use
 
 
 @pytest.mark.parametrize(
@@ -113,3 +121,33 @@ async def test_the_size_is_learned_stated_or_assumed(monkeypatch: pytest.MonkeyP
     assert not is_local("anthropic:claude-sonnet-5-5")
     monkeypatch.setenv("OPENAI_BASE_URL", "https://models.example.org/v1")
     assert not is_local("openai-compatible:x")
+
+
+async def test_a_size_is_not_called_unknown_before_the_model_is_loaded(tmp_path: Path) -> None:
+    """Providers that the package serves are loaded by the first call, which takes seconds."""
+
+    class Loading(CountingModel):
+        is_loading = True
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
+            self.is_loading = False
+            self.context_tokens = self.loaded_window
+            async for item in super().stream(request):
+                yield item
+
+        loaded_window: int | None = 50_000
+
+    for size, expected in ((50_000, 0), (None, 1)):
+        (tmp_path / str(size)).mkdir()
+        async with open_fixture(tmp_path / str(size)) as fixture:
+            model = Loading(50_000, steps=1)
+            model.loaded_window = size
+            use(fixture, model)
+            assert await turn(fixture, "go") is None
+            titles = [each.data["title"] for each in fixture.seen if isinstance(each, c.Data) and each.name == "notice"]
+            assert sum("is not known" in title for title in titles) == expected
+
+
+def test_the_catalogue_knows_sizes_before_a_package_is_loaded() -> None:
+    assert ProviderModel("azure:gpt-5").context_tokens == 400_000
+    assert ProviderModel("bedrock:a-model").context_tokens is None

@@ -1,9 +1,10 @@
-"""One session far beyond its window in each wire form, at a provider that counts and refuses."""
+"""One session far beyond its window in each wire form and through the package; the provider counts and refuses."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,16 @@ from dragoman.builtin.context.window.summary import SYSTEM
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.uistream.messages import DataPart
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
-from tests.builtin.providers.server import WIRES, Answer, Asked, ProviderServer, Wire, refused, text_answer
+from tests.builtin.providers.server import (
+    AZURE,
+    WIRES,
+    Answer,
+    Asked,
+    ProviderServer,
+    Wire,
+    refused,
+    text_answer,
+)
 from tests.builtin.providers.server import use as use_tool
 from tests.builtin.window.counting_model import GOOD_SUMMARY, words
 
@@ -21,6 +31,8 @@ WINDOW = 16_000
 WISH = "Rebuild the parser of the config files."
 RULE = "Never touch the file secrets.env."
 CALLS_PER_TURN = 5
+# And through pydantic-ai.
+FORMS = {**WIRES, "package": AZURE}
 
 
 class CountingProvider:
@@ -109,11 +121,18 @@ def facts(fixture: SessionFixture) -> list[DataPart]:
     return [part for part in parts if isinstance(part, DataPart) and part.name in ("compaction", "pruning")]
 
 
-@pytest.mark.parametrize("form", WIRES)
+@pytest.fixture
+def wire(request: pytest.FixtureRequest) -> Wire:
+    found: Wire = request.param
+    if found.is_packaged:
+        import_module("pydantic_ai.models.openai")  # takes seconds, which do not belong to the test
+    return found
+
+
+@pytest.mark.parametrize("wire", FORMS.values(), ids=FORMS, indirect=True)
 async def test_one_session_grows_to_ten_times_its_window(
-    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire: Wire = WIRES[form]
     provider = CountingProvider()
     with ProviderServer(play=provider.play) as server:
         for name, value in wire.variables(server.url).items():

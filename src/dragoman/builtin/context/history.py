@@ -10,7 +10,7 @@ encoded bytes of each message object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -106,6 +106,13 @@ def model_view(history: Sequence[UIMessage]) -> tuple[UIMessage, ...]:
     return ModelConversation(history).view().messages
 
 
+class _Place(NamedTuple):
+    """Which message, and which part of it."""
+
+    message: int
+    part: int
+
+
 class _Folding:
     """The state of the walk over the stored messages."""
 
@@ -114,14 +121,17 @@ class _Folding:
         self.compaction: Compaction | None = None
         self.last_fact = ""
         self._places: list[tuple[int, UIMessage, int]] = []
-        self._calls: dict[str, Cut] = {}
+        # With the place of the fact, since a server may use the id again after it.
+        self._calls: dict[str, tuple[Cut, _Place]] = {}
         self._users: dict[int, int] = {}
+        self._cut_parts: dict[int, tuple[ToolPart, Cut, Part]] = {}
         self._is_for_agent = False
 
     def copy(self) -> _Folding:
         copied = _Folding()
         copied.__dict__.update(self.__dict__)
         copied._places, copied._calls, copied._users = self._places[:], dict(self._calls), dict(self._users)
+        copied._cut_parts = dict(self._cut_parts)
         return copied
 
     def add(self, index: int, message: UIMessage, made: dict[Any, tuple[UIMessage, UIMessage]]) -> None:
@@ -136,16 +146,17 @@ class _Folding:
                 message = _once(made, (id(message), "prompt"), message, lambda: _expanded(message, command["prompt"]))
         if not self._is_for_agent:
             self._places.append((index, message, 0))
-        for part in message.parts if message.role == "assistant" else ():
+        for number, part in enumerate(message.parts) if message.role == "assistant" else ():
             if isinstance(part, DataPart) and part.name in (COMPACTION, PRUNING):
-                self._apply(index, part, made)
+                self._apply(_Place(index, number), part, made)
 
-    def _apply(self, index: int, part: DataPart, made: dict[Any, tuple[UIMessage, UIMessage]]) -> None:
+    def _apply(self, at: _Place, part: DataPart, made: dict[Any, tuple[UIMessage, UIMessage]]) -> None:
+        index = at.message
         if part.name == PRUNING:
             pruning = read_fact(part.data, Pruning)
             if pruning is not None:
                 self.last_fact = str(part.id)
-                self._calls |= pruning.calls
+                self._calls |= {call: (cut, at) for call, cut in pruning.calls.items()}
                 self._users |= {index - back: keep for back, keep in pruning.users.items()}
             return
         compaction = read_fact(part.data, Compaction)
@@ -176,38 +187,46 @@ class _Folding:
     ) -> UIMessage:
         """The message from a part on, with what was left out of it. `made` is None for a message that still grows."""
         keep = self._users.get(index) if message.role == "user" else None
-        calls = (
-            tuple(
-                part.tool_call_id
-                for part in message.parts
-                if isinstance(part, ToolPart) and part.tool_call_id in self._calls
-            )
-            if self._calls and message.role == "assistant"
-            else ()
-        )
-        if not start and keep is None and not calls:
+        cuts = self._cuts_of(index, message.parts) if self._calls and message.role == "assistant" else {}
+        if not start and keep is None and not cuts:
             return message
 
         def make() -> UIMessage:
-            parts: list[Part] = [self._cut(part) for part in message.parts[start:]]
+            parts = [self._cut(part, cuts.get(number)) for number, part in enumerate(message.parts[start:], start)]
             if keep is not None:
                 parts = _shortened(parts, keep)
             return msgspec.structs.replace(message, parts=parts)
 
         if made is None:
             return make()
-        cuts = tuple((call, self._calls[call].keep) for call in calls)
-        return _once(made, (id(message), start, keep, cuts), message, make)
+        key = (id(message), start, keep, tuple((number, cut.keep) for number, cut in cuts.items()))
+        return _once(made, key, message, make)
 
-    def _cut(self, part: Part) -> Part:
-        cut = self._calls.get(part.tool_call_id) if isinstance(part, ToolPart) else None
+    def _cuts_of(self, index: int, parts: Sequence[Part]) -> dict[int, Cut]:
+        """The cuts that apply to a message, by the numbers of its parts."""
+        cuts = {}
+        for number, part in enumerate(parts):
+            found = self._calls.get(part.tool_call_id) if isinstance(part, ToolPart) else None
+            if found is not None and (index, number) < found[1]:
+                cuts[number] = found[0]
+        return cuts
+
+    def _cut(self, part: Part, cut: Cut | None) -> Part:
         if cut is None or not isinstance(part, ToolPart):
             return part
-        text = cut_text(output_text(part), cut)
-        if part.state == "output-error":
-            return msgspec.structs.replace(part, error_text=text)
-        is_error = isinstance(part.output, dict) and bool(part.output.get("is_error"))
-        return msgspec.structs.replace(part, output={"text": text, **({"is_error": True} if is_error else {})})
+        # The same object each time, so that what was made of it in the step before holds.
+        found = self._cut_parts.get(id(part))
+        if found is None or found[0] is not part or found[1] is not cut:
+            found = self._cut_parts[id(part)] = part, cut, _cut_part(part, cut)
+        return found[2]
+
+
+def _cut_part(part: ToolPart, cut: Cut) -> ToolPart:
+    text = cut_text(output_text(part), cut)
+    if part.state == "output-error":
+        return msgspec.structs.replace(part, error_text=text)
+    is_error = isinstance(part.output, dict) and bool(part.output.get("is_error"))
+    return msgspec.structs.replace(part, output={"text": text, **({"is_error": True} if is_error else {})})
 
 
 def output_text(part: ToolPart) -> str:

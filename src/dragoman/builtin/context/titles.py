@@ -19,7 +19,7 @@ from dragoman.builtin.turn import usage_row
 from dragoman.errors import ConfigError, StoreError
 from dragoman.store.ids import new_id
 from dragoman.text.terminal import sentence
-from dragoman.uistream.chunks import TextDelta
+from dragoman.uistream.chunks import ResetStep, TextDelta
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ async def ask_for_title(model: Model, prompt: str, *, seconds: float = _SECONDS)
             async for item in model.stream(request):
                 if isinstance(item, TextDelta):
                     pieces.append(item.delta)
+                elif isinstance(item, ResetStep):
+                    pieces.clear()
                 elif isinstance(item, StepEnd):
                     usage = usage_row(item, model)
     except TimeoutError:

@@ -101,12 +101,18 @@ class Model(Protocol):
         ...
 
     @property
+    def is_loading(self) -> bool:
+        """Whether more will be known about the model once its first call was made. By default all is known."""
+        return False
+
+    @property
     def is_scripted(self) -> bool:
         """Whether the answers come from a script, which every result must state."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
-        """Yield the text, reasoning, tool-input, file and source chunks of one step, then one StepEnd.
+        """Yield the text, reasoning, tool-input, file and source chunks of one step, then one StepEnd. A ResetStep
+        between them takes back those before it: the provider began the answer again.
 
         The chunks start, start-step, finish-step and finish are added by the loop. A caller that stops early closes the
         generator, which ends the call to the provider.

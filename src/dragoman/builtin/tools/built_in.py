@@ -1,4 +1,4 @@
-"""A built-in tool whose module is imported when a model first calls it.
+"""A built-in tool whose module is imported when a model first calls it, or in the background (`preload.py`).
 
 A request to a model needs only how the tools are described. That is in `built_in.json`, which `python -m
 tools.descriptions` writes from the tools. To import all of them, and to derive the schemas of their arguments, takes a
@@ -31,15 +31,15 @@ class BuiltInTool(Tool):
 
     def __init__(self, name: str, module: str, class_name: str) -> None:
         self._name = name
-        self._home = module, class_name
+        self.module = f"dragoman.builtin.tools.{module}"
+        self._class_name = class_name
         self._loaded: Tool | None = None
 
     @property
     def tool(self) -> Tool:
         """The tool itself; imports its module."""
         if self._loaded is None:
-            module, class_name = self._home
-            made = getattr(import_module(f"dragoman.builtin.tools.{module}"), class_name)
+            made = getattr(import_module(self.module), self._class_name)
             self._loaded = cast("Tool", made())
         return self._loaded
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.window.limits import WindowLimits
     from dragoman.builtin.context.window.plan import Plan
     from dragoman.builtin.context.window.window import ContextWindow
+    from dragoman.builtin.models.model import StepEnd
     from dragoman.builtin.turn import TurnContext
     from dragoman.uistream.messages import Part
 
@@ -53,7 +54,6 @@ class Shortened(Struct, frozen=True):
     after: int
     made_by: str
     facts: tuple[Pruning | Compaction, ...] = ()
-    summary: Summary | None = None
 
 
 class Compactor:
@@ -62,30 +62,37 @@ class Compactor:
     def __init__(self, context: TurnContext, window: ContextWindow) -> None:
         self._context = context
         self._window = window
+        self.calls: list[StepEnd] = []
+        """The model calls that summaries took and that were not counted yet."""
 
     # Pruning
 
     async def prune(self, limits: WindowLimits) -> bool:
         """Leave out outputs of old calls. Returns whether there were enough of them."""
-        calls, saved = prunable(self._window.view, limits)
+        view = self._window.view
+        calls, saved = prunable(view, limits)
         if not calls:
             return False
-        await self._store(Pruning({call.tool_call_id: Cut(0, await self._kept(call)) for call in calls}))
+        paths = await self._kept(calls, view)
+        cuts = {call.tool_call_id: Cut(0, path) for call, path in zip(calls, paths, strict=True)}
+        await self._store(Pruning(cuts))
         _log.info("outputs of %d calls were left out, about %d tokens", len(calls), saved)
         return True
 
-    async def _kept(self, call: ToolPart) -> str | None:
-        """The path of a file with the whole output, None if it cannot be written."""
-        for entry in self._window.view.entries:
-            for part in entry.source.parts:
-                if isinstance(part, ToolPart) and part.tool_call_id == call.tool_call_id:
-                    call = part  # the stored one, as the output may have been cut before
+    async def _kept(self, calls: Sequence[ToolPart], view: ModelView) -> list[str | None]:
+        """For each call, the path of a file with its whole output; None if it cannot be written."""
+        stored = _stored_calls(view)
+        # All in one thread: a session of days has thousands.
+        return await asyncio.to_thread(lambda: [self._keep(stored[id(call)]) for call in calls])
+
+    def _keep(self, call: ToolPart) -> str | None:
         if isinstance(call.output, dict) and isinstance(call.output.get("output_path"), str):
             path: str = call.output["output_path"]
             return path
-        folder, text = self._context.overflow_dir, output_text(call)
         try:
-            return await asyncio.to_thread(keep_output, text.encode("utf-8", "replace"), folder, call.tool_call_id)
+            return keep_output(
+                output_text(call).encode("utf-8", "replace"), self._context.overflow_dir, call.tool_call_id
+            )
         except OSError as error:
             _log.warning("an output could not be kept: %s", error)
             return None
@@ -162,7 +169,7 @@ class Compactor:
                     fact.tokens_after = after
             if after < before and (after <= goal or (tail == 0 and after <= limits.limit)):
                 made_by = "cut" if summary is None else summary.made_by
-                return Shortened(before, after, made_by, tuple(facts), summary)
+                return Shortened(before, after, made_by, tuple(facts))
             smallest = min(smallest or after, after)
             if not is_needed and before <= limits.limit:
                 return None  # asked for by the user, and not worth more than this
@@ -182,7 +189,7 @@ class Compactor:
             return None
         before = "" if view.compaction is None else _text_of(view.compaction)
         if by_model:
-            return await Summariser(self._context, limits, focus).summarise(plan.head, before)
+            return await Summariser(self._context, limits, self.calls, focus).summarise(plan.head, before)
         return Summary(mechanical(plan.head, before, limits.summary), "dropped")
 
     async def _facts(
@@ -193,8 +200,9 @@ class Compactor:
         carrier = len(self._context.history)
         if plan.cuts is not None:
             calls = {part.tool_call_id: part for unit in plan.tail for part in unit.parts if isinstance(part, ToolPart)}
-            for call_id, cut in plan.cuts.calls.items():
-                cut.path = await self._kept(calls[call_id])
+            cut_calls = [calls[call_id] for call_id in plan.cuts.calls]
+            for cut, path in zip(plan.cuts.calls.values(), await self._kept(cut_calls, view), strict=True):
+                cut.path = path
             facts.append(plan.cuts)
         if summary is not None:
             known = Notes() if view.compaction is None else view.compaction.notes
@@ -218,6 +226,16 @@ class Compactor:
         running = self._context.message
         shadow = msgspec.structs.replace(running, parts=[*running.parts, *parts])
         return ModelConversation(self._context.history).view(shadow)
+
+
+def _stored_calls(view: ModelView) -> dict[int, ToolPart]:
+    """The stored calls by the ids of the objects that the model is given, whose outputs may have been cut before."""
+    stored: dict[int, ToolPart] = {}
+    for entry in view.entries:
+        for given, part in zip(entry.message.parts, entry.source.parts[entry.start :], strict=False):
+            if isinstance(part, ToolPart):
+                stored[id(given)] = part
+    return stored
 
 
 def _text_of(compaction: Compaction) -> str:

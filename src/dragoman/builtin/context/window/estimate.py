@@ -5,16 +5,18 @@ Owns the rule of thumb and its cache. Errs on the side of too many. Pure.
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET
 
 from dragoman.builtin.context.history import output_text
+from dragoman.builtin.growing import GrowingParts
 from dragoman.uistream.messages import DataPart, FilePart, OtherPart, ReasoningPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.uistream.messages import Part, UIMessage
@@ -52,10 +54,13 @@ def tokens_of_output(part: ToolPart) -> int:
 
 
 class TokenCounter:
-    """Counts parts. A message that is finished is counted once."""
+    """Counts parts. A message that is finished is counted once, and so is a finished step of one that still grows."""
 
     def __init__(self) -> None:
         self._messages: dict[int, tuple[UIMessage, int]] = {}
+        self._before: tuple[Sequence[UIMessage], int] = ((), 0)
+        self._growing = GrowingParts()
+        self._ended = 0
 
     def message(self, message: UIMessage, *, is_finished: bool = True) -> int:
         """Return the tokens of a message."""
@@ -74,7 +79,14 @@ class TokenCounter:
         """Return the tokens of a conversation whose last message may still grow."""
         if not messages:
             return 0
-        return sum(map(self.message, messages[:-1])) + self.message(messages[-1], is_finished=False)
+        before = messages[:-1]
+        counted, tokens = self._before
+        if len(counted) != len(before) or not all(map(is_, counted, before)):
+            tokens = sum(map(self.message, before))
+            self._before = before, tokens
+        goes_on, ended, running = self._growing.divide(messages[-1].parts)
+        self._ended = (self._ended if goes_on else 0) + self.parts(ended)
+        return tokens + self._ended + self.parts(running)
 
 
 def tokens_of_part(part: Part) -> int:

@@ -23,8 +23,9 @@ from dragoman.builtin.context.window.summary import (
     transcript_of,
 )
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, ModelRequest, StepEnd
+from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
 from dragoman.store.ids import new_id
-from dragoman.uistream.chunks import TextDelta
+from dragoman.uistream.chunks import ResetStep, TextDelta
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
@@ -41,21 +42,24 @@ _RETRIES: Final = 2
 
 
 class Summary(Struct, frozen=True):
-    """A summary, who made it (`model` or `mechanical`), and the model calls it took."""
+    """A summary, and who made it: `model` or `mechanical`."""
 
     text: str
     made_by: str
-    calls: tuple[StepEnd, ...] = ()
 
 
 class Summariser:
-    """Summarises the head of a conversation for one compaction."""
+    """Summarises the head of a conversation for one compaction.
 
-    def __init__(self, context: TurnContext, limits: WindowLimits, focus: str = "") -> None:
+    Args:
+        calls: receives the end of every model call, whether its answer is used or not: all are paid for.
+    """
+
+    def __init__(self, context: TurnContext, limits: WindowLimits, calls: list[StepEnd], focus: str = "") -> None:
         self._context = context
         self._limits = limits
         self._focus = focus
-        self._calls: list[StepEnd] = []
+        self._calls = calls
 
     async def summarise(self, units: Sequence[Unit], before: str) -> Summary:
         """Return a summary that can be used, from the model if it gives one.
@@ -70,8 +74,8 @@ class Summariser:
             _log.warning("the model gives no summary: %s", str(error) or type(error).__name__)
             text = ""
         if text:
-            return Summary(text, "model", tuple(self._calls))
-        return Summary(mechanical(units, before, most), "mechanical", tuple(self._calls))
+            return Summary(text, "model")
+        return Summary(mechanical(units, before, most), "mechanical")
 
     def _most_tokens(self, units: Sequence[Unit], before: str) -> int:
         """A summary must be shorter than what it replaces."""
@@ -125,14 +129,7 @@ class Summariser:
                 async with asyncio.timeout(context.limits.summary_seconds):
                     return await self._stream(transcript, is_strict=is_strict)
             except ModelError as error:
-                if not error.is_retryable or tries >= min(_RETRIES, context.limits.retries):
-                    raise
-                waits = context.limits.retry_seconds
-                seconds = error.retry_after_seconds
-                seconds = waits[min(tries, len(waits) - 1)] if seconds is None else seconds
-                if seconds > context.limits.longest_wait_seconds:
-                    raise
-                await context.sleep(seconds)
+                await wait_to_retry(context, error, tries, min(_RETRIES, context.limits.retries))
                 tries += 1
 
     async def _stream(self, transcript: str, *, is_strict: bool) -> str:
@@ -148,12 +145,21 @@ class Summariser:
         )
         texts: list[str] = []
         stream = context.model.stream(request)
+
+        async def report(seconds: float) -> None:
+            await context.emit(silence_notice(context.model.name, seconds, has_begun=bool(texts)))
+
+        watch = SilenceWatch(context.limits.silence_seconds, report)
         try:
             async for item in stream:
+                watch.note()
                 if isinstance(item, TextDelta):
                     texts.append(item.delta)
+                elif isinstance(item, ResetStep):
+                    texts.clear()
                 elif isinstance(item, StepEnd):
                     self._calls.append(item)
         finally:
+            watch.stop()
             await stream.aclose()
         return "".join(texts).strip()

@@ -22,9 +22,10 @@ from dragoman.builtin.context.window.estimate import TokenCounter, tokens_in, to
 from dragoman.builtin.context.window.facts import CONTEXT, Counted, counted_in
 from dragoman.builtin.context.window.limits import ADVICE, WindowLimits
 from dragoman.builtin.context.window.size import is_local, output_limit_of, window_of
+from dragoman.builtin.growing import running_step
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, ModelRequest
 from dragoman.uistream import chunks as c
-from dragoman.uistream.messages import StepStartPart, ToolPart
+from dragoman.uistream.messages import ToolPart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -187,8 +188,7 @@ class ContextWindow:
         self._memory.factors[context.model.name] = _bounded(used / max(whole, 1))
         if used > self.size:
             await self._learn(used)  # what was learned or assumed is too low
-        step = max((number for number, part in enumerate(parts) if isinstance(part, StepStartPart)), default=0)
-        record = Counted(used, whole, step, len(parts), view.last_fact)
+        record = Counted(used, whole, running_step(parts), len(parts), view.last_fact)
         await context.emit(c.MessageMetadata({CONTEXT: msgspec.to_builtins(record)}))
 
     async def _was_truncated(self, counted: int, whole: int, last_fact: str) -> bool:
@@ -290,13 +290,19 @@ class ContextWindow:
             raise ModelError(
                 f"the context window was full again {most} times within {steps} steps, so the turn is stopped; {ADVICE}"
             )
-        done = await self._compactor.compact(focus, tail_tokens, is_needed=is_needed, by_model=self._overflows <= 1)
+        done: Shortened | None = None
+        compactor = self._compactor
+        try:
+            done = await compactor.compact(focus, tail_tokens, is_needed=is_needed, by_model=self._overflows <= 1)
+        finally:
+            # Also if no summary could be used, or the turn was cancelled meanwhile: the calls are paid for.
+            used = self.estimate() if done is None else done.after
+            while compactor.calls:
+                await self._account(compactor.calls.pop(0), used)
         if done is None:
             return None
         self._compacted_at.append(self._steps)
         self._memory.counter = TokenCounter()
-        for call in () if done.summary is None else done.summary.calls:
-            await self._account(call, done.after)
         if done.made_by == "dropped":
             await self._notice(
                 "A large part of the conversation was left out",
@@ -309,7 +315,7 @@ class ContextWindow:
     async def _report_assumed_size(self) -> None:
         size, is_known = self._size()
         name = self._context.model.name
-        if is_known or name in self._memory.noticed:
+        if is_known or name in self._memory.noticed or self._context.model.is_loading:
             return
         self._memory.noticed.add(name)
         await self._notice(

@@ -15,6 +15,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.builtin.models.catalogue import facts_of
 from dragoman.builtin.models.model import Model, ModelAuthError, ModelError
 from dragoman.builtin.models.providers import COMPATIBLE, provider_of
 
@@ -47,10 +48,17 @@ class ProviderModel(Model):
 
     @property
     def context_tokens(self) -> int | None:
-        """None before the model is loaded, and if its size is not known."""
-        if self._loading is None or not self._loading.done() or self._loading.exception() is not None:
-            return None
-        return self._loading.result().context_window
+        """What the package knows once it is loaded, otherwise what the catalogue knows."""
+        if self._loading is not None and self._loading.done() and self._loading.exception() is None:
+            known = self._loading.result().context_window
+            if known is not None:
+                return known
+        facts = facts_of(self.name)
+        return None if facts is None else facts.window
+
+    @property
+    def is_loading(self) -> bool:
+        return self._loading is None or not self._loading.done()
 
     def warm_up(self) -> None:
         """Start to load in the background. The first call reports what went wrong."""

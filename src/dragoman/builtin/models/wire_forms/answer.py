@@ -52,6 +52,14 @@ class AnswerChunks:
     def has_calls(self) -> bool:
         return any(part.kind == "call" for part in self._open.values())
 
+    def restart(self) -> tuple[c.Chunk, ...]:
+        """Forget what has begun, because the server begins the answer again."""
+        if not self._open:
+            return ()
+        self._open.clear()
+        self._used = None
+        return (c.ResetStep(),)
+
     def has(self, key: Hashable) -> bool:
         """Whether a part with this key has begun."""
         return key in self._open

@@ -230,27 +230,28 @@ def _kept_by_package(metadata: Any) -> dict[str, Any]:
 
 
 class _Delta(Struct):
-    text: str = ""
-    thinking: str = ""
-    partial_json: str = ""
-    signature: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    partial_json: str | None = None
+    signature: str | None = None
     stop_reason: str | None = None
     stop_details: dict[str, Any] | None = None
 
 
 class _Block(Struct):
     type: str = ""
-    text: str = ""
-    thinking: str = ""
-    signature: str = ""
-    data: str = ""
-    id: str = ""
-    name: str = ""
-    input: dict[str, Any] = {}
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: dict[str, Any] | None = None
 
 
 class _Message(Struct):
-    model: str = ""
+    id: str | None = None
+    model: str | None = None
     usage: dict[str, Any] | None = None
 
 
@@ -270,6 +271,7 @@ class _Reader(StreamReader):
     def __init__(self, answer: AnswerChunks, target: Target) -> None:
         self._answer = answer
         self._target = target
+        self._id: str | None = None
         self._model = ""
         self._reason: str | None = None
         self._usage: dict[str, Any] = {}
@@ -294,10 +296,10 @@ class _Reader(StreamReader):
                 whole = self._whole_inputs.pop(index, "")
                 return self._answer.arguments(index, whole)
             case "message_start" if found.message is not None:
-                self._model = found.message.model
-                self._usage.update(found.message.usage or {})
+                return self._begin(found.message)
             case "message_delta":
-                self._usage.update({name: value for name, value in (found.usage or {}).items() if value is not None})
+                # Counts only grow; some gateways repeat those of the start as 0.
+                self._usage.update({name: value for name, value in (found.usage or {}).items() if value})
                 return self._stop(delta) if delta is not None else ()
             case "message_stop":
                 return self.end()
@@ -312,6 +314,18 @@ class _Reader(StreamReader):
             raise broken_off()
         return self._answer.finish(_REASONS.get(self._reason, "other"), _usage(self._usage), self._model)
 
+    def _begin(self, message: _Message) -> Iterable[Chunk]:
+        # A gateway whose own server failed may begin another message, in the middle of the one that it has sent so far.
+        is_another = message.id != self._id and self._id is not None
+        self._id = message.id
+        self._model = message.model or self._model
+        self._usage.update(message.usage or {})
+        if not is_another:
+            return ()
+        self._reason = None
+        self._whole_inputs.clear()
+        return self._answer.restart()
+
     def _stop(self, delta: _Delta) -> Iterable[Chunk]:
         self._reason = delta.stop_reason or self._reason
         # A refusal is explained next to the answer, which is mostly empty then.
@@ -322,9 +336,9 @@ class _Reader(StreamReader):
         answer = self._answer
         match block.type:
             case "text":
-                return answer.text(index, block.text)
+                return answer.text(index, block.text or "")
             case "thinking":
-                chunks = answer.thought(index, block.thinking)
+                chunks = answer.thought(index, block.thinking or "")
                 answer.keep(index, signature=block.signature or None)
                 return chunks
             case "redacted_thinking":
@@ -335,7 +349,7 @@ class _Reader(StreamReader):
                 # Servers that imitate this form send the arguments with the start, and no deltas.
                 if block.input:
                     self._whole_inputs[index] = encode(block.input).decode()
-                return answer.call(index, block.name, block.id)
+                return answer.call(index, block.name or "unknown", block.id or "")
             case _:
                 return ()
 

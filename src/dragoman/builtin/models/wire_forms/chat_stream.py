@@ -88,8 +88,8 @@ class ChatReader(StreamReader):
         self._target = target
         self._tags = ThinkTags()
         self._details: list[dict[str, Any]] = []
-        self._calls: dict[int | None, Hashable] = {}
-        """Index in the stream -> the key of the call that continues there."""
+        self._calls: dict[Hashable, Hashable] = {}
+        """Index in the stream, or the position in an event -> the key of the call that continues there."""
         self._begun = 0
         self._model = ""
         self._reason: str | None = None
@@ -138,8 +138,8 @@ class ChatReader(StreamReader):
                 chunks += self._part(part)
         if delta.refusal:
             chunks += self._answer.text("text", delta.refusal)
-        for call in delta.tool_calls or ():
-            chunks += self._call(call)
+        for position, call in enumerate(delta.tool_calls or ()):
+            chunks += self._call(call, ("position", position) if call.index is None else call.index)
         return chunks
 
     def _text(self, text: str) -> Iterable[Chunk]:
@@ -173,16 +173,16 @@ class ChatReader(StreamReader):
             self._answer.keep("thought", details=self._details)
         return chunks
 
-    def _call(self, call: _Call) -> Iterable[Chunk]:
+    def _call(self, call: _Call, place: Hashable) -> Iterable[Chunk]:
         function = call.function or _Function()
         arguments = function.arguments
-        key = self._calls.get(call.index)
+        key = self._calls.get(place)
         chunks: list[Chunk] = []
         if key is None or self._is_another(key, call.id, function.name, call.index):
             if not function.name:
                 return ()
             self._begun += 1
-            key = self._calls[call.index] = ("call", self._begun, call.id)
+            key = self._calls[place] = ("call", self._begun, call.id)
             chunks += self._answer.call(key, function.name, call.id or "")
         if call.extra_content:
             self._answer.keep(key, extra_content=call.extra_content)

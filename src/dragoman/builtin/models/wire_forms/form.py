@@ -1,15 +1,19 @@
 """What a wire form is: it turns a model request into one HTTP request, and the events of the response into chunks.
 
 Owns the interface and the cache of encoded messages. A form object belongs to one model object and keeps the encoded
-JSON of every finished message, so that a step of a long conversation encodes only the message that is still growing.
+JSON of every finished message, and of the finished steps of the message that still grows, so that a step of a long
+conversation encodes only what the step before it has added.
 """
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
+
+from dragoman.builtin.growing import GrowingParts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -117,39 +121,63 @@ class Pieces:
 
     def __init__(self, items_of: Callable[[UIMessage], Iterable[Any]]) -> None:
         """Args:
-        items_of: returns the wire items of one of our messages: none, one, or several.
+        items_of: returns the wire items of one of our messages: none, one, or several. Those of a step must not
+            depend on the steps before it.
         """
         self._items_of = items_of
         # The message itself is kept, so that its id cannot be used again by another object.
         self._kept: dict[int, tuple[UIMessage, bytes]] = {}
+        self._before: tuple[Sequence[UIMessage], dict[int, bytes], bytes] = ((), {}, b"")
+        self._growing = GrowingParts()
+        self._ended = b""
 
     def join(
         self, messages: Sequence[UIMessage], replaced: dict[int, Any] | None = None, first: Sequence[Any] = ()
     ) -> msgspec.Raw:
-        """Return the JSON list of all items. Only the last message is encoded again; it may still grow.
+        """Return the JSON list of all items. Only the running step of the last message is encoded again.
 
         Args:
             replaced: items to use for the message at an index instead of its own, such as those with a cache mark.
             first: items in front of those of the messages, such as the system prompt.
         """
-        pieces = [_encoded(first)] if first else []
-        kept = self._kept
-        for index, message in enumerate(messages[:-1]):
-            if replaced is not None and index in replaced:
-                pieces.append(_encoded(replaced[index]))
-                continue
-            found = kept.get(id(message))
-            if found is None:
-                found = kept[id(message)] = message, _encoded(self._items_of(message))
-            pieces.append(found[1])
+        marked = {} if replaced is None else {index: _encoded(items) for index, items in replaced.items()}
+        pieces = [_encoded(first), self._join_before(messages[:-1], marked)]
         if messages:
-            last = len(messages) - 1
-            items = replaced[last] if replaced is not None and last in replaced else self._items_of(messages[-1])
-            pieces.append(_encoded(items))
+            pieces.append(marked.get(len(messages) - 1) or self._grown(messages[-1]))
+        return msgspec.Raw(b"[" + _joined(pieces) + b"]")
+
+    def _join_before(self, messages: Sequence[UIMessage], marked: dict[int, bytes]) -> bytes:
+        """The items of the messages that do not grow any more."""
+        joined, marked_before, found = self._before
+        if len(joined) == len(messages) and all(map(is_, joined, messages)) and marked == marked_before:
+            return found
+        kept = self._kept
+        pieces = []
+        for index, message in enumerate(messages):
+            piece = marked.get(index)
+            if piece is None:
+                if id(message) not in kept:
+                    kept[id(message)] = message, self._grown(message)
+                piece = kept[id(message)][1]
+            pieces.append(piece)
         if len(kept) > 2 * len(messages) + _SPARE_PIECES:
             current = {id(message) for message in messages}
             self._kept = {key: value for key, value in kept.items() if key in current}
-        return msgspec.Raw(b"[" + b",".join(piece for piece in pieces if piece) + b"]")
+        self._before = messages, marked, _joined(pieces)
+        return self._before[2]
+
+    def _grown(self, message: UIMessage) -> bytes:
+        """The items of a message that grew since the last call. Its steps that are over are not encoded again."""
+        goes_on, ended, running = self._growing.divide(message.parts)
+        pieces = [self._ended] if goes_on else []
+        if ended:
+            pieces.append(_encoded(self._items_of(msgspec.structs.replace(message, parts=ended))))
+        self._ended = _joined(pieces)
+        return _joined([self._ended, _encoded(self._items_of(msgspec.structs.replace(message, parts=running)))])
+
+
+def _joined(pieces: Iterable[bytes]) -> bytes:
+    return b",".join(filter(None, pieces))
 
 
 def _encoded(items: Iterable[Any]) -> bytes:
