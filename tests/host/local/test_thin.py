@@ -91,5 +91,5 @@ def test_the_end_of_a_fresh_connection_differs_from_that_of_a_used_one(
     fresh.close()
 
 
-def test_no_socket_is_no_host() -> None:
+def test_without_a_socket_there_is_nothing_to_connect_to() -> None:
     assert connect_to(HostPlace("/nowhere", "00000000")) is None

@@ -193,8 +193,7 @@ def open_log(place: HostPlace) -> int:
 def last_lines(place: HostPlace) -> str:
     try:
         with open(log_path(place), "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 4096))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - 4096))
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return "(it cannot be read)"
