@@ -52,10 +52,14 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
+	@$(PY) -m benchmarks.remote
 	@$(PY) -m benchmarks.local_host
 
 soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
+	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "not soak" tests/agent
+	@for link in unix ws http; do \
+	  DRAGOMAN_CLIENT_LINK=$$link $(PY) -m pytest -n auto --maxprocesses 4 tests/client || exit; done
 
 interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop

@@ -1,8 +1,11 @@
 """CPU time of our code in one process: ``python -m benchmarks.micro [COUNT]``.
 
 For tuning: no second process and no pipe disturb it, so that differences of 5 % show, which the benchmark proper
-cannot see. For streaming one side is measured alone: its transport throws away what the agent says, or replays
-what a client receives. For requests both roles are linked in memory.
+cannot see. One side is measured alone: its transport throws away what the agent says, or replays what a client
+receives. For requests also both roles are linked in memory.
+
+On a busy machine even CPU time varies by a third; then count instructions, which do not:
+``valgrind --tool=cachegrind --cache-sim=no python -m benchmarks.micro 1000``, and the same with 2000.
 """
 
 from __future__ import annotations
@@ -164,6 +167,73 @@ async def exchange(count: int) -> float:
     return seconds / count * 1e6
 
 
+async def agent_answers(count: int) -> float:
+    """CPU us of one no-op prompt for the agent alone, reading and writing excluded."""
+    agent = Agent("micro")
+
+    @agent.prompt
+    async def reply(turn: Turn) -> None:
+        pass
+
+    loop = asyncio.get_running_loop()
+    opened, done = loop.create_future(), loop.create_future()
+
+    def on_answer(data: bytes) -> None:
+        if not opened.done() and b'"sessionId"' in data:
+            opened.set_result(json.loads(data)["result"]["sessionId"])
+
+    transport = Loopback(on_answer)
+    serving = asyncio.create_task(agent.serve(transport))
+    await asyncio.sleep(0)
+    await transport.feed_all([line({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})])
+    await transport.feed_all([line({"id": 2, "method": "session/new", "params": {"cwd": "/tmp", "mcpServers": []}})])
+    params = {"sessionId": await opened, "prompt": [{"type": "text", "text": "go"}]}
+    prompts = iter([line({"id": number + 3, "method": "session/prompt", "params": params}) for number in range(count)])
+    transport.write = lambda data: None  # type: ignore[method-assign]  # the measured run has no other end
+
+    def read() -> None:
+        data = next(prompts, None)
+        if data is None:
+            done.set_result(None)
+        else:
+            transport.receiver.feed(data)
+            loop.call_soon(read)
+
+    start = time.process_time()
+    loop.call_soon(read)
+    await done
+    seconds = time.process_time() - start
+    transport.hang_up()
+    await serving
+    return seconds / count * 1e6
+
+
+async def client_asks(count: int) -> float:
+    """CPU us of one no-op prompt for the client alone, reading and writing excluded."""
+    loop = asyncio.get_running_loop()
+    results = {
+        b'"initialize"': b'{"protocolVersion":1,"agentCapabilities":{}}',
+        b'"session/new"': b'{"sessionId":"s"}',
+        b'"session/prompt"': b'{"stopReason":"end_turn"}',
+    }
+
+    def on_request(request: bytes) -> None:
+        number = request[request.index(b'"id":') + 5 : request.index(b',"method"')]
+        result = next(found for method, found in results.items() if method in request)
+        answer = b'{"jsonrpc":"2.0","id":' + number + b',"result":' + result + b"}\n"
+        loop.call_soon(transport.receiver.feed, answer)
+
+    transport = Loopback(on_request)
+    async with connect(transport) as agent:
+        session = await agent.new_session(cwd="/tmp")
+        start = time.process_time()
+        for _ in range(count):
+            await session.prompt("go")
+        seconds = time.process_time() - start
+        transport.hang_up()
+    return seconds / count * 1e6
+
+
 async def read_files(count: int) -> float:
     """CPU us of one ``turn.read_file()`` and its answer, linked the same way."""
     spent = asyncio.get_running_loop().create_future()
@@ -202,6 +272,8 @@ def main() -> None:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
     print(f"agent, turn.say():       {best(agent_says, count):.2f} us CPU per update")
     print(f"client, receive to loop: {best(client_receives, count):.2f} us CPU per update")
+    print(f"agent, prompt answered:  {best(agent_answers, count // 10):.1f} us CPU per exchange")
+    print(f"client, prompt awaited:  {best(client_asks, count // 10):.1f} us CPU per exchange")
     print(f"both, prompt and answer: {best(exchange, count // 10):.1f} us CPU per exchange")
     print(f"both, read and answer:   {best(read_files, count // 10):.1f} us CPU per exchange")
 

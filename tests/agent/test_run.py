@@ -162,13 +162,73 @@ def test_a_traceback_of_a_handler_goes_to_stderr_and_not_to_the_client() -> None
         assert "ValueError: a secret" in err
 
 
-def test_importing_the_agent_defines_no_session_types_and_loads_nothing_heavy() -> None:
-    source = (
-        "import sys, asyncio, msgspec\nbefore = set(sys.modules)\nimport dragoman.agent\n"
-        "dragoman.agent.Agent('x')\nprint(*sorted(set(sys.modules) - before))"
-    )
+def _loaded(source: str) -> set[str]:
+    """The modules that a program loads besides asyncio and msgspec."""
+    source = f"import sys, asyncio, msgspec\nbefore = set(sys.modules)\n{source}\nprint(*set(sys.modules) - before)"
     out = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, timeout=SECONDS)
-    loaded = set(out.stdout.split())
+    return set(out.stdout.split())
+
+
+def test_importing_the_agent_defines_no_session_types_and_loads_nothing_heavy() -> None:
+    loaded = _loaded("from dragoman.agent import Agent, Turn\nAgent('x')")
     assert "dragoman.agent.turn" in loaded
     assert not loaded & {"dataclasses", "dragoman.process", "dragoman.schema.v1.session", "dragoman.schema.v1.rare"}
-    assert not {name for name in loaded if not name.startswith(("dragoman", "msgspec"))} - {"fcntl"}
+    assert not {name for name in loaded if not name.startswith(("dragoman", "msgspec"))} - {"fcntl", "gc"}
+
+
+def test_an_agent_answers_initialize_before_it_loads_what_sessions_and_tools_need() -> None:
+    source = """
+import json, os, sys, asyncio, msgspec
+from dragoman import Agent, Observer, Turn
+
+class Stop(Observer):
+    def sent(self, line):
+        names = sorted(name for name in sys.modules if name.startswith("dragoman"))
+        sys.stderr.write(json.dumps(names))
+        sys.stderr.flush()
+        os._exit(0)
+
+agent = Agent("quick")
+
+@agent.prompt
+async def reply(turn: Turn) -> None:
+    pass
+
+agent.run(observers=[Stop()])
+"""
+    with running(source) as program:
+        program.ask("initialize", protocolVersion=1)
+        _, err = program.process.communicate(timeout=SECONDS)
+    loaded = json.loads(err)
+    late = ("session", "settings", "tools", "terminals", "permission", "files", "elicitation", "serving")
+    assert not {f"dragoman.agent.{name}" for name in late} & set(loaded)
+    # Each costs some 15 system calls and a tenth of a millisecond. Fewer is fine; for more there should be a reason.
+    assert len(loaded) <= 48, loaded
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_running_agent_collects_garbage_if_the_program_does(is_wanted: bool) -> None:
+    source = f"""
+import asyncio, gc, sys
+from dragoman import Agent, Turn
+
+{"" if is_wanted else "gc.disable()"}
+agent = Agent("echo", version="1.0")
+
+@agent.prompt
+async def reply(turn: Turn) -> None:
+    for _ in range(int(turn.text)):  # it begins a moment after the start
+        if gc.isenabled():
+            break
+        await asyncio.sleep(0.01)
+    await turn.say(str(gc.isenabled()))
+
+agent.run()
+print("after run", gc.isenabled(), file=sys.stderr)
+"""
+    with running(source) as program:
+        program.prompt(program.open(), "2000" if is_wanted else "20")
+        assert program.next()["params"]["update"]["content"]["text"] == str(is_wanted)
+        code, _, err = program.end()
+        assert code == 0
+        assert f"after run {is_wanted}" in err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from typing import Any
 
 import jsonschema
@@ -56,6 +57,35 @@ def test_a_terminal_shows_a_status_line_at_once_and_clears_it(place: Place) -> N
     last = terminal.text.rpartition("12.3k tokens")[2]
     assert "\r\x1b[K" in last, "the line is gone when the run is over"
     assert "tokens" not in last
+
+
+def test_the_status_line_says_that_the_model_works_as_soon_as_it_has_the_prompt(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = script(place, [["await", "session/cancel"], ["answer", {"stopReason": "cancelled"}]], info=INFO)
+    # Without the line that is written again each second.
+    never = "import dragoman.cli.exec.heartbeat as beat; beat._STATUS_SECONDS = 1000.0; "
+    program = [sys.executable, "-c", never + "from dragoman.cli.main import program; program()"]
+    words = place.words("exec", "x", odd=agent)
+    monkeypatch.setattr(place, "words", lambda *_, odd: [*program, *words[3:]])
+    with at_terminal(place, "exec", odd=agent) as terminal:
+        terminal.until("the model works")
+        terminal.type("\x03")
+        assert terminal.wait() == 130
+
+
+def test_a_decision_is_shown_after_everything_that_the_agent_sent_before_it_asked(place: Place) -> None:
+    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+    call = {"toolCallId": "t", "title": "Write a.txt", "kind": "edit", "rawInput": {}, "locations": [{"path": "a.txt"}]}
+    lines = [["say", f"line {number}\n"] for number in range(400)]
+    steps = [*lines, ["ask", "session/request_permission", {"toolCall": call, "options": options}], ["say", "after"]]
+    agent = script(place, steps, info=INFO)
+    with at_terminal(place, "exec", "x", "--deny", "edit", odd=agent) as terminal:
+        terminal.wait()
+    before, decision, after = re.sub(r"\x1b\[\d*m", "", terminal.text).partition("denied edit")
+    assert decision
+    assert "line 399" in before, before[-300:]
+    assert "line" not in after
 
 
 def test_the_status_line_counts_the_seconds(place: Place) -> None:

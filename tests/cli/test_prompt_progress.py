@@ -320,21 +320,6 @@ def test_the_answer_can_be_left_to_stdout() -> None:
     assert Shown(shows_text=False).see(message("Answer"), thought("Hm\n")).lines == ["~ Hm"]
 
 
-@pytest.mark.parametrize(
-    ("action", "decided_by", "line"),
-    [
-        ("allow", "rule edit:src/** (flag)", "allowed edit: Edit app.py (rule edit:src/** (flag))"),
-        ("deny", "rule edit:** (project)", "denied edit: Edit app.py (rule edit:** (project))"),
-        ("cancelled", "nobody", "cancelled edit: Edit app.py (nobody)"),
-        ("allow", "person", None),
-    ],
-)
-def test_a_decision_is_shown_unless_the_user_made_it(action: Any, decided_by: str, line: str | None) -> None:
-    shown = Shown()
-    shown.progress.decision(Decision(action=action, decided_by=decided_by, title="Edit app.py", kind="edit"))
-    assert shown.lines == ([] if line is None else [line])
-
-
 def test_other_updates_take_a_line_each() -> None:
     shown = Shown().see(
         v1.CurrentModeUpdate("code"),

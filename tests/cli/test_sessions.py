@@ -85,6 +85,44 @@ def test_sessions_of_the_built_in_agent_appear_once_and_with_all_their_turns(pla
     assert [row["session_id"] for row in found] == [rows[0]["session_id"]]
 
 
+def test_the_built_in_agent_behind_two_dashes_is_the_same_session_as_in_its_store(place: Place) -> None:
+    command = ("--", *place.words("agent", "--model", "scripted"))
+    session = place.run("say one", "--output", "json", *command).result["session_id"]
+    [row] = listed(place)
+    assert (row["session_id"], row["known_by"], row["number"]) == (session, ["ledger", "agent"], 1)
+    # What another client did with it is shown, too.
+    assert place.run("--no-ledger", "say two", "-a", "dragoman", "--model", "scripted", "--resume", session).code == 0
+    shown = sessions(place, "show", "@1").out
+    assert "agent:\n  one\n" in shown
+    assert "agent:\n  two\n" in shown
+    assert [each["session_id"] for each in listed(place, "-a", "dragoman")] == [session]
+    of_command = json.loads(sessions(place, "list", "--json", *command).out)
+    assert [each["session_id"] for each in of_command] == [session]
+    assert sessions(place, "rename", "@1", "Numbers").code == 0
+    assert [each["title"] for each in listed(place)] == ["Numbers"]
+    assert sessions(place, "delete", "@1").code == 0
+    assert listed(place) == []
+
+
+def test_last_names_the_session_that_was_used_last(place: Place) -> None:
+    done = sessions(place, "show", "last")
+    assert done.code == 2
+    assert "there is no session yet" in done.err
+    (place.project / "sub").mkdir()
+    first = place.run("say one", "-a", "scripted", "--output", "json").result["session_id"]
+    place.run("say two", "-a", "scripted", "--cwd", "sub")
+    assert "agent:\n  two\n" in sessions(place, "show", "last").out
+    assert "agent:\n  one\n" in sessions(place, "show", "last", "--cwd", ".").out
+    place.run("x", odd="shows-diffs")
+    assert sessions(place, "export", "last").out.startswith("# x\n")
+    assert "agent:\n  two\n" in sessions(place, "show", "last", "-a", "scripted", "--offline").out
+    assert sessions(place, "rename", "last", "Newest").code == 0
+    assert listed(place)[0]["title"] == "Newest"
+    assert sessions(place, "delete", "last", "--offline").code == 0
+    assert sessions(place, "delete", "last", "--offline").code == 0
+    assert [row["session_id"] for row in listed(place)] == [first]
+
+
 def test_continue_takes_the_last_session_of_this_agent_in_this_folder(place: Place) -> None:
     (place.project / "sub").mkdir()
     first = place.run("--model", "scripted", "say one", "--output", "json").result["session_id"]

@@ -1,8 +1,58 @@
-"""Shortcuts for a quick start have no lasting effect."""
+"""A quick start: what `exec` loads and when, and shortcuts that have no lasting effect."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.cli.exec_kit import SECONDS, Place, place
+from tests.cli.step_kit import script
+
+__all__ = ["place"]
+
+# Notes the modules when a program is started (first that of the guard, then the agent's) and at the end.
+_WATCHED = """
+import json, sys
+seen = []
+sys.addaudithook(lambda event, values: event == "subprocess.Popen" and seen.append(sorted(sys.modules)))
+from dragoman.cli.main import main
+code = main()
+seen.append(sorted(sys.modules))
+sys.stderr.write(json.dumps([seen[-2], seen[-1]]))
+sys.exit(code)
+"""
+
+
+def _loaded(place: Place) -> tuple[set[str], set[str]]:
+    """The modules of a plain turn: when the agent's program is started, and at the end."""
+    words = place.words("exec", "-q", "hi", odd=script(place, [["say", "hello"]]))
+    done = subprocess.run(
+        [sys.executable, "-c", _WATCHED, *words[3:]],
+        cwd=place.project,
+        env=place.environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+    at_start, at_end = json.loads(done.stderr.rpartition("\n")[2])
+    return set(at_start), set(at_end)
+
+
+def test_exec_starts_the_agent_first_and_loads_late_what_a_plain_turn_does_not_need(place: Place) -> None:
+    at_start, at_end = _loaded(place)
+    assert not {"asyncio", "sqlite3", "dragoman.schema", "dragoman.client", "dragoman.store"} & at_start
+    rules, files = {"dragoman.policy.rule", "dragoman.policy.decide"}, {"dragoman.workspace.workspace"}
+    failures = {f"dragoman.cli.exec.{name}" for name in ("error", "cause", "hints", "retry", "patch", "events")}
+    permission = {"dragoman.client.permission", "dragoman.cli.exec.permission", "dragoman.cli.prompt.progress"}
+    assert not (rules | files | failures | permission | {"dragoman.schema.v1.rare"}) & at_end
+    # A module more is a tenth of a millisecond. Fewer is fine; for more there should be a reason.
+    own_at_start, own = ({name for name in each if name.startswith("dragoman")} for each in (at_start, at_end))
+    assert len(own_at_start) <= 56, sorted(own_at_start)
+    assert len(own) <= 155, sorted(own)
+    assert len(at_start) <= 175, sorted(at_start)
 
 
 def test_msgspec_is_loaded_without_its_helper_and_the_helper_can_be_had_afterwards() -> None:

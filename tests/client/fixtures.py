@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from dragoman.client import RemoteAgent, connect
-from dragoman.transports.memory import memory_pair
 from tests.rpc.fixtures import RawEnd
+from tests.transports.ends import http_ends, memory_ends, unix_ends, websocket_ends
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from dragoman.client import Session
+
+# The transport under every test of the client; `make soak` runs them over each.
+LINK = os.environ.get("DRAGOMAN_CLIENT_LINK", "memory")
+PAIRS = {"memory": memory_ends, "unix": unix_ends, "ws": websocket_ends, "http": http_ends}
+
+by_one_stream = pytest.mark.skipif(
+    LINK == "http", reason="over HTTP each session has a stream of its own, and one that was not opened has none"
+)
+in_memory_only = pytest.mark.skipif(
+    LINK != "memory", reason="the kernel buffers what the other end does not read, and the end behind it is not seen"
+)
 
 EVERYTHING: dict[str, Any] = {
     "loadSession": True,
@@ -53,23 +67,24 @@ async def client_and_agent(
     capabilities: dict[str, Any] | None = None, *, auth_methods: Sequence[object] = (), **options: Any
 ) -> AsyncIterator[tuple[RemoteAgent, AgentLine]]:
     """A connected client and the line on which it believes to meet an agent."""
-    ours, theirs = memory_pair()
-    line = AgentLine(theirs)
-    context = connect(ours, **options)
-    entering = asyncio.ensure_future(context.__aenter__())
-    initialized = {
-        "protocolVersion": 1,
-        "agentCapabilities": EVERYTHING if capabilities is None else capabilities,
-        "authMethods": list(auth_methods),
-    }
-    await line.answer("initialize", initialized)
-    agent = await entering
-    try:
-        yield agent, line
-    finally:
-        await context.__aexit__(None, None, None)
-        theirs.close()
-        await theirs.wait_closed()
+    async with PAIRS[LINK]() as (ours, opened):
+        context = connect(ours, **options)
+        entering = asyncio.ensure_future(context.__aenter__())
+        theirs = await opened
+        line = AgentLine(theirs)
+        initialized = {
+            "protocolVersion": 1,
+            "agentCapabilities": EVERYTHING if capabilities is None else capabilities,
+            "authMethods": list(auth_methods),
+        }
+        await line.answer("initialize", initialized)
+        agent = await entering
+        try:
+            yield agent, line
+        finally:
+            await context.__aexit__(None, None, None)
+            theirs.close()
+            await theirs.wait_closed()
 
 
 async def open_session(agent: RemoteAgent, line: AgentLine, session_id: str = "s1", **result: object) -> Session:

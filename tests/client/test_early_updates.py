@@ -10,7 +10,7 @@ import pytest
 import dragoman.client.early_updates
 from dragoman import RequestError
 from dragoman.schema import v1
-from tests.client.fixtures import AgentLine, client_and_agent
+from tests.client.fixtures import AgentLine, by_one_stream, client_and_agent
 
 OPTIONS = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
 
@@ -40,6 +40,7 @@ async def test_a_request_waits_for_the_answer_that_names_its_session() -> None:
 
 
 @pytest.mark.parametrize("outcome", [{"sessionId": "another"}, None])
+@by_one_stream
 async def test_a_request_for_a_session_that_does_not_come_is_refused_with_the_answer(
     outcome: dict[str, str] | None,
 ) -> None:
@@ -57,12 +58,14 @@ async def test_a_request_for_a_session_that_does_not_come_is_refused_with_the_an
         assert (await line.next())["error"]["code"] == -32002
 
 
+@by_one_stream
 async def test_a_request_for_an_unknown_session_is_refused_at_once_when_none_is_being_opened() -> None:
     async with client_and_agent(permission=allow) as (_, line):
         line.send(ask(line))
         assert (await line.next())["error"]["code"] == -32002
 
 
+@by_one_stream
 async def test_an_agent_that_wants_its_answer_first_does_not_wait_forever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -76,6 +79,7 @@ async def test_an_agent_that_wants_its_answer_first_does_not_wait_forever(
         assert (await opening).id == "s1"
 
 
+@by_one_stream
 async def test_a_request_that_waits_can_be_withdrawn() -> None:
     async with client_and_agent(permission=allow) as (agent, line):
         opening = asyncio.ensure_future(agent.new_session("/tmp"))

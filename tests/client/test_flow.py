@@ -10,7 +10,7 @@ import pytest
 from dragoman.errors import ConnectionClosed, SlowConsumer
 from dragoman.rpc import Limits
 from dragoman.schema import v1
-from tests.client.fixtures import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, by_one_stream, client_and_agent, in_memory_only, open_session
 
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent, Session
@@ -57,6 +57,7 @@ async def _stick(line: AgentLine, session: Session) -> tuple[Stuck, int]:
     return stuck, request["id"]
 
 
+@in_memory_only
 async def test_a_stuck_consumer_pauses_reading_and_holds_no_more_than_its_mark() -> None:
     async with client_and_agent(limits=LIMITS) as (agent, line):
         session = await open_session(agent, line)
@@ -151,6 +152,7 @@ async def test_a_permission_behind_a_backlog_is_asked_once_the_backlog_is_consum
         await stuck.task
 
 
+@in_memory_only
 async def test_a_cancel_leaves_while_reading_is_paused_and_its_answer_is_read() -> None:
     async with client_and_agent(limits=LIMITS) as (agent, line):
         session = await open_session(agent, line)
@@ -177,6 +179,7 @@ async def test_a_cancel_leaves_while_reading_is_paused_and_its_answer_is_read() 
         assert len(session.state.text) == len("first") + 100 * 900
 
 
+@in_memory_only
 async def test_when_the_agent_dies_while_reading_is_paused_none_of_its_updates_is_lost() -> None:
     async with client_and_agent(limits=LIMITS) as (agent, line):
         session = await open_session(agent, line)
@@ -192,6 +195,7 @@ async def test_when_the_agent_dies_while_reading_is_paused_none_of_its_updates_i
 
 
 @pytest.mark.rule(103)
+@by_one_stream
 async def test_updates_of_sessions_that_are_not_opened_are_bounded() -> None:
     limits = Limits(unknown_sessions=4, unknown_bytes=10_000)
     async with client_and_agent(limits=limits) as (agent, line):

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import RequestError
 from dragoman.schema import v1
-from tests.client.fixtures import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, by_one_stream, client_and_agent, open_session
 
 OPTIONS = [
     {"optionId": "yes", "name": "Yes", "kind": "allow_once"},
@@ -152,6 +152,7 @@ class Disk:
 
 
 @pytest.mark.rule(273, 277, 278, 279, 280)
+@by_one_stream
 async def test_files_are_read_and_written_by_the_service() -> None:
     disk = Disk()
     async with client_and_agent(files=disk) as (agent, line):

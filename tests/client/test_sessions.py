@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError, RequestError
 from dragoman.schema import v1
-from tests.client.fixtures import client_and_agent, open_session
+from tests.client.fixtures import by_one_stream, client_and_agent, open_session
 
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
 OPTIONS: list[dict[str, Any]] = [
@@ -42,6 +42,7 @@ async def test_a_new_session_names_an_absolute_folder_and_its_servers() -> None:
 
 
 @pytest.mark.rule(103)
+@by_one_stream
 async def test_updates_that_come_before_the_answer_reach_the_new_session() -> None:
     async with client_and_agent() as (agent, line):
         opening = asyncio.ensure_future(agent.new_session("/tmp"))

@@ -135,7 +135,8 @@ async def test_a_client_resumes_behind_the_last_event_it_got() -> None:
         first = await host.client(OURS)
         session = await first.open("/tmp")
         before, _ = await first.answer_to(first.prompt(session))
-        seen = before[0]["params"]["_meta"]["dragoman"]["seq"]
+        assert before[0]["method"] == "_dragoman/turn_started"
+        seen = before[1]["params"]["_meta"]["dragoman"]["seq"]
         second = await host.client(OURS)
         await second.result(
             "session/resume", sessionId=session, cwd="/tmp", mcpServers=[], _meta={"dragoman": {"after": seen}}

@@ -342,12 +342,30 @@ def listening(url: str) -> None:
     os.write(1, f"{url}\n".encode())
 
 
+async def serve_asgi() -> None:
+    """The same agent inside an ASGI server."""
+    import socket
+
+    import uvicorn
+
+    sock = socket.create_server(("127.0.0.1", 0))
+    where = f"127.0.0.1:{sock.getsockname()[1]}"
+    application = agent.asgi(hosts=[where], token=os.environ["ACP_TOKEN"])
+    listening(f"http://{where}/acp")
+    await uvicorn.Server(
+        uvicorn.Config(application, log_level="critical", ws="websockets-sansio", timeout_graceful_shutdown=1)
+    ).serve(sockets=[sock])
+
+
 def main(argv: list[str]) -> None:
     if not argv:
         agent.run()
         return
     if argv[0] == "--listen":
         asyncio.run(agent.serve("127.0.0.1:0", token=os.environ["ACP_TOKEN"], on_listening=listening))
+        return
+    if argv[0] == "--asgi":
+        asyncio.run(serve_asgi())
         return
     with open(argv[1], "wb", buffering=0) as recorder.file:
         asyncio.run(agent.serve(StdioTransport(), observers=[recorder]))

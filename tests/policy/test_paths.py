@@ -229,3 +229,25 @@ def test_a_path_longer_than_any_file_is_denied_and_never_allowed() -> None:
     long = "a/" * paths.MAX_PATH
     assert paths.matches_glob("b/**", long, "/p", "/home/u", ignore_case=True)
     assert not paths.matches_glob("**", long, "/p", "/home/u")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            ".git",
+            ".GIT",
+            ".git.",
+            ".g\u200bit",
+            "AGENTS.md",
+            "agents.MD ",
+            "ａgents.md",
+            ".vscode",
+            "x.code-workspace",
+        ),
+        *("a.py", "main", "agents", "git", ".gitignore", "...", ".github", "workflows", "actions", "Straße", "é"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["", "src", ".github", ".GitHub", ".yarn", "ordner é"])
+def test_a_search_finds_the_same_names_protected_as_a_single_look_does(folder: str, name: str) -> None:
+    assert paths.is_protected_name(folder, name) == is_protected(f"/{folder}/{name}", "/", "")

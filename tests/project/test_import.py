@@ -117,6 +117,15 @@ def test_the_blocker_of_these_tests_blocks() -> None:
         run_python(f"{BLOCKER}\nimport pytest")
 
 
+def test_a_client_that_only_starts_an_agent_loads_neither_rules_nor_files_nor_names() -> None:
+    code = "import sys, asyncio, msgspec; before = set(sys.modules); import dragoman; dragoman.spawn; "
+    loaded = run_python(code + "print(*set(sys.modules) - before)").split()
+    packages = {".".join(name.split(".")[:2]) for name in loaded}
+    assert not packages & {"dragoman.policy", "dragoman.workspace", "dragoman.registry", "dragoman.settings"}
+    assert not {name for name in loaded if not name.startswith("dragoman")} - {"gc"}
+    assert len(loaded) <= 62, loaded
+
+
 @pytest.mark.parametrize("role", ["Agent", "spawn"])
 def test_a_role_does_not_load_the_other_role(role: str) -> None:
     other = {"Agent": "dragoman.client", "spawn": "dragoman.agent"}[role]

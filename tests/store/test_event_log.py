@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import StoreError
+from dragoman.store.blob_files import BLOB_BYTES
 from dragoman.store.event_log import EventKind, EventLog, LogEvent, MemoryLog, NewEvent, SessionRecord
 from dragoman.store.sqlite_log import SqliteLog
 
@@ -84,6 +85,67 @@ async def test_sessions_are_listed_by_their_last_change_and_deleted_with_their_e
     assert log.find("a") is None
     log.create(record("a"))
     assert log.read("a", 0, 10) == []
+
+
+async def test_joined_events_take_the_place_of_old_ones_and_the_head_stays(log: EventLog) -> None:
+    log.create(record("a"))
+    for number in range(4):  # each is committed in one piece
+        bodies = [b"%d" % (3 * number + place) for place in range(3)]
+        log.append("a", [NewEvent("update", body) for body in bodies], lambda events: None)
+        await log.settle()
+    joined = [LogEvent(2, "update", b"first", 1, 5.0), LogEvent(7, "end", b"second", 1, 6.0)]
+    log.replace("a", 7, joined)  # in the middle of the third piece
+    found = log.find("a")
+    assert found is not None
+    assert (found.oldest, found.head) == (8, 12)
+    events = log.read("a", 0, 100)
+    assert [event.number for event in events] == [2, 7, 8, 9, 10, 11, 12]
+    assert [event.body for event in events[:3]] == [b"first", b"second", b"7"]
+    assert [event.number for event in log.read("a", 2, 100)] == [7, 8, 9, 10, 11, 12]
+    seen: list[LogEvent] = []
+    log.append("a", [NewEvent("update", b"new")], seen.extend)
+    await log.settle()
+    assert [event.number for event in seen] == [13]
+    log.replace("a", 9, [LogEvent(9, "update", b"third", 2, 7.0)])
+    assert [event.number for event in log.read("a", 0, 100)] == [2, 7, 9, 10, 11, 12, 13]
+
+
+async def test_the_surplus_of_a_session_is_what_is_too_old_or_too_much(log: EventLog) -> None:
+    log.create(record("a"))
+    assert log.surplus("a", before=1e9, size_bytes=0) == 0
+    for _ in range(4):
+        log.append("a", [NewEvent("update", b"x" * 100)], lambda events: None)
+        await log.settle()
+    times = [event.at for event in log.read("a", 0, 100)]
+    assert log.surplus("a", before=0.0, size_bytes=1000) == 0
+    assert log.surplus("a", before=times[2], size_bytes=1000) == 2
+    assert log.surplus("a", before=0.0, size_bytes=150) == 2
+    log.replace("a", 2, [])
+    assert log.surplus("a", before=0.0, size_bytes=150) == 0
+
+
+async def test_equal_large_bodies_are_one_file_that_stays_while_it_is_named(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    folder = tmp_path / "events.db-blobs"
+    body = b'"%b"' % (b"x" * BLOB_BYTES)
+    for id in ("a", "b"):
+        log.create(record(id))
+        log.append(id, [NewEvent("update", b"1"), NewEvent("update", body), NewEvent("update", b"3")], lambda _: None)
+        await log.settle()
+    assert len(list(folder.iterdir())) == 1
+    assert [event.body for event in log.read("a", 0, 9)] == [b"1", body, b"3"]
+    log.delete("a")
+    assert next(event.body for event in log.read("b", 1, 1)) == body
+    log.replace("b", 2, [])
+    assert list(folder.iterdir()) == []
+    assert [event.body for event in log.read("b", 0, 9)] == [b"3"]
+    log.append("b", [NewEvent("update", body)], lambda _: None)
+    await log.settle()
+    (blob,) = folder.iterdir()
+    blob.unlink()
+    with pytest.raises(StoreError, match="is missing"):
+        log.read("b", 0, 9)
+    log.close()
 
 
 async def test_an_event_is_reported_only_when_another_reader_can_see_it(tmp_path: Path) -> None:

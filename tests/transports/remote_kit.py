@@ -16,6 +16,8 @@ from dragoman.transports.remote.server import NewConnection, RemoteServer
 from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix, connect_unix
 
 if TYPE_CHECKING:
+    import ssl
+
     from dragoman.agent import Agent
     from dragoman.rpc import Transport
 
@@ -44,15 +46,23 @@ class Serving:
 
 @asynccontextmanager
 async def remote_server(
-    opened: Callable[[NewConnection], None], principals: dict[str, Principal] | None = None, **options: Any
+    opened: Callable[[NewConnection], None],
+    principals: dict[str, Principal] | None = None,
+    *,
+    tls: ssl.SSLContext | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[RemoteServer, int]]:
     """A server, and its port."""
     sock = socket.create_server(("127.0.0.1", 0))
     port = sock.getsockname()[1]
     known = {TOKEN: Principal("tests")} if principals is None else principals
-    rules = {"hosts": {b"127.0.0.1:%d" % port}, "find_principal": known.get, **options.pop("rules", {})}
+    rules = {
+        "hosts": {b"127.0.0.1:%d" % port},
+        "find_principal": known.get,
+        **options.pop("rules", {}),
+    }
     server = RemoteServer(opened, GateRules(**rules), **options)
-    await server.listen(sock)
+    await server.listen(sock, ssl=tls)
     try:
         yield server, port
     finally:
@@ -61,10 +71,12 @@ async def remote_server(
 
 
 @asynccontextmanager
-async def over_network(agent: Agent, scheme: str) -> AsyncIterator[Transport]:
+async def over_network(
+    agent: Agent, scheme: str, *, tls: ssl.SSLContext | None = None, authority: str | None = None
+) -> AsyncIterator[Transport]:
     serving = Serving(agent)
-    async with remote_server(serving) as (_, port):
-        transport = await connect_url(f"{scheme}://127.0.0.1:{port}/acp", token=TOKEN)
+    async with remote_server(serving, tls=tls) as (_, port):
+        transport = await connect_url(f"{scheme}://127.0.0.1:{port}/acp", token=TOKEN, tls=authority)
         yield transport
         transport.close()
         await transport.wait_closed()
@@ -160,6 +172,7 @@ class CutProxy:
         self._port = port
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._server: asyncio.Server
+        self._frozen: set[asyncio.StreamWriter] = set()
         self.port = 0
         self.cuts = 0
 
@@ -182,25 +195,32 @@ class CutProxy:
             one.transport.abort()
             other.transport.abort()
 
+    def freeze(self) -> None:
+        """Pass nothing more on the connections that are open now, as a machine does that lost its network."""
+        self._frozen.update(writer for pair in self._pairs for writer in pair)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection("127.0.0.1", self._port)
         pair = (writer, there_writer)
         self._pairs.add(pair)
         await asyncio.wait(
             [
-                asyncio.ensure_future(_pass_on(reader, there_writer)),
-                asyncio.ensure_future(_pass_on(there_reader, writer)),
+                asyncio.ensure_future(self._pass_on(reader, there_writer)),
+                asyncio.ensure_future(self._pass_on(there_reader, writer)),
             ]
         )
         self._pairs.discard(pair)
+        for each in pair:
+            each.transport.abort()
 
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while data := await reader.read(4096):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(4096):
+                if writer not in self._frozen:
+                    writer.write(data)
+                    await writer.drain()
+        except OSError:
+            pass
+        finally:
+            if writer not in self._frozen:
+                writer.close()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from dragoman.agent import Agent, AgentSession, Turn
+from dragoman.errors import ConnectionClosed
 from dragoman.schema import v1
 from dragoman.transports.remote.gate import Principal
+from dragoman.transports.remote.server import NewConnection
 from tests.transports.remote_kit import INITIALIZE, SECONDS, TOKEN, Http, Serving, remote_server
 
 OTHER = "the-token-of-another"
@@ -87,8 +90,15 @@ class Events:
         self._writer.transport.abort()
 
 
-async def events(http: Http, connection: str, **headers: Any) -> Events:
+async def events(http: Http, connection: str, *, buffer_bytes: int = 0, **headers: Any) -> Events:
+    """Open a stream.
+
+    Args:
+        buffer_bytes: What the client's kernel takes of it before it is read; 0: as much as it likes.
+    """
     reader, writer = await asyncio.open_connection("127.0.0.1", http.port)
+    if buffer_bytes:
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
     writer.write(http.request("GET", acp_connection_id=connection, content_type="", content_length="", **headers))
     async with asyncio.timeout(SECONDS):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -144,6 +154,23 @@ async def test_the_answer_to_a_load_comes_on_the_connections_stream_after_the_re
             assert (await own.next())[1]["params"]["update"]["content"]["text"] == f"{number} "
 
 
+async def test_a_client_that_loads_without_a_stream_gets_the_replay_on_the_connections() -> None:
+    async with served() as http:
+        connection = await http.initialize()
+        whole = await events(http, connection)
+        load = message("session/load", sessionId="old", cwd="/tmp", mcpServers=[])
+        assert (await http.ask("POST", load, acp_connection_id=connection))[0] == 202
+        for number in range(500):
+            assert (await whole.next())[1]["params"]["update"]["content"]["text"] == f"{number} "
+        assert (await whole.next())[1]["id"] == 7
+        own = await events(http, connection, acp_session_id="old")
+        prompt = message("session/prompt", sessionId="old", prompt=[{"type": "text", "text": "hi"}])
+        prompt = prompt.replace(b'"id": 7', b'"id": 8')
+        assert (await http.ask("POST", prompt, acp_connection_id=connection, acp_session_id="old"))[0] == 202
+        assert (await own.next())[1]["method"] == "session/update"
+        assert (await own.next())[1]["id"] == 8
+
+
 async def test_a_client_of_ours_gets_the_answer_to_a_load_in_order_on_one_stream() -> None:
     async with served() as http:
         connection = await http.initialize()
@@ -155,7 +182,7 @@ async def test_a_client_of_ours_gets_the_answer_to_a_load_in_order_on_one_stream
         assert (await own.next())[1]["id"] == 7
 
 
-async def test_an_answer_of_the_client_needs_the_header_of_its_session() -> None:
+async def test_an_answer_of_the_client_must_not_name_another_session() -> None:
     async with served() as http:
         connection = await http.initialize()
         session = await new_session(http, connection, await events(http, connection))
@@ -166,11 +193,10 @@ async def test_an_answer_of_the_client_needs_the_header_of_its_session() -> None
             pass
         result = {"outcome": {"outcome": "selected", "optionId": "yes"}}
         answer = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
-        status, _, why = await http.ask("POST", answer, acp_connection_id=connection)
-        assert (status, why) == (400, b"Missing Acp-Session-Id")
         status, _, why = await http.ask("POST", answer, acp_connection_id=connection, acp_session_id="other")
         assert (status, why) == (400, b"Mismatched Acp-Session-Id")
-        assert (await http.ask("POST", answer, acp_connection_id=connection, acp_session_id=session))[0] == 202
+        # The Python SDK sends no header with it, the TypeScript SDK does.
+        assert (await http.ask("POST", answer, acp_connection_id=connection))[0] == 202
         while "result" not in (last := (await own.next())[1]):
             pass
         assert last["id"] == 7
@@ -314,7 +340,7 @@ def _two(http: Http, name: str, value: str) -> bytes:
     return http.request("POST", INITIALIZE).replace(b"\r\n\r\n", f"\r\n{name}: {value}\r\n\r\n".encode(), 1)
 
 
-TRICKS = {
+TRICKS: dict[str, Callable[[Http], bytes]] = {
     "two hosts": lambda http: _two(http, "Host", "evil.example"),
     "two tokens": lambda http: _two(http, "Authorization", "Bearer x"),
     "two lengths": lambda http: _two(http, "Content-Length", "3"),
@@ -390,3 +416,35 @@ async def test_more_connections_than_a_principal_may_have_are_refused() -> None:
         assert (await http.ask("POST", INITIALIZE, authorization=f"Bearer {OTHER}"))[0] == 200
         await http.ask("DELETE", acp_connection_id=first)
         await http.initialize()
+
+
+async def test_a_question_that_is_withdrawn_is_withdrawn_on_its_own_stream() -> None:
+    """On the stream of the connection, the withdrawal could overtake the question."""
+    opened: asyncio.Future[NewConnection] = asyncio.get_running_loop().create_future()
+    async with remote_server(opened.set_result) as (_, port):
+        http = Http(port)
+        initializing = asyncio.ensure_future(http.initialize())
+        transport = (await opened).transport
+        transport.start(RawReceiver())
+        transport.write(b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}\n')
+        connection = await initializing
+        own = await events(http, connection, acp_session_id="s")
+        asked = {"jsonrpc": "2.0", "id": "q", "method": "session/request_permission", "params": {"sessionId": "s"}}
+        taken_back = {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "q"}}
+        transport.write(b"%b\n%b\n" % (json.dumps(asked).encode(), json.dumps(taken_back).encode()))
+        assert [(await own.next())[1] for _ in range(2)] == [asked, taken_back]
+        await http.close_streams()
+        transport.close()
+
+
+class RawReceiver:
+    """Drops what comes."""
+
+    def feed(self, data: bytes) -> None:
+        pass
+
+    def end(self, reason: ConnectionClosed) -> None:
+        pass
+
+    def drained(self) -> None:
+        pass

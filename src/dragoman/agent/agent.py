@@ -7,11 +7,12 @@ connection. One agent serves any number of connections, each with its own sessio
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.agent.connection import CLOSE_SECONDS, AgentConnection
 from dragoman.agent.handlers import Handlers
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     from dragoman.rpc import Limits, Observer, Transport
+    from dragoman.transports.remote.asgi import AsgiApplication
+
+# Nothing that is made while a program starts is garbage, and looking for some delays the answer to `initialize`. For
+# this long after the start `run` leaves that out.
+_START_SECONDS: Final = 0.1
 
 
 class Agent(Handlers):
@@ -84,10 +90,14 @@ class Agent(Handlers):
         # thread it started: the client is gone, and no other program would end it.
         last_resort = threading.Timer(CLOSE_SECONDS, os._exit, (1,))
         last_resort.daemon = True
+        collects = gc.isenabled()
+        gc.disable()
         try:
-            number = asyncio.run(self._serve_stdio(last_resort, observers))
+            number = asyncio.run(self._serve_stdio(last_resort, observers, collects=collects))
         finally:
             last_resort.cancel()
+            if collects:
+                gc.enable()
         if number is not None:
             sys.exit(128 + number)
 
@@ -138,14 +148,37 @@ class Agent(Handlers):
             on_listening=on_listening,
         )
 
+    def asgi(self, *, hosts: Sequence[str], token: str | None = None, origins: Sequence[str] = ()) -> AsgiApplication:
+        """This agent as an ASGI application, for a server that runs already; needs the extra `remote`.
+
+        Serves HTTP and WebSocket at `/acp`, or where it is mounted.
+
+        Args:
+            hosts: The names with port by which clients call the server, such as `agents.example:443`.
+            token: What clients send as bearer token; by default the variable DRAGOMAN_TOKEN.
+            origins: Web pages that may use it, such as `https://app.example`.
+
+        Raises:
+            LocalProtocolError: A handler is missing that every such agent needs.
+            ConfigError: There is no token, or no host.
+        """
+        self._require_complete()
+        from dragoman.agent.serving import asgi_application
+
+        return asgi_application(self, hosts=hosts, token=token, origins=origins)
+
     async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
         await AgentConnection(self, transport, observers).serve()
 
-    async def _serve_stdio(self, last_resort: threading.Timer, observers: Sequence[Observer]) -> int | None:
+    async def _serve_stdio(
+        self, last_resort: threading.Timer, observers: Sequence[Observer], *, collects: bool
+    ) -> int | None:
         """Returns the signal that ended it, None if the client did."""
         from dragoman.transports.stdio import StdioTransport
 
         loop = asyncio.get_running_loop()
+        if collects:
+            loop.call_later(_START_SECONDS, gc.enable)
         serving = asyncio.ensure_future(self.serve(StdioTransport(), observers=observers))
         signals: list[int] = []
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -49,5 +48,7 @@ class Context:
         """
         if self._call is None:
             raise LocalProtocolError("the handler of a notification cannot ask the user; the handler of a request can")
+        from dragoman.agent.elicitation import ElicitationScope, elicit
+
         scope = ElicitationScope(request_id=self._call.id)
         return await elicit(self.client, scope, message, schema, url, elicitation_id)

@@ -18,10 +18,13 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dragoman.agent.agent import Agent
     from dragoman.rpc import Transport
+    from dragoman.transports.remote.asgi import AsgiApplication
+    from dragoman.transports.remote.gate import Principal
+    from dragoman.transports.remote.server import NewConnection
 
 TOKEN_VARIABLE: Final = "DRAGOMAN_TOKEN"
 _UNIX: Final = "unix:"
@@ -87,7 +90,7 @@ async def _serve_port(
     origins: Sequence[str],
     on_listening: Callable[[str], None] | None,
 ) -> None:
-    from dragoman.transports.remote.gate import GateRules, Principal
+    from dragoman.transports.remote.gate import GateRules
     from dragoman.transports.remote.server import RemoteServer
 
     host, port = read_address(address)
@@ -96,16 +99,13 @@ async def _serve_port(
             f"{address} can be reached by others: pass tls=, or behind_proxy=True if a proxy in front of it speaks TLS"
         )
     wanted = token or os.environ.get(TOKEN_VARIABLE) or _token_of(address)
-    digest = hashlib.sha256(wanted.encode()).digest()
-    principal = Principal("token")
-
-    def find(given: str) -> Principal | None:
-        same = hmac.compare_digest(hashlib.sha256(given.encode()).digest(), digest)
-        return principal if same else None
-
     sock = _bind(host, port)
     port = sock.getsockname()[1]
-    rules = GateRules(hosts=_names(host, port, hosts), find_principal=find, origins=frozenset(map(_as_header, origins)))
+    rules = GateRules(
+        hosts=_names(host, port, hosts),
+        find_principal=_only(wanted),
+        origins=frozenset(map(_as_header, origins)),
+    )
     server = RemoteServer(lambda opened: serve(opened.transport), rules)
     await server.listen(sock, ssl=tls)
     try:
@@ -115,6 +115,51 @@ async def _serve_port(
         await asyncio.Event().wait()
     finally:
         await server.close()
+
+
+def asgi_application(
+    agent: Agent, *, hosts: Sequence[str], token: str | None, origins: Sequence[str]
+) -> AsgiApplication:
+    """An agent as an ASGI application.
+
+    Raises:
+        ConfigError: no token, or no name by which clients call the server.
+    """
+    from dragoman.transports.remote.asgi import AsgiApplication
+    from dragoman.transports.remote.gate import GateRules
+
+    wanted = token or os.environ.get(TOKEN_VARIABLE)
+    if not wanted:
+        raise ConfigError(f"an agent inside an ASGI server needs a token: pass token= or set {TOKEN_VARIABLE}")
+    if not hosts:
+        raise ConfigError("pass hosts=, the names with port by which clients call the server, as agents.example:443")
+    serving: set[asyncio.Task[None]] = set()
+
+    def serve(opened: NewConnection) -> None:
+        task = asyncio.get_running_loop().create_task(agent.serve(opened.transport))
+        serving.add(task)
+        task.add_done_callback(serving.discard)
+
+    rules = GateRules(
+        hosts=_listed(hosts),
+        find_principal=_only(wanted),
+        origins=frozenset(map(_as_header, origins)),
+    )
+    return AsgiApplication(serve, rules)
+
+
+def _only(token: str) -> Callable[[str], Principal | None]:
+    """Finds the one principal of the one token."""
+    from dragoman.transports.remote.gate import Principal
+
+    digest = hashlib.sha256(token.encode()).digest()
+    principal = Principal("token")
+
+    def find(given: str) -> Principal | None:
+        same = hmac.compare_digest(hashlib.sha256(given.encode()).digest(), digest)
+        return principal if same else None
+
+    return find
 
 
 def read_address(address: str) -> tuple[str, int]:
@@ -148,7 +193,13 @@ def _names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
     names = {f"[{host}]:{port}" if ":" in host else f"{host}:{port}", *more}
     if is_loopback(host):
         names |= {f"localhost:{port}", f"127.0.0.1:{port}"}
-    return frozenset(map(_as_header, names))
+    return _listed(names)
+
+
+def _listed(names: Iterable[str]) -> frozenset[bytes]:
+    """The names as clients write them: without the port that belongs to the scheme."""
+    found = frozenset(map(_as_header, names))
+    return found | {each.removesuffix(b":443").removesuffix(b":80") for each in found}
 
 
 def _as_header(name: str) -> bytes:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.agent.settings import OfferedSettings
 from dragoman.agent.turn import Turn, cancelled_result
 from dragoman.agent.updates import UpdateSender
@@ -124,6 +123,8 @@ class AgentSession(UpdateSender):
             CapabilityError: The client did not advertise this mode.
             ClientError: The client answered with an error.
         """
+        from dragoman.agent.elicitation import ElicitationScope, elicit
+
         opened_by = self._opened_by
         scope = ElicitationScope(session_id=self.id) if opened_by is None else ElicitationScope(request_id=opened_by.id)
         return await elicit(self.client, scope, message, schema, url, elicitation_id)

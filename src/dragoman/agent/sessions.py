@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from dragoman.agent.handlers import handled
 from dragoman.agent.outgoing import require_stable
-from dragoman.agent.session import AgentSession
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 from dragoman.schema import v1
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from dragoman.agent.connection import AgentConnection
     from dragoman.agent.handlers import Registered
-    from dragoman.agent.turn import Turn
+    from dragoman.agent.session import AgentSession
     from dragoman.rpc import Call
     from dragoman.schema import Method
 
@@ -70,7 +69,7 @@ class Sessions:
 
     def new(self, call: Call, method: Method, handler: Handler, params: v1.NewSessionRequest) -> Work:
         self._check_workspace(params)
-        session = AgentSession(self._connection, f"sess_{os.urandom(16).hex()}", params, call)
+        session = _new_session(self._connection, f"sess_{os.urandom(16).hex()}", params, call)
         session._hold()
         return self._open(call, method, handler, params, session)
 
@@ -96,7 +95,7 @@ class Sessions:
         active = self._active.get(params.session_id)
         if active is not None and active.turn is not None:
             raise RequestError(INVALID_REQUEST, "A prompt is running in this session", {"sessionId": params.session_id})
-        session = AgentSession(self._connection, params.session_id, params, call)
+        session = _new_session(self._connection, params.session_id, params, call)
         if holds:
             session._hold()
         return self._open(call, method, handler, params, session)
@@ -141,13 +140,8 @@ class Sessions:
     def prompt(self, call: Call, method: Method, handler: Handler, params: v1.PromptRequest) -> Work:
         session = self.find(params.session_id)
         check_blocks(params.prompt, self._registered.accepts)
-        return self._prompt(session._begin(call, params, may_overlap=self._overlap != "refuse"), handler)
-
-    async def _prompt(self, turn: Turn, handler: Handler) -> object:
-        response = await turn._run(handler, waits=self._overlap == "queue")
-        if not self._registered.takes_unstable:
-            require_stable(response)
-        return response
+        turn = session._begin(call, params, may_overlap=self._overlap != "refuse")
+        return turn._run(handler, waits=self._overlap == "queue", takes_unstable=self._registered.takes_unstable)
 
     def set_mode(self, call: Call, method: Method, handler: Handler, params: v1.SetSessionModeRequest) -> Work:
         session = self.find(params.session_id)
@@ -238,6 +232,13 @@ class Sessions:
                 )
 
 
+def _new_session(connection: AgentConnection, session_id: str, params: Any, call: Call) -> AgentSession:
+    """Loads what a session needs with the first one: `initialize` is answered without it."""
+    from dragoman.agent.session import AgentSession
+
+    return AgentSession(connection, session_id, params, call)
+
+
 async def _stop(session: AgentSession) -> None:
     """Cancels every turn of a session and waits until each was answered (rule 116)."""
     turns = list(session._turns)
@@ -271,14 +272,19 @@ def check_blocks(prompt: Iterable[v1.ContentBlock], accepts: frozenset[str]) -> 
 
     A block of unknown type is delivered: the rest of the prompt is worth answering.
     """
-    needs: dict[type, str] = {
-        v1.ImageContent: "image",
-        v1.AudioContent: "audio",
-        v1.EmbeddedResource: "embedded_context",
-    }
     for index, block in enumerate(prompt):
-        need = needs.get(type(block))
-        if need is not None and need not in accepts:
+        match block:
+            case v1.TextContent():  # first, because most are
+                continue
+            case v1.ImageContent():
+                need = "image"
+            case v1.AudioContent():
+                need = "audio"
+            case v1.EmbeddedResource():
+                need = "embedded_context"
+            case _:
+                continue
+        if need not in accepts:
             raise RequestError.invalid_params("This agent does not accept such a block", path=f"$.prompt[{index}]")
 
 

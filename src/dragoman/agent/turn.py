@@ -1,7 +1,8 @@
 """One turn: a prompt, the updates that the agent sends, one answer.
 
 Owns running a prompt handler and the turn's end: exactly one result, `cancelled` if the client cancelled, and nothing
-sent in its name afterwards. The methods are implemented in the modules they call.
+sent in its name afterwards. The methods are implemented in the modules they call, which are loaded with the first call:
+every agent needs this class to start, and few use all of it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterator
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from dragoman.agent import files
-from dragoman.agent.elicitation import ElicitationScope, elicit
 from dragoman.agent.handlers import handled
-from dragoman.agent.terminals import open_terminal
-from dragoman.agent.tools import ask, new_tool_call, run_tool
+from dragoman.agent.outgoing import require_stable
 from dragoman.agent.updates import UpdateSender
 from dragoman.errors import LocalProtocolError, RequestError
 from dragoman.schema import UNSET, Unknown, v1
@@ -58,7 +57,7 @@ class Turn(UpdateSender):
         self.meta: Mapping[str, Any] = request.meta or {}
         self._call = call
         self._is_over = False
-        self._over = asyncio.Event()
+        self._over: asyncio.Event | None = None  # made for the first that waits
         self._send_as(session)
 
     @property
@@ -97,6 +96,8 @@ class Turn(UpdateSender):
                 before that, so that the user sees what they permit.
         """
         self._require_running()
+        from dragoman.agent.tools import new_tool_call, run_tool
+
         call = new_tool_call(
             self.session,
             title,
@@ -121,6 +122,8 @@ class Turn(UpdateSender):
             options: What the user can choose from; by default to allow or to reject once.
         """
         self._require_running()
+        from dragoman.agent.tools import ask
+
         return await ask(self, subject, options)
 
     async def elicit(
@@ -146,6 +149,8 @@ class Turn(UpdateSender):
             ClientError: The client answered with an error.
         """
         self._require_running()
+        from dragoman.agent.elicitation import ElicitationScope, elicit
+
         scope = ElicitationScope(session_id=self.session.id, tool_call_id=UNSET if tool_call is None else tool_call.id)
         return await elicit(self.session.client, scope, message, schema, url, elicitation_id)
 
@@ -162,6 +167,8 @@ class Turn(UpdateSender):
             LocalProtocolError: `line` or `limit` is out of range.
         """
         self._require_running()
+        from dragoman.agent import files
+
         return await files.read_file(self.session, path, line, limit)
 
     async def write_file(self, path: str | os.PathLike[str], text: str) -> None:
@@ -174,6 +181,8 @@ class Turn(UpdateSender):
             ClientError: The file cannot be written.
         """
         self._require_running()
+        from dragoman.agent import files
+
         await files.write_file(self.session, path, text)
 
     def terminal(
@@ -199,6 +208,8 @@ class Turn(UpdateSender):
             ClientError: The command cannot be started.
         """
         self._require_running()
+        from dragoman.agent.terminals import open_terminal
+
         return open_terminal(self.session, command, args, cwd, env, output_byte_limit)
 
     async def request(self, method: str, params: object = None) -> Any:
@@ -211,17 +222,24 @@ class Turn(UpdateSender):
 
         For a task that goes on afterwards, through `turn.session`. The handler itself would wait forever.
         """
-        await self._over.wait()
+        if not self._is_over:
+            if self._over is None:
+                self._over = asyncio.Event()
+            await self._over.wait()
 
     # What follows is the library's side
 
-    async def _run(self, handler: PromptHandler, *, waits: bool) -> v1.PromptResponse:
+    async def _run(self, handler: PromptHandler, *, waits: bool, takes_unstable: bool) -> v1.PromptResponse:
         """Waits for its place if it has to, runs the handler, and gives the turn's one result."""
         turns = self.session._turns
         while waits and turns[0] is not self:
             await turns[0].wait()
         try:
             answer = await handled("session/prompt", self._handle(handler))
+            if answer is None:
+                answer = v1.PromptResponse("end_turn")
+            elif not takes_unstable:
+                require_stable(answer)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self.cancelled or (task is not None and task.cancelling()):
@@ -249,21 +267,24 @@ class Turn(UpdateSender):
         self._is_over = True
         self._post = self._refuse
         self.session._turns.remove(self)
-        self._over.set()
+        if self._over is not None:
+            self._over.set()
 
-    async def _handle(self, handler: PromptHandler) -> v1.PromptResponse:
+    async def _handle(self, handler: PromptHandler) -> v1.PromptResponse | None:
+        """What the handler answers; None for the usual end."""
         work: Any = handler(self)
-        if hasattr(work, "__aiter__"):
-            await self._relay(work)
-            return v1.PromptResponse("end_turn")
-        if isinstance(work, Iterator):
-            await self._relay(_one_by_one(work))
-            return v1.PromptResponse("end_turn")
-        if not isinstance(work, Awaitable):
-            raise LocalProtocolError("the handler of session/prompt gave no awaitable; write it as async def")
+        if type(work) is not CoroutineType:  # the usual one is recognised without asking for more
+            if hasattr(work, "__aiter__"):
+                await self._relay(work)
+                return None
+            if isinstance(work, Iterator):
+                await self._relay(_one_by_one(work))
+                return None
+            if not isinstance(work, Awaitable):
+                raise LocalProtocolError("the handler of session/prompt gave no awaitable; write it as async def")
         answer = await work
         if answer is None:
-            return v1.PromptResponse("end_turn")
+            return None
         response = v1.PromptResponse(answer) if isinstance(answer, str) else answer
         known = v1.KNOWN_VALUES["StopReason"]
         if not isinstance(response, v1.PromptResponse) or response.stop_reason not in known:

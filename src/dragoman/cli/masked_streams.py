@@ -40,18 +40,17 @@ def mask_keys(environment: "Mapping[str, str | None]") -> None:
 
 def mask_stored_keys() -> None:
     """Mask the stored keys of the user, too: an agent that reads their file may show them."""
-    from dragoman.errors import ConfigError
-    from dragoman.settings.credentials import Credentials
     from dragoman.settings.places import config_dir
 
-    credentials = Credentials(config_dir())
-    if not credentials.path.exists():
+    if not (config_dir() / "credentials.json").exists():  # most users have none, and loading the reader takes time
         return
     from dragoman.builtin.models.providers import PROVIDERS
+    from dragoman.errors import ConfigError
+    from dragoman.settings.credentials import Credentials
     from dragoman.text.secrets import remember_keys
 
     try:
-        stored = credentials.keys()
+        stored = Credentials(config_dir()).keys()
     except ConfigError:  # it is reported where a key is needed
         return
     keys = {PROVIDERS[id].key_variable: entry.key for id, entry in stored.items() if id in PROVIDERS}

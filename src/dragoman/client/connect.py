@@ -82,7 +82,7 @@ async def connect(
     *,
     token: str | None = None,
     headers: Mapping[str, str] | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | str | None = None,
     **options: Unpack[ClientOptions],
 ) -> AsyncIterator[RemoteAgent]:
     """Connect to an agent by its URL or over any transport, and initialize it. At exit the connection is closed.
@@ -92,7 +92,8 @@ async def connect(
             leads to the agent; it is closed with the connection.
         token: for a URL: the bearer token.
         headers: for a URL: sent with every request.
-        tls: for a URL: settings for a certificate that the system does not trust.
+        tls: for a URL whose certificate the system does not trust: the file of the authority that signed it, or
+            settings of TLS.
         options: services, name, limits, observers; see `ClientOptions`.
 
     Raises:
@@ -107,7 +108,7 @@ async def connect(
 
 
 async def _transport_to(
-    url: str, token: str | None, headers: Mapping[str, str] | None, tls: ssl.SSLContext | None
+    url: str, token: str | None, headers: Mapping[str, str] | None, tls: ssl.SSLContext | str | None
 ) -> Transport:
     if url.startswith("unix:"):
         from dragoman.transports.unix import connect_unix

@@ -28,12 +28,12 @@ from dragoman.schema import (
     CLIENT_METHODS,
     PROTOCOL_VERSION,
     UNSET,
-    UNSTABLE_MEMBERS,
     decode,
     decoder,
     v1,
 )
 from dragoman.schema.gates import is_advertised
+from dragoman.schema.v1.stability import MEMBERS  # by name: `UNSTABLE_MEMBERS` would define every type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -185,7 +185,7 @@ class ClientConnection:
         if known.gate is not None and not is_advertised(self.capabilities, known.gate):
             raise CapabilityError(f"the agent does not offer {method} (agentCapabilities.{known.gate})")
         if not self.is_unstable:
-            for member in UNSTABLE_MEMBERS.get(type(params), ()):
+            for member in MEMBERS.get(type(params).__name__, ()):
                 if getattr(params, member) is not UNSET:
                     raise LocalProtocolError(f"{member!r} of {method} is not stable; connect with unstable=True")
         return known

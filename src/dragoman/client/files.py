@@ -1,7 +1,8 @@
 """Answers `fs/*` from the workspace of each session: its folder and its additional directories.
 
 Owns which permission is checked before a file is touched, and which error an agent gets. Reading, writing and staying
-below the roots belong to `dragoman.workspace`; the decision belongs to the `permissions` that are passed in.
+below the roots belong to `dragoman.workspace`, which is loaded with the first file that an agent wants; the decision
+belongs to the `permissions` that are passed in.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND, RequestError
-from dragoman.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.schema import v1
-    from dragoman.workspace import Change
+    from dragoman.workspace import Change, Workspace, WorkspaceError
 
 # Reading this much from the page cache takes 50 µs, no longer than passing it to a thread and back.
 _INLINE_BYTES: Final = 256 * 1024
@@ -31,6 +31,8 @@ _INTERNAL_KINDS: Final = frozenset({"busy", "denied", "failed", "forgotten"})
 
 def open_workspace(session: Session) -> Workspace:
     """The files of a session: below its folder and its additional directories (rule 281)."""
+    from dragoman.workspace import Workspace
+
     return Workspace((session.cwd, *session.additional_directories))
 
 
@@ -75,6 +77,8 @@ class WorkspaceFiles:
         return found
 
     async def read_text_file(self, request: v1.ReadTextFileRequest, session: Session) -> str:
+        from dragoman.workspace import WorkspaceError
+
         try:
             opened = self.workspace_of(session).open_text(request.path)
         except WorkspaceError as error:
@@ -99,6 +103,8 @@ class WorkspaceFiles:
             raise _answer(error) from None
 
     async def write_text_file(self, request: v1.WriteTextFileRequest, session: Session) -> None:
+        from dragoman.workspace import WorkspaceError
+
         try:
             workspace = self.workspace_of(session)
             path = workspace.locate(request.path)

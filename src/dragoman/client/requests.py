@@ -40,12 +40,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.client")
 
 _NO_PARAMS = b"{}"
-_NO_PERMISSION = v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
-# Questions to the user, and the response when asking ends without an answer.
-_QUESTIONS: dict[str, object] = {
-    "session/request_permission": _NO_PERMISSION,
-    "elicitation/create": v1.CancelElicitation(),
-}
+# Questions to the user.
+_PERMISSION = "session/request_permission"
+_QUESTIONS = frozenset({_PERMISSION, "elicitation/create"})
 
 
 class RequestHandler:
@@ -121,7 +118,7 @@ class RequestHandler:
         params = decode(method.params, call.params or _NO_PARAMS, report)
         session_id = getattr(params, "session_id", UNSET)
         if call.method in _QUESTIONS:
-            call.cancelled_result = lambda: _QUESTIONS[call.method]
+            call.cancelled_result = _no_permission if call.method == _PERMISSION else v1.CancelElicitation
         if session_id is UNSET or session_id is None:
             return _call(lambda params: handler(params, None), params)
         link = self._links.get(session_id)
@@ -161,23 +158,23 @@ class RequestHandler:
         service = self._permit
         if service is None:
             _log.warning("permission to %r was cancelled: no user can be asked", _title(request))
-            return _NO_PERMISSION
+            return _no_permission()
         try:
             outcome = await service(request, session)
         except RequestError:
             raise
         except Exception:
             _log.exception("the permission service failed; the request is cancelled")
-            return _NO_PERMISSION
+            return _no_permission()
         if isinstance(outcome, str):
             outcome = v1.SelectedPermissionOutcome(outcome)
         if not isinstance(outcome, v1.SelectedPermissionOutcome):
-            return _NO_PERMISSION
+            return _no_permission()
         if outcome.option_id not in [option.option_id for option in request.options]:
             _log.error(
                 "the permission service chose %r, which was not offered; the request is cancelled", outcome.option_id
             )
-            return _NO_PERMISSION
+            return _no_permission()
         return v1.RequestPermissionResponse(outcome)
 
     async def _elicit(self, request: v1.CreateElicitationRequest, session: Session | None) -> object:
@@ -230,6 +227,11 @@ async def _kill_terminal(terminals: Terminals, request: v1.KillTerminalRequest, 
 async def _release_terminal(terminals: Terminals, request: v1.ReleaseTerminalRequest, session: Session) -> object:
     await terminals.release(request, session)
     return v1.ReleaseTerminalResponse()
+
+
+def _no_permission() -> v1.RequestPermissionResponse:
+    """The response when asking ends without an answer."""
+    return v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
 
 
 async def _call(handler: Callable[[Any], Awaitable[Any]], params: Any) -> object:

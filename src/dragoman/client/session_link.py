@@ -95,6 +95,11 @@ class SessionLink:
         self._received_at = monotonic()
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the connection."""
+        return self.connection.peer.flow.loop
+
+    @property
     def idle_since(self) -> float | None:
         """When the agent last sent something in the running turn; None without a turn or while it waits for us."""
         return None if self.turn is None or self._serving else self._received_at
@@ -213,7 +218,7 @@ class SessionLink:
             return
         try:
             async with asyncio.timeout(CANCEL_GRACE_SECONDS):
-                await turn.wait()
+                await turn.wait(self.loop)
         except TimeoutError:
             raise LocalProtocolError(
                 f"the agent has not ended the cancelled turn of session {self.id}; wait for it, or close the connection"

@@ -49,10 +49,10 @@ class RunningTurn:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def wait(self) -> None:
+    async def wait(self, loop: asyncio.AbstractEventLoop) -> None:
         """Return when the response has arrived; cancelling the wait does not change the turn."""
         if not self.is_done:
-            waiter = asyncio.get_running_loop().create_future()
+            waiter = loop.create_future()  # (asking for the running loop is a system call on 3.11)
             self._waiters.append(waiter)
             await waiter
 
@@ -87,6 +87,12 @@ class PromptTurn:
             raise running.error
         assert running.response is not None
         return running.response
+
+    @property
+    def unread(self) -> int:
+        """How many updates have arrived that the iteration has not taken yet."""
+        inbox = None if self._running is None else self._running.inbox
+        return 0 if inbox is None else len(inbox)
 
     async def cancel(self) -> None:
         """Ask the agent to stop; the turn then ends with the stop reason `cancelled`.
@@ -139,7 +145,7 @@ class PromptTurn:
         return running
 
     async def _begin(self, *, has_reader: bool = True) -> RunningTurn:
-        if self._running is None:
+        if self._running is None and self._link.turn is not None:
             await self._link.wait_settled()
         return self._running or self._start(has_reader=has_reader)
 
@@ -150,7 +156,7 @@ class PromptTurn:
     async def _finish(self) -> v1.PromptResponse:
         running = await self._begin(has_reader=False)
         try:
-            await running.wait()
+            await running.wait(self._link.loop)
         except asyncio.CancelledError:
             await self._leave()
             raise
@@ -166,6 +172,6 @@ class PromptTurn:
         await self._link.cancel()
         try:
             async with asyncio.timeout(CANCEL_GRACE_SECONDS):
-                await running.wait()
+                await running.wait(self._link.loop)
         except TimeoutError:
             pass

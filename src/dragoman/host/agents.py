@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from dragoman.client import connect
 from dragoman.errors import ConnectionClosed
 from dragoman.rpc import Observer
+from dragoman.schema import is_advertised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,24 @@ class AgentSource(Protocol):
         """
 
 
+@runtime_checkable
+class DescribedSource(Protocol):
+    """An agent whose program is known: what it answers to `initialize` is kept by these."""
+
+    name: str
+
+    @property
+    def command(self) -> tuple[str, ...]: ...
+
+    @property
+    def version(self) -> str | None: ...
+
+
+def command_of(source: object) -> tuple[str, ...]:
+    """The command line of an agent; empty if it is not known."""
+    return source.command if isinstance(source, DescribedSource) else ()
+
+
 class _Params(msgspec.Struct, gc=False):
     sessionId: str  # noqa: N815 - the protocol's name
     update: Raw
@@ -56,17 +75,34 @@ class _Update(msgspec.Struct, gc=False):
     params: _Params
 
 
+class _Other(msgspec.Struct, gc=False):
+    method: str = ""
+    params: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+
+
 _read_update: Final = msgspec.json.Decoder(_Update).decode
+_read_other: Final = msgspec.json.Decoder(_Other).decode
+
+
+class Listens(Protocol):
+    """Gets what an agent sends by itself, as it came."""
+
+    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None: ...
+
+    def on_extension(self, method: str, params: bytes) -> None: ...
 
 
 class Tap(Observer):
     """Sees each line of the agent before the client role does, and passes the updates on as they came."""
 
-    def __init__(self, on_update: Callable[[str, bytes, bytes | None], None]) -> None:
-        self._on_update = on_update
+    def __init__(self, listener: Listens) -> None:
+        self._listener = listener
 
     def received(self, line: bytes) -> None:
         if b'"session/update"' not in line:
+            if b'"_' in line and b'"method"' in line:
+                self._extension(line)
             return
         try:
             found = _read_update(line)
@@ -75,7 +111,15 @@ class Tap(Observer):
         if found.method == "session/update":
             params = found.params
             meta = None if params._meta is UNSET else bytes(params._meta)
-            self._on_update(params.sessionId, bytes(params.update), meta)
+            self._listener.on_update(params.sessionId, bytes(params.update), meta)
+
+    def _extension(self, line: bytes) -> None:
+        try:
+            found = _read_other(line)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        if found.method.startswith("_") and found.id is UNSET:
+            self._listener.on_extension(found.method, b"{}" if found.params is UNSET else bytes(found.params))
 
 
 class RunningAgent:
@@ -93,7 +137,7 @@ class RunningAgent:
         source: AgentSource,
         cwd: str,
         env: Mapping[str, str] | None,
-        on_update: Callable[[str, bytes, bytes | None], None],
+        listener: Listens,
         options: ClientOptions,
     ) -> RunningAgent:
         """Start the agent and initialize it.
@@ -105,7 +149,7 @@ class RunningAgent:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 transport = await source.start(cwd, env)
-                tapped: ClientOptions = {**options, "observers": (Tap(on_update),)}
+                tapped: ClientOptions = {**options, "observers": (Tap(listener),)}
                 remote = await stack.enter_async_context(connect(transport, **tapped))
         except TimeoutError:
             await stack.aclose()
@@ -119,14 +163,14 @@ class RunningAgent:
     def is_open(self) -> bool:
         return self.remote.is_open
 
-    def can(self, *path: str) -> bool:
-        """Whether the agent advertised a capability."""
-        found: Any = self.remote.capabilities
-        for name in path:
-            found = getattr(found, name, UNSET)
-            if found in (UNSET, None, False):
-                return False
-        return True
+    def can(self, gate: str) -> bool:
+        """Whether the agent advertised a capability, by its dotted path."""
+        return is_advertised(self.remote.capabilities, gate)
+
+    @property
+    def can_come_back(self) -> bool:
+        """Whether a session of it can be opened again by another process."""
+        return self.can("sessionCapabilities.resume") or self.can("loadSession")
 
     async def new(
         self, cwd: str, servers: Sequence[v1.McpServer], directories: Sequence[str], meta: Mapping[str, Any] | None
@@ -135,14 +179,22 @@ class RunningAgent:
             cwd, mcp_servers=servers, additional_directories=directories, meta=meta
         )
 
-    async def come_back(self, id: str, cwd: str, servers: Sequence[v1.McpServer]) -> bool:
-        """Open an earlier session; False if the agent cannot. What it replays is for the session to drop."""
-        if self.can("session_capabilities", "resume"):
-            self.session = await self.remote.resume_session(id, cwd, mcp_servers=servers)
-        elif self.can("load_session"):
-            self.session = await self.remote.load_session(id, cwd, mcp_servers=servers)
-        else:
+    async def come_back(
+        self,
+        id: str,
+        cwd: str,
+        servers: Sequence[v1.McpServer],
+        directories: Sequence[str],
+        *,
+        with_history: bool = False,
+    ) -> bool:
+        """Open an earlier session; whether the agent may replay its history. It must be able to come back."""
+        if self.can("sessionCapabilities.resume") and not (with_history and self.can("loadSession")):
+            self.session = await self.remote.resume_session(
+                id, cwd, mcp_servers=servers, additional_directories=directories
+            )
             return False
+        self.session = await self.remote.load_session(id, cwd, mcp_servers=servers, additional_directories=directories)
         return True
 
     def when_ended(self, callback: Callable[[ConnectionClosed | None], None]) -> None:

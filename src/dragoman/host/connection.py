@@ -1,44 +1,40 @@
-"""One client of a host: what it may call, and what each call means for the sessions of the host.
+"""One client of a host: its life, its rights, and what it is asked.
 
-Owns methods, rights and identities. To the client the host is an agent; the session ids it sees are the host's own.
-Everything here but the handlers is the in-order step of `rpc/peer.py`.
+To the client the host is an agent; the session ids it sees are the host's own. What each call about sessions means is
+in `session_requests.py`. Everything here but the handlers is the in-order step of `rpc/peer.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
-from dragoman._version import __version__
-from dragoman.errors import RequestError
-from dragoman.host.attachment import Attachment
-from dragoman.host.client_kind import ClientKind, options_for, read_client, variant_of
-from dragoman.host.frames import update_frame
-from dragoman.host.local.build import hello
-from dragoman.host.replay import HistoryReplay
+from dragoman.errors import AUTH_REQUIRED, RequestError
+from dragoman.host.clients.capabilities import auth_methods, initialize_answer
+from dragoman.host.clients.client_kind import ClientKind, read_client
+from dragoman.host.clients.extension_calls import ExtensionCalls
+from dragoman.host.clients.request_scope import RequestScope
+from dragoman.host.clients.session_requests import SessionRequests, own_meta, read
+from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
+from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine
 
     from msgspec.json import Decoder
 
     from dragoman.errors import ConnectionClosed
-    from dragoman.host.host import Host, Visitor
-    from dragoman.host.questions import Method
-    from dragoman.host.session import HostedSession
+    from dragoman.host.host import Host, HostSettings, Visitor
+    from dragoman.host.working.questions import Method
     from dragoman.rpc import Call, Pending, Transport
-    from dragoman.store.event_log import SessionRecord
 
 T = TypeVar("T")
-PAGE: Final = 50
-_REPLAY_PAGE: Final = 512
 
 
 class HostConnection:
@@ -51,34 +47,43 @@ class HostConnection:
         self.key = secrets.token_hex(8)
         self.visitor = visitor
         self.kind = ClientKind()
+        self.agent = visitor.agent
+        """The agent that the connection is bound to."""
+        self.settings: HostSettings = host.settings
         self.peer = Peer(transport, self)
+        self.sessions = SessionRequests(host, self)
         self._host = host
-        self._is_initialized = False
-        self._attachments: dict[str, Attachment] = {}
+        self._extensions = ExtensionCalls(host, self)
+        self._hello: dict[str, Any] | None = None
         self._over = asyncio.Event()
         self._methods: dict[str, Callable[[Call], Coroutine[Any, Any, object]]] = {
-            "session/new": self._new,
-            "session/load": self._load,
-            "session/resume": self._resume,
-            "session/list": self._list,
-            "session/delete": self._delete,
-            "session/prompt": self._prompt,
-            "session/set_mode": self._set_mode,
-            "session/set_config_option": self._set_option,
-            "session/close": self._close_session,
-            "_dragoman/detach": self._detach,
+            **self.sessions.methods,
+            "authenticate": self._authenticate,
+            "logout": self._log_out,
         }
+
+    @property
+    def who(self) -> str:
+        """The client, as the log names it."""
+        return f"{self.visitor.principal}/{self.kind.name}" if self.kind.name else self.visitor.principal
 
     async def serve(self) -> None:
         """Run until the client is gone. What it started in its sessions goes on."""
         self.peer.start()
+        seconds = self.settings.initialize_seconds
+        deadline = asyncio.get_running_loop().call_later(seconds, self._require_hello)
         try:
             await self._over.wait()
         finally:
+            deadline.cancel()
             await self.peer.close("the host ended the connection")
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._host.run(work)
+
+    def cut_off(self, why: str) -> None:
+        """End the connection; the client may come back."""
+        _ = self.run(self.peer.close(why))
 
     # Role
 
@@ -88,34 +93,52 @@ class HostConnection:
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         if call.method == "initialize":
             return self._initialize(call)
-        if not self._is_initialized:
+        if self._hello is None:
             raise RequestError.invalid_request("initialize must come first")
         handler = self._methods.get(call.method)
-        extension = self._host.extension(call.method) if handler is None and self.visitor.is_local else None
+        if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
+            return handler(call)
+        extension = self._host.extension(call.method) if self.visitor.is_local else None
         if extension is not None:
             return extension(self, call)
-        if handler is None or (call.method == "session/close" and not self.kind.knows_us):
-            raise RequestError.method_not_found(call.method)
-        return handler(call)
+        if call.method.startswith("_") and not call.method.startswith("_dragoman/"):
+            return self._extensions.request(call)
+        raise RequestError.method_not_found(call.method)
 
     def on_notification(self, method: str, params: Raw | None) -> None:
-        if not self._is_initialized or method != "session/cancel" or params is None:
+        if self._hello is None or params is None:
             return
-        session = self._host.find(decode(v1.CancelNotification, params).session_id, self.visitor)
-        if session is not None and self._may("prompt"):
-            session.cancel(self)
+        if method == "session/cancel":
+            session = self._host.find(decode(v1.CancelNotification, params).session_id, self.visitor)
+            if session is not None and self.may("prompt", session.id):
+                session.prompts.cancel(self)
+        elif method.startswith("_") and not method.startswith("_dragoman/"):
+            self._extensions.notify(method, params)
 
     def on_close(self, reason: ConnectionClosed) -> None:
-        for attachment in list(self._attachments.values()):
-            attachment.session.detach(attachment)
-        self._attachments.clear()
+        self.sessions.leave_all()
         self._over.set()
+
+    def _require_hello(self) -> None:
+        if self._hello is None:
+            self.cut_off(f"the client did not initialize within {self.settings.initialize_seconds:g} seconds")
+
+    # Rights
+
+    def may(self, right: str, session: str = "") -> bool:
+        """Whether the client may do something, in this session."""
+        return right in self.visitor.rights and not self.sessions.only_observes(session)
+
+    def require(self, right: str, session: str = "") -> None:
+        """Raises: RequestError if the client may not do it."""
+        if not self.may(right, session):
+            raise RequestError(-32603, f"this client may not {right}", {"reason": "forbidden"})
 
     # Questions
 
-    def can_answer(self, method: Method, params: dict[str, Any]) -> bool:
+    def can_answer(self, session: str, method: Method, params: dict[str, Any]) -> bool:
         """Whether this client can show a question and may answer it."""
-        if self.kind.is_observer or not self._may("answer"):
+        if not self.may("answer", session):
             return False
         if method == "session/request_permission":
             return True
@@ -127,327 +150,75 @@ class HostConnection:
         """Send a question of one session to the client."""
         if not self.peer.is_open:
             return None
-        return self.peer.ask(method, {"sessionId": session, **params}, Any, settle)
+        return self.peer.ask(method, {"sessionId": session, **self._shown(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
-        """It was answered elsewhere, or is no longer asked."""
-        self.peer.abandon(pending)
+        """It was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
+        if self.peer.is_open:
+            body = msgspec.json.encode({"requestId": pending.id})
+            self.peer.post(write_notification("$/cancel_request", body))
 
-    # Requests
+    def _shown(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
+        """A question about a tool call that shows a terminal."""
+        call, hosted = params.get("toolCall"), self._host.live(session)
+        content = call.get("content") if isinstance(call, dict) else None
+        if not isinstance(call, dict) or hosted is None or not isinstance(content, list) or not terminals_in(content):
+            return params
+        owned = {} if hosted.terminals is None else hosted.terminals.owned_by(self)
+        shown = renamed(content, owned) if owned.keys() >= set(terminals_in(content)) else hosted.shown.as_text(content)
+        return {**params, "toolCall": {**call, "content": shown}}
+
+    # Requests about the connection
 
     async def _initialize(self, call: Call) -> object:
         request = decode(v1.InitializeRequest, call.params or Raw(b"{}"))
-        self.kind = read_client(request)
-        self._is_initialized = True
-        sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
-        if self.kind.knows_us:
-            sessions["close"] = {}
-        own = {**hello(), "agents": self._host.agent_names()}
-        return {
-            "protocolVersion": 1,
-            "agentCapabilities": {
-                "loadSession": True,
-                "promptCapabilities": self._host.prompt_capabilities(self.visitor.agent),
-                "mcpCapabilities": {"http": True, "sse": True},
-                "sessionCapabilities": sessions,
-                "_meta": {"dragoman": own},
-            },
-            "agentInfo": {"name": "dragoman", "title": "Dragoman host", "version": __version__},
-            "authMethods": [],
-        }
+        if self._hello is None:
+            named = own_meta(request.meta).get("agent")
+            if self.agent is None and isinstance(named, str):
+                self.agent = self._host.require_agent(named)
+            self.kind = read_client(request)
+            self._hello = initialize_answer(
+                self.kind,
+                await self._host.describe_agents(self.agent),
+                self.agent,
+                may_log_in=self._host.may_log_in(self.visitor),
+                is_local=self.visitor.is_local,
+                unstable=self.settings.unstable,
+            )
+        return self._hello
 
-    async def _new(self, call: Call) -> object:
-        self._require("prompt")
-        request = _read(call, v1.NewSessionRequest)
-        meta = _own(request.meta)
-        session = await self._host.open_session(
-            self.visitor,
-            agent=self.visitor.agent or meta.get("agent"),
-            cwd=self._folder(request.cwd, "$.cwd"),
-            servers=self._servers(request.mcp_servers or ()),
-            directories=[
-                self._folder(each, "$.additionalDirectories") for each in request.additional_directories or ()
-            ],
-            env=meta.get("env") if self.visitor.is_local else None,
-            meta=_foreign(request.meta),
-            own=meta if self.visitor.is_local else None,
-        )
-        call.after_response(lambda: self._attach_from(session, 0))
-        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": {"head": session.head}}}
-
-    async def _load(self, call: Call) -> object:
-        request = _read(call, v1.LoadSessionRequest)
-        session = self._session(request.session_id)
-        self._same_folder(session, request.cwd)
-        self._fresh_start(session, request.mcp_servers or (), request.meta)
-        self._leave(session)
-        cursor = await self._replay(session)
-        # The answer is the join: what is committed from here on is sent behind it.
-        call.after_response(lambda: self._attach_from(session, cursor))
-        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
-
-    async def _resume(self, call: Call) -> object:
-        request = _read(call, v1.ResumeSessionRequest)
-        session = self._session(request.session_id)
-        self._same_folder(session, request.cwd)
-        self._fresh_start(session, request.mcp_servers or (), request.meta)
-        after = _own(request.meta).get("after")
-        cursor = session.head
-        if isinstance(after, int) and self.kind.knows_us:
-            oldest = session.record.oldest
-            if not oldest - 1 <= after <= session.head:
-                data = {"reason": "cursor_expired", "oldest": oldest, "head": session.head}
-                raise RequestError(-32602, "these events are no longer kept; load the session", data)
-            cursor = after
-        self._leave(session)
-        call.after_response(lambda: self._attach_from(session, cursor))
-        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
-
-    async def _replay(self, session: HostedSession) -> int:
-        """Send the history in pages; gives the number of its last event."""
-        replay, cursor = HistoryReplay(), 0
-        id = msgspec.json.encode(session.id)
-        while True:
-            events = session.log.read(session.id, cursor, _REPLAY_PAGE)
-            for item in replay.feed(events) if events else replay.finish():
-                converted = self.kind.convert(item.update, variant_of(item.update))
-                if converted is not None:
-                    self.peer.post(update_frame(id, converted, {}, item.number if self.kind.knows_us else None))
-            if not events:
-                if cursor == session.head:
-                    return cursor
-                continue
-            cursor = events[-1].number
-            await self.peer.breathe()
-
-    async def _list(self, call: Call) -> object:
-        request = _read(call, v1.ListSessionsRequest)
-        cwd = request.cwd or None
-        if cwd is not None and not os.path.isabs(cwd):
-            raise RequestError.invalid_params("cwd must be absolute", path="$.cwd")
-        records = [each for each in self._host.records(self.visitor) if cwd is None or each.cwd == cwd]
-        start = _read_cursor(request.cursor) if isinstance(request.cursor, str) else 0
-        page = records[start : start + PAGE]
-        answer: dict[str, Any] = {"sessions": [self._described(each) for each in page]}
-        if start + PAGE < len(records):
-            answer["nextCursor"] = f"p{start + PAGE}"
-        return answer
-
-    def _described(self, record: SessionRecord) -> dict[str, Any]:
-        facts: dict[str, Any] = msgspec.json.decode(record.facts)
-        live = self._host.live(record.id)
-        own: dict[str, Any] = {"agent": record.agent, "state": "idle", "attached": 0, "head": record.head}
-        if live is not None:
-            facts = live.facts
-            own.update(state=live.state, attached=len(live.attachments), head=live.head)
-        own["name"] = facts.get("name")
-        title = {"title": facts["title"]} if facts.get("title") else {}
-        return {
-            "sessionId": record.id,
-            "cwd": record.cwd,
-            **title,
-            "updatedAt": _iso(record.updated_at),
-            "_meta": {"dragoman": own},
-        }
-
-    async def _delete(self, call: Call) -> object:
-        """Missing or of another principal is the same as deleted, so that ids cannot be probed."""
-        self._require("prompt")
-        request = _read(call, v1.DeleteSessionRequest)
-        session = self._host.find(request.session_id, self.visitor)
-        if session is not None:
-            if session.is_busy:
-                raise RequestError.invalid_request("the session works; cancel its turn first")
-            await self._host.delete(session)
+    async def _authenticate(self, call: Call) -> object:
+        request = read(call, v1.AuthenticateRequest)
+        name, method = self._login_agent(call.method, request.method_id)
+        scope = RequestScope(self, call.id)
+        await self._host.logins.log_in(name, method, scope, is_local=self.visitor.is_local)
         return {}
 
-    def _prompt(self, call: Call) -> Coroutine[Any, Any, object]:
-        """Accepted here and now, so that a cancel behind it finds it."""
-        self._require("prompt")
-        request = _read(call, v1.PromptRequest)
-        session = self._session(request.session_id)
-        attachment = self._attachments.get(session.id)
-        if attachment is None:
-            attachment = self._attach(session, session.head)
-        if _own(request.meta).get("queue") is False and session.is_busy:
-            raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
-        wanted = _own(request.meta).get("promptId")
-        id = session.submit(self, request, wanted if isinstance(wanted, str) else None)
-        call.after_response(attachment.answered)
-        return self._outcome(call, session, id, session.outcomes.get(id), attachment.await_outcome(id))
-
-    async def _outcome(
-        self,
-        call: Call,
-        session: HostedSession,
-        id: str,
-        outcome: dict[str, Any] | None,
-        waiting: asyncio.Future[dict[str, Any]],
-    ) -> object:
-        while outcome is None:
-            try:
-                outcome = await asyncio.shield(waiting)
-            except asyncio.CancelledError:
-                if not call.is_cancelled or not self.peer.is_open:
-                    raise
-                session.cancel_prompt(id)  # its turn still ends in order, with one answer
-                task = asyncio.current_task()
-                if task is not None:
-                    task.uncancel()
-        if "error" in outcome:
-            error = outcome["error"]
-            raise RequestError(error["code"], error["message"], error.get("data"))
-        return outcome["result"]
-
-    async def _set_mode(self, call: Call) -> object:
-        self._require("prompt")
-        request = _read(call, v1.SetSessionModeRequest)
-        await self._session(request.session_id).set_mode(self, request.mode_id)
+    async def _log_out(self, call: Call) -> object:
+        name, _ = self._login_agent(call.method, None)
+        await self._host.logins.log_out(name, RequestScope(self, call.id))
+        self._host.notify_sessions_of(name, f"The host was logged out of {name}.")
         return {}
 
-    async def _set_option(self, call: Call) -> object:
-        self._require("prompt")
-        request: Any = msgspec.json.decode(call.params or b"{}")
-        if not isinstance(request, dict) or not isinstance(request.get("configId"), str):
-            raise RequestError.invalid_params("configId is missing", path="$.configId")
-        session = self._session(str(request.get("sessionId")))
-        value = request.get("value")
-        option = _option(session.facts.get("configOptions"), request["configId"])
-        if option.get("type") == "boolean" and value in ("true", "false"):
-            value = value == "true"
-        if not isinstance(value, str | bool):
-            raise RequestError.invalid_params("the value must be text, true or false", path="$.value")
-        options = await session.set_option(self, request["configId"], value)
-        return {"configOptions": options_for(self.kind, options)}
+    def _login_agent(self, method: str, id: str | None) -> tuple[str, str]:
+        """The agent that a login is for, and its own name for the method.
 
-    async def _close_session(self, call: Call) -> object:
-        self._require("prompt")
-        session = self._session(_read(call, v1.CloseSessionRequest).session_id)
-        await self._host.close_session(session, "The session was closed.")
-        return {}
+        Credentials belong to the user who runs the host: with several principals only an administrator may change them.
+        """
+        if not self._host.may_log_in(self.visitor):
+            raise RequestError.method_not_found(method)
+        if self.agent is not None:
+            return self.agent, id or ""
+        if id is None:
+            raise RequestError.method_not_found(method)
+        name, _, own = id.partition("/")
+        return self._host.require_agent(name), own
 
-    async def _detach(self, call: Call) -> object:
-        request: Any = msgspec.json.decode(call.params or b"{}")
-        self._leave(self._session(str(request.get("sessionId") if isinstance(request, dict) else "")))
-        return {}
-
-    # Inside
-
-    def _attach(self, session: HostedSession, cursor: int) -> Attachment:
-        attachment = Attachment(session, self, cursor)
-        self._attachments[session.id] = attachment
-        if self.peer.is_open:
-            session.attach(attachment)
-        return attachment
-
-    def _attach_from(self, session: HostedSession, cursor: int) -> None:
-        self._attach(session, cursor)
-
-    def _leave(self, session: HostedSession) -> None:
-        attachment = self._attachments.pop(session.id, None)
-        if attachment is not None:
-            session.detach(attachment)
-
-    def _members(self, session: HostedSession) -> dict[str, Any]:
-        members = session.answer_members()
-        if isinstance(members.get("configOptions"), list):
-            members["configOptions"] = options_for(self.kind, members["configOptions"])
-        return members
-
-    def _place(self, session: HostedSession) -> dict[str, Any]:
-        place: dict[str, Any] = {"head": session.head, "readOnly": session.is_read_only}
-        if self.kind.knows_us:
-            questions = [id for id, question in session.questions.items() if question.is_open]
-            place |= {"turn": session.turn, "questions": questions, "outcomes": session.outcomes}
-        return place
-
-    def _session(self, id: str) -> HostedSession:
-        session = self._host.find(id, self.visitor)
-        if session is None:
-            raise RequestError.not_found("there is no such session")
-        return session
-
-    def _fresh_start(self, session: HostedSession, servers: Any, meta: Any) -> None:
-        """What a client sends with a load is used if the agent has to be started; a live session is not changed."""
-        if session.has_agent:
-            if servers:
-                session.append("notice", {"text": "MCP servers are not added to a session that runs."}, turn=0)
-            return
-        session.servers = self._servers(servers)
-        env = _own(meta).get("env")
-        if self.visitor.is_local and isinstance(env, dict):
-            session.env = env
-
-    def _same_folder(self, session: HostedSession, cwd: str) -> None:
-        if os.path.normpath(cwd) != os.path.normpath(session.record.cwd):
-            raise RequestError.invalid_params(f"this session works in {session.record.cwd}", path="$.cwd")
-
-    def _folder(self, path: str, where: str) -> str:
-        if not os.path.isabs(path):
-            raise RequestError.invalid_params(f"the path must be absolute: {path}", path=where)
-        if not os.path.isdir(path):
-            raise RequestError.invalid_params(f"this folder is not on the host's machine: {path}", path=where)
-        allowed = self.visitor.folders
-        real = os.path.realpath(path)
-        if allowed is not None and not any(_is_below(real, os.path.realpath(each)) for each in allowed):
-            raise RequestError.invalid_params(f"sessions may not work in {path}", path=where)
-        return path
-
-    def _folders(self, paths: Sequence[str]) -> list[str]:
-        return [self._folder(path, "$.additionalDirectories") for path in paths]
-
-    def _servers(self, servers: Any) -> list[Any]:
-        """MCP servers run with the rights of the host, so that a program named by a remote client is refused."""
-        for server in servers:
-            if isinstance(server, v1.McpServerStdio) and not self.visitor.may_start_programs:
-                raise RequestError.invalid_params(
-                    f"the MCP server {server.name!r} is a program; this host starts none for remote clients",
-                    path="$.mcpServers",
-                )
-        return list(servers)
-
-    def _may(self, right: str) -> bool:
-        return right in self.visitor.rights
-
-    def _require(self, right: str) -> None:
-        if not self._may(right) or self.kind.is_observer:
-            raise RequestError(-32603, f"this token may not {right}", {"reason": "forbidden"})
-
-
-def _read(call: Call, type: type[T]) -> T:
-    return decode(type, call.params or Raw(b"{}"))
-
-
-def _own(meta: Any) -> dict[str, Any]:
-    """What a request carries for the host itself."""
-    found = meta.get("dragoman") if isinstance(meta, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _foreign(meta: Any) -> dict[str, Any] | None:
-    if meta is UNSET or not isinstance(meta, dict):
-        return None
-    return {name: value for name, value in meta.items() if name != "dragoman"} or None
-
-
-def _option(options: Any, id: str) -> dict[str, Any]:
-    for option in options or ():
-        if isinstance(option, dict) and option.get("id") == id:
-            return option
-    return {}
-
-
-def _read_cursor(cursor: str) -> int:
-    if not cursor.startswith("p") or not cursor[1:].isdigit() or len(cursor) > 10:
-        raise RequestError.invalid_params("this cursor is not one of this host", path="$.cursor")
-    return int(cursor[1:])
-
-
-def _iso(seconds: float) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+    def explain(self, error: RequestError, agent: str) -> RequestError:
+        """An error of the agent; one that asks for a login names the methods that this client can use."""
+        if error.code != AUTH_REQUIRED:
+            return error
+        found = self._host.known_agents()
+        methods = auth_methods(self.kind, {agent: found.get(agent)}, self.agent, is_local=self.visitor.is_local)
+        data = error.data if isinstance(error.data, dict) else {}
+        return RequestError(error.code, error.message, {**data, "authMethods": methods})

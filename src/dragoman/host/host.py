@@ -1,7 +1,7 @@
 """The host: which sessions there are, which agents it can run, and who may see what.
 
-Owns the sessions by their ids and the tasks that run in them. It serves any transport; the wires
-that lead to it belong to `transports/`.
+Owns the sessions by their ids, the connections, and the tasks that run in them. It serves any transport; the wires that
+lead to it belong to `transports/`. Read `session.py` for what happens in a session.
 """
 
 from __future__ import annotations
@@ -11,30 +11,37 @@ import base64
 import logging
 import secrets
 import time
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.errors import ConfigError, DragomanError, RequestError
+from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
+from dragoman.host.agent_descriptions import AgentDescriptions
 from dragoman.host.connection import HostConnection
+from dragoman.host.foreign_sessions import ForeignSessions
+from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, JoinedEvents
+from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
 from dragoman.store.event_log import SessionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping
 
-    from dragoman.errors import StoreError
-    from dragoman.host.agents import AgentSource
+    from dragoman.host.agent_descriptions import AgentDescription
+    from dragoman.host.agents import AgentSource, RunningAgent
     from dragoman.rpc import Call, Transport
-    from dragoman.schema import v1
     from dragoman.store.event_log import EventLog
+    from dragoman.store.ledger import Ledger
 
 T = TypeVar("T")
 _log = logging.getLogger("dragoman.host")
 _ALL: Final = frozenset(("view", "prompt", "answer", "admin"))
 _SWEEP_SECONDS: Final = 30.0
+_JOIN_SECONDS: Final = 600.0
+_PAGE: Final = 1000
 
 
 class Visitor(msgspec.Struct, frozen=True):
@@ -58,6 +65,25 @@ class HostSettings(msgspec.Struct, frozen=True):
     agent_idle_seconds: float = 900.0
     """An agent without a client and a turn is ended after this, if it can come back."""
     sessions_per_principal: int = 256
+    is_shared: bool = False
+    """Several principals use this host, so that only administrators log in and out of agents."""
+    unstable: bool = False
+    """Use the unstable parts of the protocol with agents."""
+    delegates: bool = False
+    """Files and terminals of a session are those of the client that opens it, unless the client says otherwise."""
+    initialize_seconds: float = 10.0
+    away_seconds: float = 10.0
+    """How long the client that serves a session may be away before the host decides without it."""
+    cancel_seconds: float = 10.0
+    """How long an agent may take to end a cancelled turn."""
+    restart_seconds: float = 1.0
+    """The pause after the first start of an agent that failed; it grows with each."""
+    behind_bytes: int = 16 * 1024 * 1024
+    behind_seconds: float = 60.0
+    """A client that is further behind is cut off."""
+    kept_seconds: float = KEPT_SECONDS
+    kept_bytes: int = KEPT_BYTES
+    """Events of a session are kept as they came for so long; older turns are joined."""
 
 
 class Host:
@@ -70,19 +96,38 @@ class Host:
         *,
         settings: HostSettings = HostSettings(),  # noqa: B008 - frozen
         services: HostServices | None = None,
+        ledger: Ledger | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Make a host; it starts nothing by itself.
+
+        Args:
+            log: Where sessions are kept.
+            agents: The agents that it may run.
+            settings: How it behaves.
+            services: What it offers to agents.
+            ledger: The ledger of sessions that `exec` writes; hosted sessions are entered there too.
+            clock: The time, in seconds since 1970.
+        """
         self.log = log
         self.settings = settings
         self.services = services or HostServices()
+        self.ledger = ledger
         self.store_error: StoreError | None = None
-        self._agents = {source.name: source for source in agents}
+        self._sources = {source.name: source for source in agents}
+        self.descriptions = AgentDescriptions(log.folder)
+        self.logins = AgentLogins(self)
+        self._foreign = ForeignSessions(self)
         self._sessions: dict[str, HostedSession] = {}
         self._connections: set[HostConnection] = set()
+        self._principals: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = clock
         self._sweeper: asyncio.TimerHandle | None = None
+        self._joined_at = monotonic()
         self._is_closing = False
+        self._has_broken_log = False
+        log.watch(self._log_failed)
 
     # Serving
 
@@ -90,6 +135,7 @@ class Host:
         """Serve one client until it is gone; its sessions live on."""
         connection = HostConnection(self, transport, visitor)
         self._connections.add(connection)
+        self._principals.add(visitor.principal)
         self._sweep_later()
         try:
             await connection.serve()
@@ -106,14 +152,20 @@ class Host:
         self._is_closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        for session in list(self._sessions.values()):
-            await session.close(why)
+        await asyncio.gather(*(session.close(why) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
             await connection.peer.close(why)
         while self._tasks:
             await asyncio.wait(self._tasks)
-        await self.log.settle()
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Return when everything is in the log, or when the log cannot be written."""
+        for session in self._sessions.values():
+            session.flush()
+        if not self._has_broken_log:
+            await self.log.settle()
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work that outlives the connection it came from; a failure is logged."""
@@ -127,10 +179,16 @@ class Host:
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
 
-    # Agents
+    def _log_failed(self, error: StoreError | None) -> None:
+        """No new prompts while the log cannot be written; what can be read is still served."""
+        was_broken, self._has_broken_log = self._has_broken_log, error is not None
+        self.store_error = error
+        if error is not None and not was_broken:
+            _log.error("%s", error)
+            for session in list(self._sessions.values()):
+                session.prompts.store_failed(error)
 
-    def agent_names(self) -> list[str]:
-        return sorted(self._agents)
+    # Agents
 
     def source(self, name: str) -> AgentSource:
         """The agent with this name.
@@ -139,19 +197,69 @@ class Host:
             ConfigError: it is not enabled.
         """
         found = self.find_source(name)
-        if found is not None:
-            return found
-        if name not in self._agents:
+        if found is None:
             raise ConfigError(f"this host does not run {name!r}; it runs: {', '.join(self.agent_names()) or 'none'}")
-        return self._agents[name]
+        return found
+
+    def agent_names(self) -> list[str]:
+        """The agents that clients may choose from."""
+        return sorted(self._sources)
 
     def find_source(self, name: str) -> AgentSource | None:
-        """An agent that is not in the list from the start; a host may know more than it lists."""
-        return None
+        """An agent by its name; a host may know more of them than it lists."""
+        return self._sources.get(name)
 
     def default_agent(self, cwd: str) -> str | None:
         """The agent for a session that names none."""
+        if self.settings.default_agent is None and len(self._sources) == 1:
+            return next(iter(self._sources))
         return self.settings.default_agent
+
+    def require_agent(self, name: object) -> str:
+        """The name, if this host runs such an agent. Raises: RequestError."""
+        if not isinstance(name, str) or self.find_source(name) is None:
+            data = {"agents": self.agent_names()}
+            raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
+        return name
+
+    def known_agents(self) -> dict[str, AgentDescription | None]:
+        """The agents, with what those answered that were ever started."""
+        return {name: self.description_of(name) for name in self.agent_names()}
+
+    def description_of(self, name: str) -> AgentDescription | None:
+        """What an agent answered to `initialize`, if it was ever started."""
+        source = self.find_source(name)
+        return None if source is None else self.descriptions.find(source)
+
+    async def describe_agents(self, bound: str | None) -> dict[str, AgentDescription | None]:
+        """The agents; the one that a connection is bound to is started once if it was never seen."""
+        if bound is None:
+            return self.known_agents()
+        if self.description_of(bound) is None:
+            with suppress(RequestError):
+                async with self.logins.short_agent(bound, None):
+                    pass
+        return {**self.known_agents(), bound: self.description_of(bound)}
+
+    def may_log_in(self, visitor: Visitor) -> bool:
+        """One login serves every principal, so that with several of them only administrators change it."""
+        return "admin" in visitor.rights or not (self.settings.is_shared or len(self._principals) > 1)
+
+    def running_agent(self, name: str, visitor: Visitor) -> RunningAgent | None:
+        """An agent of this name that runs for one of the visitor's sessions."""
+        for session in self._sessions.values():
+            record = session.record
+            if record.agent == name and record.principal == visitor.principal and session.agent.is_running:
+                return session.agent.running
+        return None
+
+    def notify_sessions_of(self, agent: str, text: str) -> None:
+        """A notice to every client with a session of this agent."""
+        for session in self._sessions.values():
+            if session.record.agent == agent:
+                session.notice(text)
+
+    # What a kind of host may add
 
     def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
         """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
@@ -168,60 +276,84 @@ class Host:
         """The handler of a `_dragoman/` method that only some hosts have."""
         return None
 
-    def prompt_capabilities(self, agent: str | None) -> dict[str, bool]:
-        """What a prompt may hold; the agent itself refuses what it does not take."""
-        return {"image": True, "audio": True, "embeddedContext": True}
-
     # Sessions
 
-    async def open_session(
-        self,
-        visitor: Visitor,
-        *,
-        agent: object,
-        cwd: str,
-        servers: Sequence[v1.McpServer],
-        directories: Sequence[str],
-        env: object,
-        meta: Mapping[str, Any] | None,
-        own: Mapping[str, Any] | None = None,
-    ) -> HostedSession:
-        """A new session.
+    def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
+        """A session that is not open yet.
 
         Raises:
-            RequestError: the agent is not known, or could not be started.
+            RequestError: the agent is not known, or the visitor has too many sessions.
         """
-        name = agent if isinstance(agent, str) else self.default_agent(cwd)
-        if name is None and len(self._agents) == 1:
-            name = next(iter(self._agents))
-        if name is None or (name not in self._agents and self.find_source(name) is None):
-            data = {"agents": self.agent_names()}
-            raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
+        name = self.require_agent(agent if isinstance(agent, str) else self.default_agent(cwd))
         if len(self.records(visitor)) >= self.settings.sessions_per_principal:
             raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
         now = self._clock()
-        record = SessionRecord(_new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
-        session = HostedSession(self, record)
-        session.servers, session.directories = servers, directories
-        session.env = env if isinstance(env, dict) else None
-        session.facts.update(self.kept_facts(own or {}, cwd))
+        record = SessionRecord(new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
+        return HostedSession(self, record)
+
+    async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
+        """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""
+
+        async def begin(agent: RunningAgent) -> None:
+            await agent.new(session.record.cwd, session.servers, session.directories, meta)
+
+        await self._open(session, begin)
+
+    async def fork_session(self, session: HostedSession, parent: HostedSession) -> None:
+        """Open a session that continues another one; the agent must be able to open it in a process of its own."""
+        original = await parent.agent.ensure()
+        if not original.can_come_back:
+            raise RequestError(-32603, "the agent cannot open a forked session", {"reason": "agent_lost"})
+        with parent.agent.forking():
+            try:
+                forked = await original.remote.fork_session(
+                    original.session.id, session.record.cwd, mcp_servers=session.servers
+                )
+            except DragomanError as error:
+                raise RequestError(-32603, str(error)) from None
+        number = parent.head
+
+        async def begin(agent: RunningAgent) -> None:
+            await agent.come_back(forked.id, session.record.cwd, session.servers, session.directories)
+
+        session.facts["parent"] = {"id": parent.id, "number": number}
+        await self._open(session, begin, keeps_early=False)
+        session.append("fork", session.facts["parent"], turn=0)
+
+    async def _open(
+        self,
+        session: HostedSession,
+        begin: Callable[[RunningAgent], Coroutine[Any, Any, None]],
+        *,
+        keeps_early: bool = True,
+    ) -> None:
+        name = session.record.agent
         try:
-            await session.open(self.agent_meta(own or {}, meta))
+            await session.agent.open(begin)
         except RequestError:
             raise
         except DragomanError as error:
             raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
-        self.log.create(record)
+        session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
+        session.facts["directories"] = list(session.directories)
+        try:
+            self.log.create(session.record)
+        except StoreError as error:
+            await session.agent.end()
+            raise RequestError(-32603, f"no session is opened now: {error}", {"reason": "store"}) from None
         session.keep_facts()
         self._sessions[session.id] = session
         session.append("agent", {"started": True}, turn=0)
         self.opened(session)
-        session.release_early()
-        return session
+        session.agent.release_early(keeps=keeps_early)
 
     def records(self, visitor: Visitor) -> list[SessionRecord]:
         """The sessions a visitor may see, the one that changed last first."""
         return self.log.sessions(principal=visitor.principal)
+
+    async def foreign_sessions(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
+        """Sessions that only an agent knows, if it runs and the visitor may see them."""
+        return await self._foreign.list(agent, visitor) if self.may_log_in(visitor) else []
 
     def live_sessions(self) -> list[HostedSession]:
         """The sessions that are in memory."""
@@ -234,7 +366,7 @@ class Host:
         """A session by its id; None if it does not exist, was closed, or belongs to another principal."""
         session = self._sessions.get(id)
         if session is None:
-            record = self.log.find(id)
+            record = self.log.find(id) or self._foreign.adopt(id, visitor)
             if record is None or record.principal != visitor.principal:
                 return None
             session = HostedSession(self, record)
@@ -242,13 +374,38 @@ class Host:
             self._sessions[id] = session
         return session if session.record.principal == visitor.principal and not session.is_closed else None
 
+    def ancestry(self, session: HostedSession) -> list[tuple[str, int | None]]:
+        """The logs that make up the history of a session: ids, and up to which number; None for all of it."""
+        found: list[tuple[str, int | None]] = [(session.id, None)]
+        facts, seen = session.facts, {session.id}
+        while isinstance(parent := facts.get("parent"), dict) and parent["id"] not in seen:
+            record = self.log.find(parent["id"])
+            if record is None:
+                break
+            seen.add(record.id)
+            found.insert(0, (record.id, parent["number"]))
+            facts = msgspec.json.decode(record.facts)
+        return found
+
     async def close_session(self, session: HostedSession, why: str) -> None:
         """End a session's turn and its agent; its history stays."""
         await session.close(why)
         self._sessions.pop(session.id, None)
 
     async def delete(self, session: HostedSession) -> None:
+        """Remove a session, and the agent's copy of it if the agent can."""
+        agent, name, id = session.agent.running, session.record.agent, session.agent_session
+        if id is not None and session.agent_can("sessionCapabilities.delete") and self.description_of(name) is not None:
+            try:
+                if agent is not None:
+                    await agent.remote.delete_session(id)
+                else:
+                    async with self.logins.short_agent(name, None) as started:
+                        await started.remote.delete_session(id)
+            except DragomanError as error:
+                _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
+        session.is_deleted = True
         self.log.delete(session.id)
 
     # Time
@@ -263,12 +420,35 @@ class Host:
         oldest = monotonic() - self.settings.agent_idle_seconds
         for session in self._sessions.values():
             is_unused = not session.attachments and not session.is_busy and session.last_used < oldest
-            if session.has_agent and session.can_come_back and is_unused:
-                _ = self.run(session.end_agent())
+            if session.agent.is_running and session.agent.can_come_back and is_unused:
+                _ = self.run(session.agent.end())
+        if monotonic() - self._joined_at > _JOIN_SECONDS:
+            self._joined_at = monotonic()
+            _ = self.run(self.join_old_events())
         if self._sessions:
             self._sweep_later()
 
+    async def join_old_events(self) -> None:
+        """Join the events of old turns, in every session that is not in use."""
+        before = self._clock() - self.settings.kept_seconds
+        for record in self.log.sessions():
+            await self.settle()
+            live = self._sessions.get(record.id)
+            if live is not None and (live.is_busy or any(each.cursor < live.head for each in live.attachments)):
+                continue
+            surplus = self.log.surplus(record.id, before=before, size_bytes=self.settings.kept_bytes)
+            joined, cursor = JoinedEvents(), record.oldest - 1
+            while cursor < surplus:
+                events = self.log.read(record.id, cursor, _PAGE)
+                cursor = events[-1].number
+                joined.feed(event for event in events if event.number <= surplus)
+                await asyncio.sleep(0)
+            if joined.through and not (live is not None and live.is_busy):
+                self.log.replace(record.id, joined.through, joined.events)
+                if live is not None:
+                    live.oldest = joined.through + 1
 
-def _new_id() -> str:
+
+def new_id() -> str:
     """128 random bits, safe as a file name and in a header."""
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()

@@ -10,35 +10,77 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from dragoman.schema import decode, encode, v1
+from dragoman.client.files import WorkspaceFiles
+from dragoman.client.permission import ClientPermissions
+from dragoman.client.services import ReadsFiles, WritesFiles
+from dragoman.client.terminals import LocalTerminals
+from dragoman.host.working.served_files import ServedFiles
+from dragoman.host.working.served_terminals import ServedTerminals
+from dragoman.schema import UNSET, decode, encode, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dragoman.client import ClientOptions, Session
-    from dragoman.host.questions import Method
+    from dragoman.client.permission import Question
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.questions import Method
+    from dragoman.policy import Rule
+
+Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
 
 class HostServices:
     """Makes the services of each session."""
 
-    def __init__(self, extra: Callable[[HostedSession, AsksClients], ClientOptions] | None = None) -> None:
+    def __init__(
+        self,
+        extra: Callable[[HostedSession, AsksClients], ClientOptions] | None = None,
+        *,
+        rules: Callable[[], Sequence[Rule]] | Sequence[Rule] = (),
+    ) -> None:
         """Prepare services.
 
         Args:
             extra: Further options for a session's agent: files, terminals, and a permission service that judges by
                 rules before it asks the clients.
+            rules: Permission rules of the user, for the services of the host itself.
         """
         self._extra = extra
+        self._rules = rules
 
     def options(self, session: HostedSession) -> ClientOptions:
         """The options of the connection to a session's agent."""
         asks = AsksClients(session)
-        options: ClientOptions = {"name": "dragoman", "title": "Dragoman", "permission": asks, "elicitation": asks}
+        permissions = ClientPermissions(
+            self._rules, agent=session.record.agent, asker=asks, on_decision=session.note_decision
+        )
+        options: ClientOptions = {
+            "name": "dragoman",
+            "title": "Dragoman",
+            "permission": permissions,
+            "elicitation": asks,
+            "files": WorkspaceFiles(permissions=permissions),
+            "terminals": LocalTerminals(permissions=permissions),
+        }
         if self._extra is not None:
             options = {**options, **self._extra(session, asks)}
+        files, terminals = options.get("files"), options.get("terminals")
+        if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
+            options["files"] = ServedFiles(session, files)
+        if terminals is not None:
+            options["terminals"] = session.terminals = ServedTerminals(session, terminals)
         return options
+
+    def options_without_session(self, elicitation: Any) -> ClientOptions:
+        """The options of a connection that only logs in or out: the same capabilities, and nothing to use them on."""
+        return {
+            "name": "dragoman",
+            "title": "Dragoman",
+            "elicitation": elicitation,
+            "files": WorkspaceFiles(permissions=None),
+            "terminals": LocalTerminals(permissions=None),
+        }
 
 
 class AsksClients:
@@ -54,24 +96,39 @@ class AsksClients:
         outcome: v1.RequestPermissionOutcome = decode(v1.RequestPermissionResponse, msgspec.json.encode(answer)).outcome
         return outcome
 
-    async def form(
-        self, request: v1.ElicitationFormMode, session: Session | None
-    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
+    async def ask(self, question: Question, session: Session) -> str | None:
+        """Ask what the rules left open; gives the id of the option that was chosen."""
+        answer = await self._ask("session/request_permission", question.permission)
+        found = answer["outcome"].get("optionId")
+        return found if isinstance(found, str) else None
+
+    async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Elicited:
         return await self._elicit(request)
 
-    async def url(
-        self, request: v1.ElicitationUrlMode, session: Session | None
-    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
+    async def url(self, request: v1.ElicitationUrlMode, session: Session | None) -> Elicited:
         return await self._elicit(request)
 
-    async def _elicit(self, request: object) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
-        answer = await self._ask("elicitation/create", request)
-        action = answer.get("action")
-        if action == "accept":
-            return v1.AcceptElicitation(answer.get("content") or {})
-        return v1.DeclineElicitation() if action == "decline" else v1.CancelElicitation()
+    async def complete(self, elicitation_id: str) -> None:
+        """What a URL was opened for is done."""
+        if self._session.opened_for is not None:
+            await self._session.opened_for.complete(elicitation_id)
+        self._session.questions.complete(elicitation_id)
+
+    async def _elicit(self, request: Any) -> Elicited:
+        if request.session_id is UNSET:  # it belongs to the request that opens the session
+            scope = self._session.opened_for
+            return v1.CancelElicitation() if scope is None else await scope.ask(request)
+        return read_elicited(await self._ask("elicitation/create", request))
 
     async def _ask(self, method: Method, request: object) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         params.pop("sessionId", None)
-        return await self._session.ask(method, params)
+        return await self._session.questions.ask(method, params)
+
+
+def read_elicited(answer: dict[str, Any]) -> Elicited:
+    """The answer of a client to a form, for the agent."""
+    action = answer.get("action")
+    if action == "accept":
+        return v1.AcceptElicitation(answer.get("content") or {})
+    return v1.DeclineElicitation() if action == "decline" else v1.CancelElicitation()

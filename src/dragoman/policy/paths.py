@@ -84,6 +84,14 @@ def is_protected(path: str, root: str, home: str) -> bool:
     return _is_protected(path, root, home, _SYSTEM_SETTINGS + _SYSTEM_PROGRAMS)
 
 
+def is_protected_name(folder: str, name: str) -> bool:
+    """The same for the name of a file and that of the folder it is in, for a search through many: neither has a slash.
+
+    The folder's own name is "" for the root of a project.
+    """
+    return _has_protected_name([_fold(folder), _fold(name)])
+
+
 def is_protected_word(word: str, root: str, home: str) -> bool:
     """The same for a word of a command. Folders of the system's programs and headers do not count there."""
     return _is_protected(word, root, home, _SYSTEM_SETTINGS)
@@ -140,7 +148,10 @@ def _has_protected_name(parts: list[str]) -> bool:
 
 def _fold(path: str) -> str:
     """One spelling: `.GIT`, `.git.` and `.g<zero width>it` are `.git` on some file system."""
-    visible = "".join(letter for letter in normalize("NFKC", path) if category(letter) != "Cf").casefold()
+    if path.isascii():  # has one spelling, and nothing that is not visible
+        visible = path.lower()
+    else:
+        visible = "".join(letter for letter in normalize("NFKC", path) if category(letter) != "Cf").casefold()
     return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
 
 

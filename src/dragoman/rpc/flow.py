@@ -125,6 +125,10 @@ class Inbox(Generic[T]):
         self._wake()
         self._flow.note_consumed(self)
 
+    def __len__(self) -> int:
+        """How many items the consumer has not taken yet."""
+        return len(self._taken) + sum(len(items) for items, _ in self._runs) - self._at
+
     def __aiter__(self) -> Inbox[T]:
         return self
 

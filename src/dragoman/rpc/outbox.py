@@ -82,6 +82,10 @@ class Outbox:
         """Collect what is sent until `uncork`: answers to one batch of input leave in one write."""
         self._is_corked = True
 
+    def loosen(self) -> None:
+        """The last answer to the batch is being made: it leaves as soon as it is there, with what was collected."""
+        self._is_corked = False
+
     def uncork(self) -> None:
         self._is_corked = False
         if self._frames:

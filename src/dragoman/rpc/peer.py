@@ -10,11 +10,13 @@ of a `Call` runs in a task. So when a response wakes a waiting task, everything 
 
 The task of a call takes its first step at the end of `feed`, so that an answer which is at hand leaves in the same turn
 of the loop. By then all of the batch was handled: a cancellation that follows its request directly still comes first.
+In the same way a task that waits for the response, or for the updates, goes on at the end of `feed`, if it is the only
+one with something to do.
 After a notification or a response, the next calls of the batch begin in the next turn instead, because what these two
 woke (a consumer of updates, a waiting task) has its turn then, and goes first, as its frame did.
 
 Everything that is sent passes through one `Outbox`, so order is the order of calls. While `feed` runs, the outbox is
-corked: the answers to one batch of input leave in one write.
+corked: the answers to one batch of input leave in one write, as soon as the last of them is there.
 
 States: open, then closed by exactly one reason (`closed_by`), set by `_finish`. It is reached from `close` (this side),
 from `end` (the transport ended; lines that had arrived are handled first) and from `_give_up` (the peer does not read,
@@ -39,6 +41,7 @@ from dragoman.errors import ConnectionClosed, ProtocolError, RemoteProtocolError
 from dragoman.rpc.call import Call
 from dragoman.rpc.flow import Flow
 from dragoman.rpc.limits import DEFAULT_LIMITS, Limits
+from dragoman.rpc.loop_queue import Woken
 from dragoman.rpc.observer import Observer, Observers
 from dragoman.rpc.outbox import Outbox
 from dragoman.rpc.pending import Pending
@@ -141,6 +144,7 @@ class Peer:
         # Calls of this batch that take their first step at its end, and whether the next one may be among them.
         self._fresh: list[tuple[Call, Coroutine[Any, Any, object]]] = []
         self._may_step = False
+        self._woken = Woken(self._loop)
         self._complained_at = -1.0
         self._over: asyncio.Future[None] = self._loop.create_future()
 
@@ -255,8 +259,9 @@ class Peer:
     def feed(self, data: bytes) -> None:
         """Handles every complete line of `data`, in order, before it returns."""
         frames = self._framer.feed(data)
-        if not frames:
+        if not frames or self.closed_by is not None:  # a task that an earlier batch woke may have closed it
             return
+        self._woken.begin()
         self.outbox.cork()
         self._may_step = True
         try:
@@ -267,14 +272,19 @@ class Peer:
             try:
                 if self._fresh:
                     self._start_fresh()
+                    self._may_step = True
             finally:
                 self.outbox.uncork()
+        if not self._may_step:
+            self._woken.step()
 
     def drained(self) -> None:
         self.outbox.drained()
 
     def end(self, reason: ConnectionClosed) -> None:
         """The transport has ended: what arrived is handled first, then the connection is closed with `reason`."""
+        if self.closed_by is not None:
+            return
         frames = self._framer.end()
         self._may_step = False
         for frame in frames:
@@ -367,7 +377,10 @@ class Peer:
     def _start_fresh(self) -> None:
         """The first steps of the batch's calls, in order of arrival."""
         fresh, self._fresh = self._fresh, []
-        for call, work in fresh:
+        last = len(fresh) - 1
+        for number, (call, work) in enumerate(fresh):
+            if number == last:
+                self.outbox.loosen()
             self._keep(call.start(work, self._respond, self._loop, is_eager=True))
 
     def _keep(self, task: asyncio.Task[None]) -> None:

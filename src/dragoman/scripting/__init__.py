@@ -1,12 +1,29 @@
 """Short ways for scripts: an agent by name, one question, ready permission policies, content from files.
 
 Owns no mechanism: everything here is a few lines over `dragoman.client`, `dragoman.policy` and `dragoman.registry`.
-Does not depend on a user interface. Read `ask.py` first.
+Does not depend on a user interface. Read `reply.py` first. Each name is loaded when first used: a client that only
+calls `spawn` starts without rules and files.
 """
 
-from dragoman.scripting.ask import Reply, ask, run
-from dragoman.scripting.content import image, link, resource
-from dragoman.scripting.named import spawn
-from dragoman.scripting.policies import allow_once, deny_all, rules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.scripting.content import image, link, resource
+    from dragoman.scripting.named import spawn
+    from dragoman.scripting.policies import allow_once, deny_all, rules
+    from dragoman.scripting.reply import Reply, ask, run
 
 __all__ = ["Reply", "allow_once", "ask", "deny_all", "image", "link", "resource", "rules", "run", "spawn"]
+
+if not TYPE_CHECKING:
+    from dragoman._lazy import lazy_exports
+
+    __getattr__ = lazy_exports(
+        globals(),
+        {
+            ".content": ("image", "link", "resource"),
+            ".named": ("spawn",),
+            ".policies": ("allow_once", "deny_all", "rules"),
+            ".reply": ("Reply", "ask", "run"),
+        },
+    )

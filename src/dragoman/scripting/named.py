@@ -7,9 +7,7 @@ a name that no agent has is taken for a program, as `dragoman.client.spawn` take
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.connect import spawn as spawn_program
@@ -73,6 +71,9 @@ def find_named(command: Words, cwd: str | os.PathLike[str] | None = None) -> Age
     name = command[0] if len(command) == 1 else None
     if not isinstance(name, str) or not name or os.sep in name:
         return None
+    import shutil
+    from pathlib import Path
+
     from dragoman.registry.agents import load_agents
     from dragoman.settings import find_project, load_settings
     from dragoman.settings.places import cache_dir, config_dir, data_dir

@@ -6,17 +6,36 @@ events, not the messages that carried them: each client gets its own envelope.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from dragoman.errors import StoreError
 
 EventKind = Literal[
-    "prompt", "start", "update", "question", "answer", "end", "setting", "terminal", "notice", "agent", "queue"
+    "prompt",
+    "start",
+    "update",
+    "question",
+    "answer",
+    "late",
+    "cancel",
+    "end",
+    "queue",
+    "setting",
+    "terminal",
+    "notice",
+    "extension",
+    "agent",
+    "fork",
 ]
-"""A prompt was accepted; its turn started; an update of the agent; a question of the agent, and its answer; a turn
-ended; a mode or an option was set; output of a terminal; a notice of the host; the agent started or ended; a prompt
-left the queue without a turn."""
+"""A prompt was accepted; its turn started; an update of the agent; a question of the agent, its answer, and an answer
+that came too late; a client cancelled; a turn ended; a prompt left the queue without a turn; a mode or an option was
+set; output of a terminal; a notice of the host; a notification of the agent that is an extension; the agent started or
+ended; the session continues another one."""
 
 # These have to survive a power cut: a client acts on them.
 DURABLE: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer", "end", "agent"))
@@ -68,6 +87,13 @@ class SessionRecord(NamedTuple):
 class EventLog(Protocol):
     """Where hosted sessions are kept."""
 
+    @property
+    def folder(self) -> Path | None:
+        """Where a host may keep files next to the log; None if the log is not on disk."""
+
+    def watch(self, failed: Callable[[StoreError | None], None]) -> None:
+        """Call back with the reason when events cannot be committed, and with None when they can be again."""
+
     def create(self, record: SessionRecord) -> None:
         """Add a session; committed when it returns."""
 
@@ -88,6 +114,18 @@ class EventLog(Protocol):
     def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
         """At least one and about `limit` events behind the number `after`; empty at the head."""
 
+    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
+
+        Only events that are kept as they were count.
+        """
+
+    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        """Put joined events in the place of those that are kept as they were, up to the number `through`.
+
+        The joined ones have numbers of events that they replace. Committed when it returns; nothing may wait.
+        """
+
     async def settle(self) -> None:
         """Return when everything that was appended is committed."""
 
@@ -97,17 +135,23 @@ class EventLog(Protocol):
 class MemoryLog:
     """A log that ends with the program."""
 
+    folder: Path | None = None
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._records: dict[str, SessionRecord] = {}
         self._events: dict[str, list[LogEvent]] = {}
+
+    def watch(self, failed: Callable[[StoreError | None], None]) -> None:
+        """Memory does not fail."""
 
     def create(self, record: SessionRecord) -> None:
         self._records[record.id] = record
         self._events[record.id] = []
 
     def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        self._records[session] = self._records[session]._replace(agent_session=agent_session, facts=facts)
+        if session in self._records:
+            self._records[session] = self._records[session]._replace(agent_session=agent_session, facts=facts)
 
     def delete(self, session: str) -> None:
         self._records.pop(session, None)
@@ -121,21 +165,44 @@ class MemoryLog:
         return sorted(found, key=lambda each: (each.updated_at, each.id), reverse=True)
 
     def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
-        kept = self._events[session]
         now = self._clock()
-        added = number_events(events, len(kept), now)
-        kept += added
-        self._records[session] = self._records[session]._replace(head=len(kept), updated_at=now)
+        record = self._records[session]
+        added = number_events(events, record.head, now)
+        self._events[session] += added
+        self._records[session] = record._replace(head=added[-1].number, updated_at=now)
         committed(added)
 
     def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        return self._events[session][after : after + limit]
+        events = self._events[session]
+        start = bisect_right(events, after, key=_number)
+        return events[start : start + limit]
+
+    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        oldest = self._records[session].oldest
+        behind = 0
+        for event in reversed(self._events[session]):
+            if event.number < oldest:
+                break
+            if event.at < before or behind >= size_bytes:
+                return event.number
+            behind += len(event.body)
+        return 0
+
+    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        kept, record = self._events[session], self._records[session]
+        start, end = bisect_left(kept, record.oldest, key=_number), bisect_right(kept, through, key=_number)
+        self._events[session] = [*kept[:start], *events, *kept[end:]]
+        self._records[session] = record._replace(oldest=through + 1)
 
     async def settle(self) -> None:
         pass
 
     def close(self) -> None:
         pass
+
+
+def _number(event: LogEvent) -> int:
+    return event.number
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:

@@ -12,6 +12,9 @@ called in it.
 
 A commit that fails calls `failed` with the reason and keeps its events; the host then takes no prompts. They are tried
 again with the next commit.
+
+A large body (an image, the diff of a long file) is a file of its own, named by its hash; `blob_files.py` has these. It
+is written before the row that names it, so a crash leaves at most a file without a row.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.store.event_log import DURABLE, LogEvent, NewEvent, SessionRecord, number_events
+from dragoman.store.blob_files import BLOB_BYTES, BlobFiles
+from dragoman.store.event_log import DURABLE, EventKind, LogEvent, NewEvent, SessionRecord, number_events
 from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -49,9 +53,25 @@ CREATE TABLE segments (
     first INTEGER NOT NULL, last INTEGER NOT NULL, at REAL NOT NULL, version INTEGER NOT NULL,
     kinds BLOB NOT NULL, bodies BLOB NOT NULL,
     PRIMARY KEY (session, first)
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE blobs (
+    session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE, number INTEGER NOT NULL, hash TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) WITHOUT ROWID;
+CREATE INDEX blobs_by_hash ON blobs (hash)
 """
 _COLUMNS: Final = "id, principal, agent, agent_session, cwd, facts, created_at, updated_at, head, oldest"
+
+
+class _Mark(msgspec.Struct, array_like=True, omit_defaults=True):
+    """What a segment has of an event besides its body; the number only if events in front of it were joined."""
+
+    kind: EventKind
+    turn: int
+    number: int | None = None
+    hash: str | None = None
+
 
 _Waiting = tuple[str, list[LogEvent], "Callable[[list[LogEvent]], None]"]
 
@@ -77,6 +97,7 @@ class SqliteLog:
             StoreError: the file cannot be used.
         """
         self.path = path
+        self._blobs = BlobFiles(path.with_name(path.name + "-blobs"))
         self._clock = clock
         self._failed = failed
         self._has_failed = False
@@ -95,6 +116,15 @@ class SqliteLog:
         self._settled: list[asyncio.Future[None]] = []
         self._last_checkpoint = time.monotonic()
 
+    @property
+    def folder(self) -> Path | None:
+        """Where a host may keep files next to the log."""
+        return self.path.parent
+
+    def watch(self, failed: Callable[[StoreError | None], None]) -> None:
+        """Call back with the reason when events cannot be committed, and with None when they can be again."""
+        self._failed = failed
+
     # Sessions
 
     def create(self, record: SessionRecord) -> None:
@@ -108,7 +138,9 @@ class SqliteLog:
     def delete(self, session: str) -> None:
         """Remove a session with its events."""
         self._heads.pop(session, None)
+        hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
         self._run("DELETE FROM hosted WHERE id=?", (session,))
+        self._remove_unused(hashes)
 
     def find(self, session: str) -> SessionRecord | None:
         rows = self._all(f"SELECT {_COLUMNS} FROM hosted WHERE id=?", (session,))
@@ -148,15 +180,72 @@ class SqliteLog:
             "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND last>? ORDER BY first",
             (session, after),
         )
-        for first, at, version, kinds, bodies in rows:
-            marks: list[tuple[Any, int]] = msgspec.json.decode(kinds)
-            for place, ((kind, turn), body) in enumerate(zip(marks, bodies.split(b"\n"), strict=True)):
-                if first + place > after:
-                    found.append(LogEvent(first + place, kind, body, turn, at, version))
+        for row in rows:
+            found += [event for event in self._unpack(*row) if event.number > after]
             if len(found) >= limit:
                 break
         rows.close()
         return found
+
+    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
+        behind = 0
+        rows = self._connection.execute(
+            "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
+            "AND number BETWEEN first AND last) FROM segments WHERE session=?1 AND first>="
+            "(SELECT oldest FROM hosted WHERE id=?1) ORDER BY first DESC",
+            (session,),
+        )
+        for last, at, size in rows:
+            if at < before or behind >= size_bytes:
+                return int(last)
+            behind += size
+        return 0
+
+    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        """Put joined events in the place of those that are kept as they were, up to the number `through`."""
+        import sqlite3
+
+        db = self._connection
+        record = self.find(session)
+        if record is None:
+            return
+        # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
+        rows = db.execute(
+            "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
+            (session, through, through),
+        ).fetchall()
+        rest = [event for row in rows for event in self._unpack(*row) if event.number > through]
+        hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            span = (session, record.oldest, rest[-1].number if rest else through)
+            db.execute("DELETE FROM segments WHERE session=? AND first>=? AND first<=?", span)
+            db.execute("DELETE FROM blobs WHERE session=? AND number>=? AND number<=?", span)
+            for part in (events, rest):
+                if part:
+                    self._write_segment(db, session, list(part))
+            db.execute("UPDATE hosted SET oldest=? WHERE id=?", (through + 1, session))
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise self._explain(error) from None
+        self._remove_unused(hashes)
+
+    def _unpack(self, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
+        events = []
+        marks: list[_Mark] = msgspec.json.decode(kinds, type=list[_Mark])
+        for place, (mark, body) in enumerate(zip(marks, bodies.split(b"\n"), strict=True)):
+            number = first + place if mark.number is None else mark.number
+            data = body if mark.hash is None else self._blobs.read(mark.hash)
+            events.append(LogEvent(number, mark.kind, data, mark.turn, at, version))
+        return events
+
+    def _remove_unused(self, hashes: set[str]) -> None:
+        for hash in hashes:
+            if not self._all("SELECT 1 FROM blobs WHERE hash=? LIMIT 1", (hash,)):
+                self._blobs.remove(hash)
 
     async def settle(self) -> None:
         """Return when everything that was appended is committed."""
@@ -185,7 +274,7 @@ class SqliteLog:
         if not batch or self._is_closed:
             self._is_settled()
             return
-        if any(event.kind in DURABLE for _, events, _ in batch for event in events):
+        if any(event.kind in DURABLE or len(event.body) > BLOB_BYTES for _, events, _ in batch for event in events):
             self._is_busy = True
             if self._thread is None:
                 self._thread = ThreadPoolExecutor(1, "dragoman-log")
@@ -238,15 +327,53 @@ class SqliteLog:
             connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             connection.execute("BEGIN IMMEDIATE")
             for session, events in joined.items():
-                _write_segment(connection, session, events)
+                self._write_segment(connection, session, events)
             connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise self._explain(error) from None
         if is_durable and time.monotonic() - self._last_checkpoint > _CHECKPOINT_SECONDS:
             self._last_checkpoint = time.monotonic()
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def _write_segment(self, connection: sqlite3.Connection, session: str, events: list[LogEvent]) -> None:
+        """One row, or several if the version of the protocol changes in between."""
+        start = 0
+        for place in range(1, len(events) + 1):
+            if place < len(events) and events[place].version == events[start].version:
+                continue
+            part = events[start:place]
+            start = place
+            first, is_joined = part[0].number, part[-1].number - part[0].number >= len(part)
+            marks, bodies = [], []
+            for event in part:
+                hash = None
+                if len(event.body) > BLOB_BYTES:
+                    hash = self._blobs.keep(event.body)
+                    connection.execute(
+                        "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
+                        (session, event.number, hash, len(event.body)),
+                    )
+                marks.append(_Mark(event.kind, event.turn, event.number if is_joined else None, hash))
+                bodies.append(event.body if hash is None else b"")
+            connection.execute(
+                "INSERT INTO segments (session, first, last, at, version, kinds, bodies) VALUES (?,?,?,?,?,?,?)",
+                (
+                    session,
+                    first,
+                    part[-1].number,
+                    part[0].at,
+                    part[0].version,
+                    msgspec.json.encode(marks),
+                    b"\n".join(bodies),
+                ),
+            )
+        # Joined events are behind the head.
+        connection.execute(
+            "UPDATE hosted SET head=?1, updated_at=?2 WHERE id=?3 AND head<?1",
+            (events[-1].number, events[-1].at, session),
+        )
 
     # The file
 
@@ -291,26 +418,3 @@ class SqliteLog:
 
     def _explain(self, error: Exception) -> StoreError:
         return StoreError(f"the event log {self.path} cannot be used ({error}); check its folder and the disk")
-
-
-def _write_segment(connection: sqlite3.Connection, session: str, events: list[LogEvent]) -> None:
-    """One row, or several if the version of the protocol changes in between."""
-    start = 0
-    for place in range(1, len(events) + 1):
-        if place < len(events) and events[place].version == events[start].version:
-            continue
-        part = events[start:place]
-        start = place
-        connection.execute(
-            "INSERT INTO segments (session, first, last, at, version, kinds, bodies) VALUES (?,?,?,?,?,?,?)",
-            (
-                session,
-                part[0].number,
-                part[-1].number,
-                part[0].at,
-                part[0].version,
-                msgspec.json.encode([(event.kind, event.turn) for event in part]),
-                b"\n".join([event.body for event in part]),
-            ),
-        )
-    connection.execute("UPDATE hosted SET head=?, updated_at=? WHERE id=?", (events[-1].number, events[-1].at, session))

@@ -7,6 +7,7 @@ method it lacks would answer success instead of -32601.
 import asyncio
 import json
 import os
+import socket
 import sys
 from typing import Any, cast
 
@@ -383,5 +384,25 @@ class Show:
         os._exit(3)
 
 
+async def listen() -> None:
+    """Serve HTTP and WebSocket; writes the URL to stdout."""
+    import uvicorn
+    from acp.http.asgi import create_asgi_app
+
+    def make(connection: Any) -> Any:
+        agent = ShowAgent()
+        agent.on_connect(connection)
+        return agent
+
+    sock = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(create_asgi_app(make), log_level="critical", ws="websockets-sansio")
+    sys.stdout.write(f"http://127.0.0.1:{sock.getsockname()[1]}/acp\n")
+    sys.stdout.flush()
+    await uvicorn.Server(config).serve(sockets=[sock])
+
+
 if __name__ == "__main__":
-    asyncio.run(acp.run_agent(cast(Any, ShowAgent()), use_unstable_protocol=True))
+    if "--listen" in sys.argv:
+        asyncio.run(listen())
+    else:
+        asyncio.run(acp.run_agent(cast(Any, ShowAgent()), use_unstable_protocol=True))

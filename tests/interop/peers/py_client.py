@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import acp
 from acp import schema as s
+from acp.http import create_http_stream
+from acp.ws import create_websocket_stream
 from pydantic import BaseModel
 
 from tests.interop.peers.py_coding import CODING
@@ -216,10 +218,38 @@ async def walk(name: str, command: list[str]) -> None:
         client.report("exit", code=process.returncode if process else None)
 
 
+async def walk_to(name: str, url: str) -> None:
+    """Over a network: the agent is there already, and stays."""
+    client = ReportingClient(name)
+    headers = {"Authorization": f"Bearer {os.environ['ACP_TOKEN']}"}
+    try:
+        async with asyncio.timeout(SCENARIO_SECONDS):
+            if url.startswith("http"):
+                stream = create_http_stream(url, headers=headers)
+            else:
+                stream = await create_websocket_stream(url, headers=headers)
+            agent = acp.connect_to_agent(cast(Any, client), stream, use_unstable_protocol=True)
+            try:
+                await WALKS[name](agent, client)
+            finally:
+                await agent.close()
+                await stream.close()
+    except (Exception, asyncio.CancelledError) as error:  # any failure is an observation
+        client.report("failed", error=repr(error))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            await client.terminals.release_all()
+        client.report("exit", code=0)
+
+
 async def main(argv: list[str]) -> None:
     cut = argv.index("--")
+    where = argv[cut + 1 :]
     for name in argv[:cut]:
-        await walk(name, argv[cut + 1 :])
+        if where[0].startswith(("http:", "ws:")):
+            await walk_to(name, where[0])
+        else:
+            await walk(name, where)
 
 
 if __name__ == "__main__":

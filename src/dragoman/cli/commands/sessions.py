@@ -64,7 +64,8 @@ COMMAND = CliCommand(
     description=(
         "Shows the sessions of all agents: those that dragoman exec ran (the ledger), those of the built-in agent,\n"
         "and with -a those that the agent itself lists. A session is named by its id or the beginning of it, by its\n"
-        "@NUMBER in the list, or by its title. To continue one: dragoman exec --resume SESSION. See docs/sessions.md.\n"
+        "@NUMBER in the list, by its title, or by the word last. To continue one: dragoman exec --resume SESSION. See\n"
+        "docs/sessions.md.\n"
         "  list     list the sessions, the last used first\n"
         "  show     show the conversation of a session\n"
         "  search   find the sessions that contain a text\n"
@@ -101,6 +102,7 @@ COMMAND = CliCommand(
     examples=(
         "dragoman sessions",
         "dragoman sessions list -a claude --cwd . --json",
+        "dragoman sessions show last",
         "dragoman sessions show @12",
         "dragoman sessions search 'import error'",
         "dragoman sessions export @12 -o session.html",

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
 from dragoman.cli.exec.agent_options import system_prompt_for
-from dragoman.cli.exec.hints import hint_outside
-from dragoman.cli.exec.permission import RunPermissions, mode_rules, restricting_rules
+from dragoman.cli.exec.late_permissions import LatePermissions
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exec.sandbox import watch_protected
 from dragoman.cli.exec.settings import current_mode, current_model
@@ -42,9 +41,10 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.output import Output
     from dragoman.cli.exec.patch import PatchWatch
+    from dragoman.cli.exec.permission import RunPermissions
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
-    from dragoman.client import RemoteAgent, Session
+    from dragoman.client import PromptTurn, RemoteAgent, Session
     from dragoman.client.confinement import FinishedCommand
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.policy import Rule
@@ -71,9 +71,12 @@ class RunConnection:
         self.request = request
         self.agent: RemoteAgent | None = None
         self.session: Session | None = None
+        self.turn: PromptTurn | None = None
+        self._noted = 0
+        self._followers: list[tuple[int, asyncio.Future[None]]] = []  # by the number of the update they wait for
         self.is_resumed = request.options.resume is not None
         self.is_scripted = request.entry.is_scripted
-        self.permissions: RunPermissions
+        self.permissions: LatePermissions
         self.violations: ViolationWatch
         self.workspaces: list[Workspace] = []
         self.terminals: LocalTerminals | None = None
@@ -110,12 +113,25 @@ class RunConnection:
 
     def note(self, update: v1.SessionUpdate) -> None:
         """Record what an update reports about a tool call, and whether the turn used anything."""
+        self._noted += 1
+        while self._followers and self._followers[0][0] <= self._noted:
+            _, shown = self._followers.pop(0)
+            if not shown.done():
+                shown.set_result(None)
         if isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
             self.tools.note(update)
             if self.patch is not None and self.session is not None:
                 self.patch.note(self.session.state.tool_calls[update.tool_call_id])
         elif isinstance(update, v1.UsageUpdate):
             self._has_usage = self._has_usage or bool(update.used or update.cost)
+
+    async def catch_up(self) -> None:
+        """Return when every update was shown that has arrived by now; the run takes them in its own task."""
+        unread = 0 if self.turn is None else self.turn.unread
+        if unread:
+            shown = asyncio.get_running_loop().create_future()
+            self._followers.append((self._noted + unread, shown))
+            await shown
 
     def note_end(self, response: v1.PromptResponse) -> None:
         """Record whether a script produced the answer, and what it used: the built-in agent reports both in `_meta`."""
@@ -158,13 +174,15 @@ class RunConnection:
 
     def shown_terminals(self) -> list[ShownTerminal]:
         """Return what the terminals of the last turn's tool calls show now."""
-        from dragoman.view.blocks import ShownTerminal
-
         if self.session is None or self.terminals is None or not self.session.state.turns:
             return []
         calls = self.session.state.timeline[self.session.state.turns[-1].start :]
         content = [item for call in calls if isinstance(call, ToolCallState) for item in call.content]
         looks = [self.terminals.look(item.terminal_id) for item in content if isinstance(item, v1.Terminal)]
+        if not looks:
+            return []
+        from dragoman.view.blocks import ShownTerminal
+
         return [
             ShownTerminal(look.terminal_id, look.command, look.text, look.exit_code, look.signal, look.is_truncated)
             for look in looks
@@ -229,10 +247,13 @@ async def open_session(agent: RemoteAgent, request: RunRequest) -> Session:
     """
     options = request.options
     given: dict[str, Any] = {"mcp_servers": request.servers, "additional_directories": options.directories}
-    asked = restricting_rules(request.rules, request.entry.name, request.project)
     meta = dict(request.passed.meta)
-    if asked and _own_meta(agent.capabilities.meta) is not None:
-        meta["dragoman"] = {"asksAbout": asked}
+    if request.rules and _own_meta(agent.capabilities.meta) is not None:
+        from dragoman.cli.exec.permission import restricting_rules
+
+        asked = restricting_rules(request.rules, request.entry.name, request.project)
+        if asked:
+            meta["dragoman"] = {"asksAbout": asked}
     given["meta"] = meta or None
     prompt = system_prompt_for(agent, request.entry, request.passed)
     if prompt is not None:
@@ -279,25 +300,7 @@ async def _end_of_history(session: Session) -> None:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    built_in, allows_all = runs_built_in(entry), request.allows_all
-
-    def rules() -> list[Rule]:
-        return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
-
-    conn.permissions = permissions = RunPermissions(
-        rules,
-        agent=entry.name,
-        asker=user,
-        # An "always" that no user chose must not outlive the run.
-        remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
-        on_decision=lambda decision: _decided(conn, output, decision),
-        root=request.project,
-        reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
-        allows_all=allows_all,
-        confines=lambda: _is_confined_later(conn),
-        own_files=() if entry.facts is None else entry.facts.own_files,
-        on_asking=output.asking,
-    )
+    conn.permissions = permissions = LatePermissions(lambda: _permissions(conn, output, user), conn.catch_up)
     conn.violations = ViolationWatch(permissions, request.project)
     files = WorkspaceFiles(
         permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
@@ -322,12 +325,37 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     }
 
 
+def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> RunPermissions:
+    from dragoman.cli.exec.permission import RunPermissions, mode_rules
+
+    entry, request = conn.request.entry, conn.request
+    built_in, allows_all = runs_built_in(entry), request.allows_all
+
+    def rules() -> list[Rule]:
+        return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
+
+    return RunPermissions(
+        rules,
+        agent=entry.name,
+        asker=user,
+        # An "always" that no user chose must not outlive the run.
+        remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
+        on_decision=lambda decision: _decided(conn, output, decision),
+        root=request.project,
+        reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
+        allows_all=allows_all,
+        confines=lambda: _is_confined_later(conn),
+        own_files=() if entry.facts is None else entry.facts.own_files,
+        on_asking=output.asking,
+    )
+
+
 def _decided(conn: RunConnection, output: Output, decision: Decision) -> None:
     if decision.tool_call_id is not None:
         conn.tools.begin(decision.tool_call_id)
     if conn.patch is not None and decision.is_allowed:
         conn.patch.copy(decision.paths)  # the agent waits for the answer, so it has not changed them yet
-    output.decided(decision, conn.permissions.describe(decision))
+    output.decided(decision, conn.permissions.get().describe(decision))
 
 
 def _confinement(conn: RunConnection, output: Output) -> Confinement:
@@ -335,7 +363,10 @@ def _confinement(conn: RunConnection, output: Output) -> Confinement:
     sandboxes = request.sandboxes
 
     def finished(command: FinishedCommand) -> None:
-        ended = results.finished_command(command, hint_outside(conn.permissions.rules, command, sandboxes.mode))
+        from dragoman.cli.exec.hints import hint_outside
+
+        hint = hint_outside(conn.permissions.get().rules, command, sandboxes.mode)
+        ended = results.finished_command(command, hint)
         conn.commands.append(ended)
         output.command_finished(ended)
         conn.note_changes(command.changes, command.command)
@@ -346,7 +377,7 @@ def _confinement(conn: RunConnection, output: Output) -> Confinement:
         is_required=sandboxes.mode == "require",
         # A sandboxed agent on the restricted thread can change protected files itself.
         restores=request.restores_protected or (sandboxes.agent is not None and sandboxes.agent.must_restore),
-        is_expected=conn.permissions.is_expected,
+        is_expected=lambda path: conn.permissions.get().is_expected(path),
         on_finished=finished,
         on_changes=conn.note_changes,
     )

@@ -13,7 +13,6 @@ from dragoman.cli import exits
 from dragoman.cli.exec.activity import Doing
 from dragoman.cli.exec.cause import cause_of
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
-from dragoman.cli.exec.hints import hint_for
 from dragoman.cli.exec.result import Error, RunWaiting
 from dragoman.cli.named_agent import is_built_in
 from dragoman.cli.prompt.subject import subject
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.permission import RunPermissions
+    from dragoman.cli.exec.late_permissions import LatePermissions
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.exec.result import RunViolation
 
@@ -59,7 +58,7 @@ def _sentence(
     facts: RunFacts,
     error: Exception | None,
     request: RunRequest | None,
-    permissions: RunPermissions | None,
+    permissions: LatePermissions | None,
     violations: Sequence[RunViolation],
 ) -> tuple[str, str]:
     match code:
@@ -99,14 +98,17 @@ def _with_cause(error: errors.RequestError) -> str:
     return error.message if cause is None or cause in error.message else f"{error.message}: {cause}"
 
 
-def _unasked(permissions: RunPermissions) -> tuple[str, str]:
+def _unasked(permissions: LatePermissions) -> tuple[str, str]:
+    from dragoman.cli.exec.hints import hint_for
+
     unasked = [decision for decision in permissions.decisions if decision.is_unasked]
     first = unasked[0]
     sentence = f"no user could be asked, so this was cancelled: {first.kind}: {subject(first)}{_more(unasked)}"
-    return sentence, hint_for(permissions.rules, permissions.unasked[0])
+    made = permissions.get()
+    return sentence, hint_for(made.rules, made.unasked[0])
 
 
-def _denied(permissions: RunPermissions) -> tuple[str, str]:
+def _denied(permissions: LatePermissions) -> tuple[str, str]:
     denied = [decision for decision in permissions.decisions if decision.action == "deny"]
     first = f"{denied[0].kind}: {subject(denied[0])} ({denied[0].decided_by})"
     return f"this was denied: {first}{_more(denied)}", "leave out --fail-on-deny if that is not a failure"

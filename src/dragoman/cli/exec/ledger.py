@@ -46,6 +46,7 @@ class RunLedger:
         self._ledger: Ledger | None = None
         self._conn: RunConnection | None = None
         self._number: Future[int] | None = None
+        self._ending: Future[None] | None = None
         self._timer: TimerHandle | None = None
         self._pause = SAVE_SECONDS
 
@@ -122,12 +123,18 @@ class RunLedger:
             files=tuple(TouchedFile(mask(each.path), each.change) for each in result.files_changed),
         )
         try:
-            self._ledger.end_turn(self._number.result(), self._record(self._conn), ended).result()
+            self._ending = self._ledger.end_turn(self._number.result(), self._record(self._conn), ended)
         except StoreError as error:
             self._give_up(error)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, with everything written; that can take as long as the agent takes to end."""
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            try:
+                ending.result()
+            except StoreError as error:
+                self._give_up(error)
         if self._timer is not None:
             self._timer.cancel()
         ledger, self._ledger = self._ledger, None

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from dragoman.cli.exec import result as results
 from dragoman.cli.exec.connection import describe_agent
-from dragoman.cli.exec.error import explain
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Activity
@@ -28,7 +27,6 @@ class EndedRun(Protocol):
 def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: RunConnection | None) -> results.RunResult:
     """Build the result of a run that ended with `code`, at any point."""
     facts, error, activity = run.facts, run.error, run.activity
-    decisions = [] if conn is None else conn.permissions.decisions
     session = None if conn is None else conn.session
     state = None if session is None else session.state
     turn = state.turns[-1] if state is not None and state.turns else None
@@ -36,7 +34,7 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
     stderr_tail = "" if conn is None else conn.stderr_tail
     return results.RunResult(
         exit_code=code,
-        error=None if code == 0 else explain(code, facts, error, request, conn, stderr_tail),
+        error=None if code == 0 else _explain(code, facts, error, request, conn, stderr_tail),
         text="" if state is None or turn is None else results.final_text(state, turn) + results.cut_notice(turn),
         messages=[] if turn is None else [text for text in turn.texts if text],
         lost_characters=0 if turn is None else turn.lost_characters,
@@ -51,7 +49,7 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
         if state is None or turn is None or conn is None
         else [conn.tools.describe(call) for call in results.tool_calls(state, turn)],
         files_changed=[] if conn is None else conn.files_changed(turn),
-        permissions=[] if conn is None else results.permissions(map(conn.permissions.describe, decisions)),
+        permissions=[] if conn is None else _permissions(conn),
         duration_ms=round(activity.elapsed_seconds * 1000),
         violations=[] if conn is None else list(conn.violations.found),
         dangerously_allow_all=request is not None and request.allows_all,
@@ -65,6 +63,24 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
         retries=list(run.retries),
         patch=run.patch,
     )
+
+
+def _explain(
+    code: int,
+    facts: RunFacts,
+    error: Exception | None,
+    request: RunRequest | None,
+    conn: RunConnection | None,
+    stderr_tail: str,
+) -> results.Error:
+    from dragoman.cli.exec.error import explain  # only a run that failed needs it
+
+    return explain(code, facts, error, request, conn, stderr_tail)
+
+
+def _permissions(conn: RunConnection) -> list[results.RunPermission]:
+    decisions = conn.permissions.decisions
+    return results.permissions(map(conn.permissions.get().describe, decisions)) if decisions else []
 
 
 def _sandbox(request: RunRequest) -> results.RunSandbox:

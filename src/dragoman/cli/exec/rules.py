@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, ValidationError, json
 
 from dragoman.cli.exits import CliError
-from dragoman.policy import parse_rule
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options
@@ -33,6 +32,10 @@ def typed_rules(options: Options) -> list[Rule]:
         ConfigError: a rule cannot be understood.
         CliError: the file cannot be read.
     """
+    if not (options.deny or options.allow or options.policy_file):
+        return []
+    from dragoman.policy import parse_rule  # most runs have none, and loading what reads them takes time
+
     found = [parse_rule(text, "deny", "flag", "--deny") for text in options.deny]
     found += [parse_rule(text, "allow", "flag", "--allow") for text in options.allow]
     return found if options.policy_file is None else found + _from_file(options.policy_file)
@@ -65,6 +68,8 @@ def remember_rule(project: str, text: str, action: Action) -> None:
 
 
 def _from_file(path: str) -> list[Rule]:
+    from dragoman.policy import parse_rule
+
     try:
         with open(path, "rb") as file:
             policy = json.decode(file.read(), type=_Policy)

@@ -20,13 +20,15 @@ from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.ledger import RunLedger
     from dragoman.cli.exec.result import RunPatch, RunResult, RunRetry, RunViolation
-    from dragoman.client import Session
+    from dragoman.client import PromptTurn, Session
     from dragoman.process.launch import Launched
+    from dragoman.schema import v1
 
 # How long a cancelled agent may take to answer. Real ones need up to a second; some never react.
 CANCEL_SECONDS: Final = 5.0
@@ -144,9 +146,7 @@ class Run:
             await arming
             await opening
             ledger.begin(conn, content)
-            self.activity.enter("working")
-            turn = session.prompt(content)
-            self._is_prompted = True
+            turn = self._begin_turn(conn, session, content)
             try:
                 async for update in turn:
                     conn.note(update)
@@ -166,14 +166,21 @@ class Run:
             if not self._can_retry():
                 self._write_result()
 
+    def _begin_turn(self, conn: RunConnection, session: Session, content: Sequence[v1.ContentBlock]) -> PromptTurn:
+        self.activity.enter("working")
+        self._output.tick()
+        conn.turn = turn = session.prompt(content)
+        self._is_prompted = True
+        return turn
+
     # Another try
 
     def _can_retry(self) -> bool:
         """Return whether the run failed in a way that may pass, and may be tried again."""
-        from dragoman.cli.exec.retry import has_changed_something, may_pass
-
         if self._request is None or len(self.retries) >= self._request.options.retries or self._is_stopping:
             return False
+        from dragoman.cli.exec.retry import has_changed_something, may_pass
+
         self._note_decisions()
         return may_pass(self.facts, self.error) and not has_changed_something(self._conn)
 
@@ -307,7 +314,7 @@ class Run:
             self._ledger.end(self._result)
 
     def _note_decisions(self) -> None:
-        decisions = [] if self._conn is None else self._conn.permissions.decisions
+        decisions = () if self._conn is None else self._conn.permissions.decisions
         self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
         if self._request is not None and self._request.options.fails_on_deny:
             self.facts.was_denied = any(decision.action == "deny" for decision in decisions)

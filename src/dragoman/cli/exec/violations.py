@@ -11,16 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.exec.result import RunViolation
-from dragoman.client.permission_request import describe, settle_evidence, settle_paths
-from dragoman.policy import Request, judge
-from dragoman.policy.verdict import named
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dragoman.cli.exec.permission import RunPermissions
+    from dragoman.cli.exec.late_permissions import LatePermissions
     from dragoman.client import Session
+    from dragoman.policy import Request
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.state.tools import ToolCallState
 
@@ -31,7 +29,7 @@ PROTECTED: Final = "protected file"
 class ViolationWatch:
     """Judges the tool calls of one run after the fact."""
 
-    def __init__(self, permissions: RunPermissions, root: str) -> None:
+    def __init__(self, permissions: LatePermissions, root: str) -> None:
         self.found: list[RunViolation] = []
         self._permissions = permissions
         self._root = root
@@ -44,8 +42,11 @@ class ViolationWatch:
         call = session.state.tool_calls.get(update.tool_call_id)
         if call is None or call.status != "completed" or self._was_refused(call.id):
             return None
+        from dragoman.policy import judge
+        from dragoman.policy.verdict import named
+
         for request in self._requests(call, session):
-            verdict = judge(self._permissions.rules, request)
+            verdict = judge(self._permissions.get().rules, request)
             if verdict.action == "deny" and verdict.rule is not None:
                 self._known.add(call.id)
                 found = RunViolation(
@@ -86,7 +87,10 @@ class ViolationWatch:
 
     def _requests(self, call: ToolCallState, session: Session) -> Iterator[Request]:
         """Yield what the call did, as requests: all that is known about it, and each change that it shows."""
-        agent, root = self._permissions.agent, self._root
+        from dragoman.client.permission_request import describe, settle_evidence, settle_paths
+        from dragoman.policy import Request
+
+        agent, root = self._permissions.get().agent, self._root
         # Texts of a completed call are its output, not what it was about.
         diffs = [item for item in call.content if isinstance(item, v1.Diff)]
         patch = v1.ToolCallPatch(

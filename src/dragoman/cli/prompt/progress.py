@@ -75,6 +75,7 @@ class Progress:
         self._plan: tuple[tuple[str, str], ...] = ()
         self._running: dict[str, _Running] = {}
         self._subagent_line = ""
+        self._decided: object = None  # the decision that the last line shows
 
     @property
     def last_writer(self) -> str:
@@ -126,8 +127,13 @@ class Progress:
             return
         self._end_thought()
         word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
+        # An agent that asks, and then writes through the client, is judged twice for one thing.
+        same = (decision.action, decision.kind, decision.paths or decision.title, decision.command, decision.decided_by)
+        if self._decided == (same, self._lines.count):
+            return
         what = f"{label(decision.kind, 20)}: {label(subject(decision, self.root), self.width)}"
         self.line(f"{self.paint(word, style)} {what} {self.paint(f'({label(decision.decided_by, self.width)})', DIM)}")
+        self._decided = (same, self._lines.count)
 
     def note(self, text: str, style: str = DIM) -> None:
         """Show a line of our own."""

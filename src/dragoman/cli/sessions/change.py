@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli import exits
 from dragoman.cli.console import write_note
 from dragoman.cli.named_agent import find_agent, short_connection
-from dragoman.cli.sessions.known import Scope, offline_sessions, opened_ledger, pick, store_path
+from dragoman.cli.sessions.known import LAST, Scope, offline_sessions, opened_ledger, pick, store_path
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
@@ -33,7 +33,7 @@ def rename_session(call: CliCall) -> int:
 async def _rename(scope: Scope, word: str, title: str) -> None:
     with opened_ledger() as ledger:
         found = await offline_sessions(ledger, scope.agent if scope.is_named else None, None)
-        row = pick(word, found, ledger, scope.agent_name)
+        row = pick(word, found, ledger, scope.agent_name, scope.cwd)
         if row.entry is not None and ledger is not None:
             ledger.rename(row.entry.number, title)
     if row.is_stored and title:
@@ -57,10 +57,10 @@ async def _delete(scope: Scope, word: str) -> int:
         found = await offline_sessions(ledger, scope.agent if scope.is_named else None, None)
         row: KnownSession | None = None
         try:
-            row = pick(word, found, ledger, scope.agent_name)
+            row = pick(word, found, ledger, scope.agent_name, scope.cwd)
         except exits.CliError as error:
             # A word that names several must not delete one of them. Another one may be an id that only the agent knows.
-            if "names" in error.message or word.startswith("@") or scope.is_offline:
+            if "names" in error.message or word.startswith("@") or word == LAST or scope.is_offline:
                 raise
         is_deleted = False
         if not scope.is_offline and (row is None or row.entry is None or not row.entry.is_replaced):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.cli import exits
-from dragoman.cli.named_agent import BUILT_IN, short_connection
+from dragoman.cli.named_agent import short_connection
 from dragoman.cli.sessions.known import Scope, listed_sessions, offline_sessions, opened_ledger, pick, store_path
 from dragoman.state import SessionState
 
@@ -68,11 +68,11 @@ async def read_history(scope: Scope, word: str) -> SessionHistory:
     with opened_ledger() as ledger:
         found = await offline_sessions(ledger, agent, None)
         try:
-            row = pick(word, found, ledger, scope.agent_name)
+            row = pick(word, found, ledger, scope.agent_name, scope.cwd)
         except exits.CliError:
             if agent is None or scope.is_offline or any(word == each.session_id for each in found):
                 raise
-            row = pick(word, await _listed(scope), None, None)
+            row = pick(word, await _listed(scope), None, None, scope.cwd)
         if row.is_stored:  # it has the turns of other clients, too
             return SessionHistory(row, await _stored_history(row), {})
         if row.entry is not None and ledger is not None:
@@ -96,7 +96,7 @@ async def _stored_history(row: KnownSession) -> SessionState:
     from dragoman.store.messages import message_from_row
     from dragoman.store.sessions import Store
 
-    assert row.agent == BUILT_IN
+    assert row.is_stored
     store, state, after = await Store.open(store_path()), SessionState(), None
     try:
         while rows := await store.messages(row.session_id, after=after, limit=_MESSAGES):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dragoman.schema import v1
     from dragoman.store.ledger import Ledger, LedgerEntry
     from dragoman.store.sessions import SessionRow
+
+
+LAST: Final = "last"
 
 
 class KnownSession(Struct, frozen=True, kw_only=True):
@@ -186,9 +189,14 @@ def joined(entries: Iterable[LedgerEntry], others: Iterable[KnownSession]) -> li
         # A session whose id the agent used again is another one than the agent's.
         key: Any = ("replaced", entry.number) if entry.is_replaced else (entry.agent, entry.session_id)
         rows[key] = from_entry(entry)
+    # The built-in agent may have been run by a command of the user; its ids are its own, whatever started it.
+    of_command = {key[1]: key for key, row in rows.items() if row.entry is not None and " " in row.agent}
     for other in others:
-        known = rows.get((other.agent, other.session_id))
-        rows[other.agent, other.session_id] = other if known is None else _join(known, other)
+        key = (other.agent, other.session_id)
+        if other.agent == BUILT_IN and key not in rows:
+            key = of_command.get(other.session_id, key)
+        known = rows.get(key)
+        rows[key] = other if known is None else _join(known, other)
     return sorted(rows.values(), key=lambda row: -moment(row.updated_at or ""))
 
 
@@ -228,12 +236,27 @@ def live_sessions(agent: str | None, cwd: str | None) -> list[KnownSession]:
     ]
 
 
-def pick(word: str, found: list[KnownSession], ledger: Ledger | None, agent: str | None) -> KnownSession:
+def pick(
+    word: str, found: list[KnownSession], ledger: Ledger | None, agent: str | None, cwd: str | None = None
+) -> KnownSession:
     """Return the one session that a word names.
+
+    Args:
+        word: its id or the beginning of it, its @NUMBER, its title, or `last` for the one that was used last.
+        found: the sessions that are known, the last used first.
+        ledger: where a number or a title is looked up.
+        agent: the name of the agent in the ledger, if only its sessions count.
+        cwd: the folder whose last one is meant; None for any.
 
     Raises:
         CliError: it names none, or several.
     """
+    if word == LAST:
+        here = [row for row in found if cwd is None or is_in(row.folder, cwd)]
+        if not here:
+            where = "" if cwd is None else f" in {cwd}"
+            raise exits.CliError(f"last: there is no session yet{where}", hint="dragoman sessions list")
+        return here[0]
     by_number = {row.entry.number: row for row in found if row.entry is not None}
     named = [] if ledger is None else ledger.find(word, agent=agent)
     rows = [by_number.get(entry.number) or from_entry(entry) for entry in named]

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.client import ClientOptions
-    from dragoman.errors import StoreError
     from dragoman.host.agents import AgentSource
     from dragoman.host.connection import HostConnection
     from dragoman.host.local.place import HostPlace
@@ -270,15 +269,7 @@ def open_local_host(folder: Path, mark: str) -> LocalHost:
     idle = load_settings(config_dir()).user.host.idle_seconds
     own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
     _end_orphans(folder, own)
-    holder: list[LocalHost] = []
-
-    def failed(error: StoreError | None) -> None:
-        for host in holder:
-            host.store_error = error
-
-    log = SqliteLog(folder / LOG_FILE, failed=failed)
-    holder.append(LocalHost(log, mark=own, idle_seconds=idle))
-    return holder[0]
+    return LocalHost(SqliteLog(folder / LOG_FILE), mark=own, idle_seconds=idle)
 
 
 def _end_orphans(folder: Path, own: str) -> None:

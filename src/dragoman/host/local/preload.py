@@ -10,7 +10,7 @@ _log = logging.getLogger("dragoman.host")
 
 # Modules that other modules load inside functions. A test compares this with what a session loads.
 LATER: Final = (
-    "dragoman.host.attachment",
+    "dragoman.host.clients.attachment",
     "dragoman.client.terminals",
     "dragoman.client.confinement",
     "dragoman.client.files",
@@ -31,6 +31,17 @@ LATER: Final = (
     "dragoman.policy.decide",
     "dragoman.transports.process",
     "dragoman.workspace",
+    "dragoman.schema.v1.handshake",
+    "dragoman.workspace.atomic",
+    "dragoman.workspace.failure",
+    "dragoman.workspace.hunks",
+    "dragoman.workspace.journal",
+    "dragoman.workspace.limits",
+    "dragoman.workspace.place",
+    "dragoman.workspace.replace",
+    "dragoman.workspace.resolve",
+    "dragoman.workspace.text",
+    "dragoman.workspace.workspace",
     "datetime",
     "fnmatch",
     "shutil",

@@ -231,6 +231,7 @@ class SessionServices:
         return self._reports[id]
 
     def _decided(self, decision: Decision) -> None:
+        self._hosted.note_decision(decision)
         if len(self._report.decisions) < _MOST_REPORTED:
             self._report.decisions.append(
                 {

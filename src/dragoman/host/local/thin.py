@@ -191,7 +191,7 @@ def begin(client: ThinClient, *, role: str | None = None, forms: bool = False) -
     """
     from dragoman.host.local.build import hello
 
-    own = {**hello(), "starts": True} if role is None else {**hello(), "role": role}
+    own = hello() if role is None else {**hello(), "role": role}
     capabilities: dict[str, Any] = {"_meta": {"dragoman": own}, "session": {"configOptions": {"boolean": {}}}}
     if forms:
         capabilities["elicitation"] = {"form": {}}

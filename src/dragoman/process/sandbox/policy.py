@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.policy.paths import SECRET_PLACES, is_below, is_protected
+from dragoman.policy.paths import SECRET_PLACES, is_below, is_protected_name
 
 # Folders with thousands of files that no program takes its settings from.
 _SKIPPED: Final = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"))
@@ -155,6 +155,7 @@ def _walk(root: str) -> Iterator[str]:
     waiting = [(root, 0)]
     while waiting:
         folder, depth = waiting.pop(0)
+        name = os.path.basename(folder)
         for entry in _entries(folder):
             left -= 1
             if left < 0 and depth > 0:  # the root itself is always read to its end: a command could fill it
@@ -162,7 +163,7 @@ def _walk(root: str) -> Iterator[str]:
             is_folder = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git" and is_folder:
                 yield from _git_protected(entry.path)
-            elif _is_protected_name(os.path.basename(folder) if depth else "", entry.name):
+            elif _is_protected_name(name if depth else "", entry.name):
                 yield entry.path
             elif is_folder and depth < _DEPTH and entry.name not in _SKIPPED:
                 waiting.append((entry.path, depth + 1))
@@ -171,7 +172,7 @@ def _walk(root: str) -> Iterator[str]:
 @lru_cache(maxsize=1 << 16)
 def _is_protected_name(folder: str, name: str) -> bool:
     """Whether a name is protected in a folder that itself is not; remembered, because every command asks for all."""
-    return is_protected(f"/{folder}/{name}", "/", "")
+    return is_protected_name(folder, name)
 
 
 def _git_protected(folder: str) -> Iterator[str]:

@@ -14,9 +14,9 @@ from websockets.uri import parse_uri
 
 from dragoman.errors import ConnectionClosed
 from dragoman.transports.remote.gate import SUBPROTOCOL
-from dragoman.transports.remote.http_client import HttpClient, read_url, tls_for
+from dragoman.transports.remote.http_client import HttpClient, read_url, tls_for, trust
 from dragoman.transports.remote.http_transport import RECONNECT_SECONDS, HttpTransport
-from dragoman.transports.remote.websocket import MAX_MESSAGE_BYTES, WebSocketTransport
+from dragoman.transports.remote.websocket import DEAD_PINGS, MAX_MESSAGE_BYTES, PING_SECONDS, WebSocketTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -34,8 +34,9 @@ async def connect_url(
     *,
     token: str | None = None,
     headers: Mapping[str, str] | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: ssl.SSLContext | str | None = None,
     reconnect_seconds: float = RECONNECT_SECONDS,
+    ping_seconds: float = PING_SECONDS,
 ) -> Transport:
     """A transport to the agent at `url`.
 
@@ -43,19 +44,23 @@ async def connect_url(
         url: Where it is, such as `wss://host/acp` or `http://127.0.0.1:8787/acp`.
         token: Sent as the bearer token.
         headers: Sent with every request.
-        tls: For servers whose certificate the system does not know.
+        tls: For a server whose certificate the system does not trust: the file of the authority that signed it, or
+            settings of TLS.
         reconnect_seconds: How long a stream over HTTP that broke is tried again.
+        ping_seconds: After three times as long without a sign of life the server counts as gone.
 
     Raises:
         ConfigError: it is not such a URL.
         ConnectionClosed: the server cannot be reached, or refused.
     """
     where = read_url(url)
+    context = trust(tls) if isinstance(tls, str) else tls
     sent = list((headers or {}).items())
     if token is not None:
         sent.append(("authorization", f"Bearer {token}"))
     if urlsplit(url).scheme in ("http", "https"):
-        return HttpTransport(HttpClient(where, sent, context=tls), reconnect_seconds=reconnect_seconds)
+        client = HttpClient(where, sent, context=context)
+        return HttpTransport(client, reconnect_seconds=reconnect_seconds, dead_seconds=DEAD_PINGS * ping_seconds)
     frames = ClientProtocol(
         parse_uri(url if urlsplit(url).path else f"{url}/acp"),
         subprotocols=[Subprotocol(SUBPROTOCOL)],
@@ -64,7 +69,7 @@ async def connect_url(
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
             _, handshake = await asyncio.get_running_loop().create_connection(
-                lambda: _Handshake(frames, sent), where.host, where.port, ssl=tls_for(where, tls)
+                lambda: _Handshake(frames, sent, ping_seconds), where.host, where.port, ssl=tls_for(where, context)
             )
             return await handshake.opened
     except (OSError, TimeoutError) as error:
@@ -74,8 +79,9 @@ async def connect_url(
 class _Handshake(asyncio.Protocol):
     """The socket until the server has accepted the upgrade."""
 
-    def __init__(self, frames: ClientProtocol, headers: list[tuple[str, str]]) -> None:
+    def __init__(self, frames: ClientProtocol, headers: list[tuple[str, str]], ping_seconds: float) -> None:
         self._frames = frames
+        self._ping_seconds = ping_seconds
         self._headers = headers
         self._io: asyncio.Transport
         self.opened: asyncio.Future[WebSocketTransport] = asyncio.get_running_loop().create_future()
@@ -99,7 +105,7 @@ class _Handshake(asyncio.Protocol):
             return
         # The answer to the handshake is the first event; frames that came with it follow.
         _, *events = self._frames.events_received()
-        transport = WebSocketTransport(self._frames, self._io, peer="the agent")
+        transport = WebSocketTransport(self._frames, self._io, peer="the agent", ping_seconds=self._ping_seconds)
         transport.attach()
         transport.take(events)
         if not self.opened.done():

@@ -2,6 +2,11 @@
 
 Owns which stream a message goes to. To the peer above it is a transport like any other. Does not know sockets and
 requests; `server.py` has them.
+
+Clients of the Python SDK 0.12.1 attach to a session without naming it in the header, and open its stream when they see
+its id in a message. What belongs to such a session goes to the stream of the connection until the session is attached
+and its own stream is open. They answer questions without the header, too. An error for a session that has no stream
+also goes to the connection's, because a client does not open one for a session that does not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +21,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.errors import ConnectionClosed
 from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.event_stream import EventStream, Expired, Writer
-from dragoman.transports.remote.messages import SESSION_METHODS, Seen, look, one_line
+from dragoman.transports.remote.messages import (
+    ATTACHING_METHODS,
+    SESSION_METHODS,
+    Seen,
+    look,
+    one_line,
+    request_cancelled,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +77,8 @@ class HttpConnection:
         self._answers: dict[bytes, _Route] = {}
         self._questions: dict[bytes, str | None] = {}
         self._posts: OrderedDict[tuple[bytes, bytes], None] = OrderedDict()
+        self._unheard: dict[str, bytes] = {}  # sessions that are attached without their stream, by the request
+        self._last_post = 0
         self._initial: asyncio.Future[bytes] | None = None
         self._rooms: list[asyncio.Future[None]] = []
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -144,8 +158,11 @@ class HttpConnection:
         async with asyncio.timeout(seconds):
             return await self._initial
 
-    async def post(self, body: bytes, seen: Seen, header: str | None) -> None:
+    async def post(self, body: bytes, seen: Seen, header: str | None, number: int | None = None) -> None:
         """Take a message of the client.
+
+        Args:
+            number: Counts the posts of a client that sends one again if it got no answer.
 
         Raises:
             NotServed: it does not fit its headers, or the connection has ended.
@@ -155,18 +172,27 @@ class HttpConnection:
             self._check_answer(seen, header)
         else:
             self._check_request(seen, header)
-        if seen.kind == "request" and seen.id is not None:
-            key = (seen.id, hashlib.sha256(body).digest())
-            if key in self._posts:  # sent again because its 202 was lost
-                return
-            self._remember(key)
-            while not self._is_closed and self.unsent_bytes >= BACKLOG_BYTES:
-                await self._room()
-            self._answers[seen.id] = _Route(header or seen.session, seen.method == "session/load")
+        is_request = seen.kind == "request" and seen.id is not None
+        key = (seen.id or b"", hashlib.sha256(body).digest()) if is_request else None
+        # Before the waiting, because there is nothing to wait for; and again after it, because the same message may
+        # have come by another socket. One whose socket breaks while it waits was not taken, and will come again.
+        if self._is_taken(key, number):
+            return
+        while not self._is_closed and is_request and self.unsent_bytes >= BACKLOG_BYTES:
+            await self._room()
         while not self._is_closed and self._is_paused and self._inbox_bytes >= INBOX_BYTES:
             await self._room()
         if self._is_closed:
             raise NotServed(404, "Unknown Acp-Connection-Id")
+        if self._is_taken(key, number):
+            return
+        if number is not None:
+            self._last_post = number
+        if key is not None:
+            self._remember(key)
+            self._answers[key[0]] = _Route(header or seen.session, seen.method == "session/load")
+            if header is None and seen.session is not None:
+                self._unheard[seen.session] = key[0]
         self._feed(body)
 
     def open_stream(self, session: str | None, writer: Writer, after: int | None, *, is_ours: bool) -> Expired | None:
@@ -182,6 +208,8 @@ class HttpConnection:
         if stream.writer is not None and after is None:
             raise NotServed(409, "Outbound stream already has an active receiver")
         stream.is_ours = is_ours
+        if session is not None and self._unheard.get(session, b"") not in self._answers:
+            self._unheard.pop(session, None)
         return stream.attach(writer, after)
 
     def close_stream(self, session: str | None, writer: Writer) -> None:
@@ -212,7 +240,8 @@ class HttpConnection:
     # Inside
 
     def _check_request(self, seen: Seen, header: str | None) -> None:
-        if (seen.method in SESSION_METHODS or seen.session is not None) and header is None:
+        is_attaching = seen.method in ATTACHING_METHODS and seen.session is not None
+        if (seen.method in SESSION_METHODS or seen.session is not None) and header is None and not is_attaching:
             raise NotServed(400, "Missing Acp-Session-Id")
         if header is not None and seen.session is not None and header != seen.session:
             raise NotServed(400, "Mismatched Acp-Session-Id")
@@ -225,9 +254,7 @@ class HttpConnection:
         if seen.id is None or seen.id not in self._questions:
             return  # the peer counts and drops it
         session = self._questions[seen.id]
-        if session is not None and header is None:
-            raise NotServed(400, "Missing Acp-Session-Id")
-        if session is not None and header != session:
+        if session is not None and header is not None and header != session:
             raise NotServed(400, "Mismatched Acp-Session-Id")
         del self._questions[seen.id]
 
@@ -236,24 +263,38 @@ class HttpConnection:
         if seen is None:  # not ours to judge; a peer does not write it
             return None
         if seen.kind in ("request", "notification"):
+            session = seen.session
             if seen.kind == "request" and seen.id is not None:
-                self._questions[seen.id] = seen.session
-            return self._pushed(seen.session, line)
+                self._questions[seen.id] = session
+            elif seen.method == "$/cancel_request":
+                # Behind the question it withdraws: on the other stream it could overtake it.
+                session = self._questions.get(request_cancelled(line) or b"")
+            return self._pushed(session, line)
         route = self._answers.pop(seen.id, _Route(None)) if seen.id is not None else _Route(None)
         if self._initial is not None and not self._initial.done():
             self._initial.set_result(line)
             return None
+        if route.session in self._unheard and self._unheard[route.session] == seen.id:
+            stream = self._pushed(None, line)
+            if self._has_writer(route.session):
+                del self._unheard[route.session]
+            return stream
         if not route.is_load:
-            return self._pushed(route.session, line)
+            is_unknown = route.session not in self._streams and b',"error":{' in line[: MAX_ID_LENGTH + 64]
+            return self._pushed(None if is_unknown else route.session, line)
         replay = self._streams.get(route.session)
         if replay is not None and replay.is_ours and replay.writer is not None:
             return self._pushed(route.session, line)
         self._when_delivered(replay, line)
         return None
 
+    def _has_writer(self, session: str | None) -> bool:
+        stream = self._streams.get(session)
+        return stream is not None and stream.writer is not None
+
     def _pushed(self, session: str | None, line: bytes) -> EventStream | None:
         try:
-            stream = self._stream(session)
+            stream = self._stream(None if session in self._unheard else session)
         except NotServed as refused:
             self._loop.call_soon(self.end, str(refused))
             return None
@@ -286,6 +327,10 @@ class HttpConnection:
         for session, stream in list(self._streams.items()):
             if session is not None and stream.writer is None and stream.is_empty:
                 del self._streams[session]
+
+    def _is_taken(self, key: tuple[bytes, bytes] | None, number: int | None) -> bool:
+        """Whether it came before: it was sent again because its answer was lost."""
+        return (key is not None and key in self._posts) or (number is not None and number <= self._last_post)
 
     def _remember(self, key: tuple[bytes, bytes]) -> None:
         self._posts[key] = None

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import HttpReply, text_answer
+from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
-from dragoman.transports.remote.http_connection import NotServed
 from dragoman.transports.remote.sse import MIME_TYPE
 from dragoman.transports.remote.stream_writer import StreamWriter
 from dragoman.transports.remote.upgrade import accept_upgrade
@@ -27,7 +27,6 @@ from dragoman.transports.remote.upgrade import accept_upgrade
 if TYPE_CHECKING:
     from dragoman.transports.remote.server import RemoteServer
 
-OURS: Final = b"dragoman-client"
 _DISCARD_BYTES: Final = 64 * 1024
 _DISCARD_SECONDS: Final = 1.0
 _SAFE_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
@@ -47,6 +46,7 @@ class HttpSocket(asyncio.Protocol):
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._is_busy = False
+        self._is_in_head = True
         self._discarded: int | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stream: StreamWriter | None = None
@@ -72,6 +72,7 @@ class HttpSocket(asyncio.Protocol):
             return  # a client has nothing more to send on a stream
         self._http.receive_data(data)
         self._go_on()
+        self._watch_head()
 
     def eof_received(self) -> bool:
         if self._discarded is None and self._stream is None:
@@ -92,7 +93,7 @@ class HttpSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         if self._stream is not None:
-            self._stream.is_full = True
+            self._stream.no_room()
 
     def resume_writing(self) -> None:
         if self._stream is not None:
@@ -127,6 +128,13 @@ class HttpSocket(asyncio.Protocol):
             else:  # paused behind an upgrade, or closed
                 return
 
+    def _watch_head(self) -> None:
+        """Set a deadline if the head of a further request has begun; before that the socket may be silent."""
+        is_between = not self._is_busy and not self._is_in_head and self._entered is None and self._discarded is None
+        if is_between and self._http.trailing_data[0]:
+            self._is_in_head = True
+            self._deadline(self._server.limits.header_seconds)
+
     def _on_head(self, event: h11.Request) -> None:
         head = Head(event.method, event.target, list(event.headers), self.peer)
         if event.http_version != b"1.1":
@@ -136,7 +144,7 @@ class HttpSocket(asyncio.Protocol):
         if isinstance(found, GateRefusal):
             self._refuse(found)
             return
-        self._entered, self._body, self._body_bytes = found, [], 0
+        self._entered, self._body, self._body_bytes, self._is_in_head = found, [], 0, False
         self._deadline(self._server.limits.body_seconds)
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -193,8 +201,7 @@ class HttpSocket(asyncio.Protocol):
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._respond(answer._replace(headers=headers))
         self._discarded = 0
-        if self._io.can_write_eof():
-            self._io.write_eof()
+        end_writing(self._io)
         self._timer = self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
 
     def _send(self, event: h11.Event) -> None:
@@ -206,20 +213,11 @@ class HttpSocket(asyncio.Protocol):
 
     def _open_stream(self, entered: Entered) -> None:
         origin = cross_origin_headers(entered.headers.get(b"origin"), self._server.rules)
-        after = entered.headers.get(b"last-event-id", b"")
-        writer = StreamWriter(self._io, self._server.limits.keep_alive_seconds)
-        try:
-            connection = self._server.find(entered)
-            writer.prepare(connection, session_of(entered))
-            expired = connection.open_stream(
-                session_of(entered), writer, int(after) if _is_number(after) else None, is_ours=OURS in entered.headers
-            )
-        except NotServed as refused:
-            self._finish(text_answer(refused.status, str(refused)), origin)
-            return
-        if expired is not None:
-            body = b'{"oldest":%d,"head":%d}' % expired
-            self._finish(HttpReply(410, body, JSON), origin)
+        limits = self._server.limits
+        writer = StreamWriter(self._io, limits.keep_alive_seconds, limits.stall_seconds)
+        refused = self._server.open_stream(entered, writer)
+        if refused is not None:
+            self._finish(refused, origin)
             return
         self._stream = writer
         headers = [
@@ -269,7 +267,3 @@ class HttpSocket(asyncio.Protocol):
             self._io.close()  # between requests
         else:
             self._refuse(GateRefusal(408, "The request took too long."))
-
-
-def _is_number(text: bytes) -> bool:
-    return text.isdigit() and len(text) < 16

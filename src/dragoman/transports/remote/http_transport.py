@@ -9,7 +9,8 @@ it is posted: otherwise what the agent sends at once would be lost.
 
 A stream that breaks is opened again with the number of the last event, with growing pauses. A server that numbers no
 events cannot go on where it was, so the connection ends then; the peer above learns why. A post is repeated only where
-the server recognises repetitions, or where it was certainly not seen.
+the server recognises repetitions by its number, or where it was certainly not seen. A server of ours is never silent
+for long, so a silent connection counts as broken: if the other end lost its network, there is no other sign.
 """
 
 from __future__ import annotations
@@ -26,18 +27,20 @@ import msgspec
 from dragoman.errors import ConnectionClosed, RemoteProtocolError
 from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.http_client import HttpAnswer, HttpClient
-from dragoman.transports.remote.messages import Seen, look, one_line, session_made
+from dragoman.transports.remote.messages import POST_NUMBER, Seen, look, one_line, session_made
 from dragoman.transports.remote.sse import EventReader
 from dragoman.transports.remote.websocket import FLUSH_SECONDS, MAX_MESSAGE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from dragoman.rpc.transport import Receiver
     from dragoman.transports.remote.http_client import StreamedAnswer
 
 _log = logging.getLogger("dragoman.transports")
 RECONNECT_SECONDS: Final = 60.0
+DEAD_SECONDS: Final = 45.0
+DEAD_TICKS: Final = 3
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _ERROR_BYTES: Final = 8192
@@ -53,13 +56,18 @@ class _Fatal(Exception):
 class HttpTransport:
     """A client's end of a connection over Streamable HTTP."""
 
-    def __init__(self, client: HttpClient, *, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
+    def __init__(
+        self, client: HttpClient, *, reconnect_seconds: float = RECONNECT_SECONDS, dead_seconds: float = DEAD_SECONDS
+    ) -> None:
         """Prepare a connection.
 
         Args:
             client: Leads to the server.
             reconnect_seconds: How long a broken stream is tried again.
+            dead_seconds: A server of ours that was silent for so long is gone, or the way to it.
         """
+        self._dead_seconds = dead_seconds
+        self._posts = 0
         self._client = client
         self._reconnect_seconds = reconnect_seconds
         self._receiver: Receiver | None = None
@@ -72,7 +80,7 @@ class HttpTransport:
         self._poster: asyncio.Task[None] | None = None
         self._connection = ""
         self._is_ours = False
-        self._streams: dict[str | None, asyncio.Future[None]] = {}
+        self._streams: dict[str | None, asyncio.Future[bool]] = {}
         self._questions: dict[bytes, str | None] = {}
         self._is_closed = False
         self._is_over = False
@@ -140,15 +148,19 @@ class HttpTransport:
             await self._initialize(line)
             return
         session = self._session_of(seen)
-        if session is not None:
-            await self._open(session)
+        is_open = session is not None and await self._open(session)
         headers = [*_POSTED, ("acp-connection-id", self._connection)]
-        if session is not None:
+        if session is not None and is_open:
             headers.append(("acp-session-id", session))
+        if self._is_ours:
+            self._posts += 1
+            headers.append((POST_NUMBER.decode(), str(self._posts)))
         answer = await self._ask("POST", headers, line)
         if answer.status in _FATAL:
             raise _Fatal(f"the server ended the connection ({answer.status}: {_words(answer)})")
-        if answer.status >= 300 and seen.kind == "request" and seen.id is not None:
+        if session is not None and not is_open and answer.status < 300:
+            _ = self._run(self._open_late(session))
+        elif answer.status >= 300 and seen.kind == "request" and seen.id is not None:
             self._feed(_refused(seen.id, answer))
         elif answer.status >= 300:  # a notification or an answer, for which there is no one to report to
             _log.warning("the server did not take a message (%d: %s)", answer.status, _words(answer))
@@ -173,9 +185,10 @@ class HttpTransport:
         pauses = _Pauses(self._reconnect_seconds)
         while True:
             try:
-                return await self._client.request(
-                    method, headers, body, limit_bytes=MAX_MESSAGE_BYTES, may_repeat=self._is_ours
-                )
+                async with asyncio.timeout(self._dead_seconds if self._is_ours else None):
+                    return await self._client.request(
+                        method, headers, body, limit_bytes=MAX_MESSAGE_BYTES, may_repeat=self._is_ours
+                    )
             except (ConnectionRefusedError, TimeoutError, OSError) as error:
                 is_unseen = isinstance(error, ConnectionRefusedError)
                 may_repeat = self._connection and (is_unseen or self._is_ours) and not self._is_closed
@@ -189,24 +202,39 @@ class HttpTransport:
 
     # Streams
 
-    async def _open(self, session: str | None) -> None:
-        """Open the stream of a session, if it is not open; returns when the server has accepted it."""
+    async def _open(self, session: str | None) -> bool:
+        """Open the stream of a session, if it is not open; False if the server does not know the session.
+
+        The Python SDK 0.12.1 has no stream for a session before it is loaded on this connection.
+        """
         opened = self._streams.get(session)
         if opened is None:
             opened = self._streams[session] = self._loop.create_future()
             _ = self._run(self._read(session, opened))
-        await asyncio.shield(opened)
+        return await asyncio.shield(opened)
 
-    async def _read(self, session: str | None, opened: asyncio.Future[None]) -> None:
+    async def _open_late(self, session: str) -> None:
+        pauses = _Pauses(self._reconnect_seconds)
+        while not await self._open(session):
+            if not await pauses.wait():
+                return  # the agent refused to load it, and the request has its error
+
+    async def _read(self, session: str | None, opened: asyncio.Future[bool]) -> None:
         reader = EventReader(MAX_MESSAGE_BYTES)
         pauses = _Pauses(self._reconnect_seconds)
         while True:
             try:
-                answer = await self._client.stream(self._stream_headers(session, reader.last_id))
+                async with asyncio.timeout(self._dead_seconds if self._is_ours else None):
+                    answer = await self._client.stream(self._stream_headers(session, reader.last_id))
+                if answer.status == 404 and session is not None and not opened.done() and not self._is_ours:
+                    answer.close()
+                    del self._streams[session]
+                    opened.set_result(False)
+                    return
                 if answer.status != 200:
                     await self._not_opened(answer, session)
                 if not opened.done():
-                    opened.set_result(None)
+                    opened.set_result(True)
                 pauses.reset()
                 await self._read_events(answer, reader, session)
                 error: Exception = ConnectionResetError("the server ended the stream")
@@ -216,17 +244,20 @@ class HttpTransport:
                 raise _Fatal(f"a stream of the server broke, and it cannot go on where it was ({_reason(error)})")
             if not await pauses.wait():
                 raise _Fatal(f"the server cannot be reached ({_reason(error)})")
-            fresh = EventReader(MAX_MESSAGE_BYTES)
-            fresh.last_id = reader.last_id
-            reader = fresh
+            reader = EventReader(MAX_MESSAGE_BYTES, reader.last_id)
 
     async def _read_events(self, answer: StreamedAnswer, reader: EventReader, session: str | None) -> None:
+        silence = _Silence(self._dead_seconds / DEAD_TICKS, answer.close, self._may_read) if self._is_ours else None
         try:
             async for piece in answer.pieces():
+                if silence is not None:
+                    silence.ticks = 0
                 for event in reader.feed(piece):
                     await self._may_read.wait()
                     self._event(event.data, session)
         finally:
+            if silence is not None:
+                silence.stop()
             answer.close()
 
     async def _not_opened(self, answer: StreamedAnswer, session: str | None) -> None:
@@ -245,7 +276,7 @@ class HttpTransport:
             headers.append(("acp-session-id", session))
         if last_id is not None:
             headers.append(("last-event-id", last_id))
-        elif session in self._streams and self._is_ours and self._streams[session].done():
+        elif self._is_ours:  # also at first: an attempt whose answer was lost may have opened the stream
             headers.append(("last-event-id", "0"))
         return headers
 
@@ -256,7 +287,7 @@ class HttpTransport:
         self._feed(data)
         made = session_made(data) if seen is not None and seen.kind == "response" else None
         if made is not None and made not in self._streams:
-            _ = self._run(self._open(made))  # the agent may send to it before we do
+            _ = self._run(self._open_late(made))  # the agent may send to it before we do
 
     # Inside
 
@@ -305,6 +336,29 @@ class HttpTransport:
                 await asyncio.wait(self._tasks)
             await self._client.close()
             self._gone.set_result(None)
+
+
+class _Silence:
+    """Ends a stream on which nothing comes. It counts ticks, not seconds: a loop that stood still ends nothing."""
+
+    def __init__(self, tick_seconds: float, end: Callable[[], None], may_read: asyncio.Event) -> None:
+        self._tick_seconds = tick_seconds
+        self._end = end
+        self._may_read = may_read
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(tick_seconds, self._tick)
+        self.ticks = 0
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _tick(self) -> None:
+        if self._may_read.is_set():  # else nothing is read, whether or not it comes
+            self.ticks += 1
+        if self.ticks > DEAD_TICKS:
+            self._end()
+        else:
+            self._timer = self._loop.call_later(self._tick_seconds, self._tick)
 
 
 class _Pauses:

@@ -15,6 +15,8 @@ Kind = Literal["request", "notification", "response", "batch", "other"]
 
 CONNECTION_ID: Final = b"acp-connection-id"
 SESSION_ID: Final = b"acp-session-id"
+POST_NUMBER: Final = b"dragoman-post"
+"""Counts the posts of a client of ours, so that one that is sent again is recognised."""
 
 # Requests and notifications about one session: they need the session's header even if their parameters are broken.
 SESSION_METHODS: Final = frozenset(
@@ -32,6 +34,10 @@ SESSION_METHODS: Final = frozenset(
         "set_model",
     )
 )
+
+
+# Those that attach to a session: some clients do not have its stream yet, and leave the header out.
+ATTACHING_METHODS: Final = frozenset(("session/load", "session/resume", "session/fork"))
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
@@ -75,6 +81,15 @@ class _Made(msgspec.Struct, gc=False):
     result: _Params | UnsetType = UNSET
 
 
+class _CancelParams(msgspec.Struct, gc=False):
+    requestId: Raw | UnsetType = UNSET  # noqa: N815 - the protocol's name
+
+
+class _Cancel(msgspec.Struct, gc=False):
+    params: _CancelParams | UnsetType = UNSET
+
+
+_cancel: Final = msgspec.json.Decoder(_Cancel)
 _message: Final = msgspec.json.Decoder(_Message)
 _loose: Final = msgspec.json.Decoder(_Loose)
 _made: Final = msgspec.json.Decoder(_Made)
@@ -132,6 +147,15 @@ def _seen(found: _Message | _Loose, method: str | UnsetType, params: _Params | U
 
 def _id(id: Raw | UnsetType) -> bytes | None:
     return None if id is UNSET else bytes(id).strip()
+
+
+def request_cancelled(data: bytes) -> bytes | None:
+    """The id that a `$/cancel_request` names, as JSON."""
+    try:
+        params = _cancel.decode(data).params
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return None if params is UNSET else _id(params.requestId)
 
 
 def session_made(data: bytes) -> str | None:

@@ -8,25 +8,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
+from dragoman.rpc.transport import Transport
 from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
-from dragoman.transports.remote.messages import CONNECTION_ID, Seen, look
+from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen, look
+from dragoman.transports.remote.websocket import PING_SECONDS
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
-    from dragoman.rpc.transport import Transport
-    from dragoman.transports.remote.upgrade import ServerWebSocket
-
 SERVER_MARK: Final = b"dragoman-server"
+OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
 
 
@@ -43,6 +44,11 @@ class ServerLimits(msgspec.Struct, frozen=True):
     idle_seconds: float = 1800.0
     """A connection over HTTP without an open stream and without a post is ended after this."""
     keep_alive_seconds: float = 15.0
+    ping_seconds: float = PING_SECONDS
+    """Between pings of a WebSocket; a client that leaves three of them unanswered is cut."""
+    stall_seconds: float = 30.0
+    """A stream that the client does not read is cut after this; the client may come back for the rest. Less than the
+    time after which a peer ends the whole connection."""
     sockets: int = 4096
     sockets_per_address: int = 512
     connections_per_principal: int = 256
@@ -55,6 +61,28 @@ class NewConnection(NamedTuple):
     principal: Principal
     path: str
     peer: str
+
+
+class ServedWebSocket(Transport, Protocol):
+    """A WebSocket of a client, on a socket of ours or of an ASGI server."""
+
+    principal: Principal
+    path: str
+    address: str
+
+    @property
+    def gone(self) -> asyncio.Future[None]:
+        """Done when the socket is closed."""
+
+    def shut_down(self, reason: str) -> None:
+        """The server ends."""
+
+
+class StreamResponse(Writer, Protocol):
+    """A response that can carry a stream."""
+
+    def prepare(self, connection: HttpConnection, session: str | None) -> None:
+        """What it is to carry."""
 
 
 class RemoteServer:
@@ -85,7 +113,7 @@ class RemoteServer:
         self._addresses: Counter[str] = Counter()
         self._principals: Counter[str] = Counter()
         self._connections: dict[str, HttpConnection] = {}
-        self._websockets: set[ServerWebSocket] = set()
+        self._websockets: set[ServedWebSocket] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closing = False
         self._sweep: asyncio.TimerHandle | None = None
@@ -93,15 +121,28 @@ class RemoteServer:
     async def listen(self, sock: socket.socket, *, ssl: ssl.SSLContext | None = None) -> None:
         """Accept connections on a bound socket."""
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512)
+        handshake_seconds = None if ssl is None else self.limits.header_seconds
+        server = await loop.create_server(
+            lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512, ssl_handshake_timeout=handshake_seconds
+        )
         self._servers.append(server)
-        if self._sweep is None:
+        self.watch_idle()
+
+    def watch_idle(self) -> None:
+        """End connections that are not used, from now on."""
+        if self._sweep is None and not self._is_closing:
+            loop = asyncio.get_running_loop()
             self._sweep = loop.call_later(self.limits.idle_seconds / 4, self._end_idle)
 
     @property
     def connections(self) -> int:
         """How many ACP connections are open."""
         return len(self._connections) + len(self._websockets)
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets are open, those of WebSockets included."""
+        return len(self._sockets) + len(self._websockets)
 
     async def close(self, reason: str = "Server shutting down") -> None:
         """Stop listening and end every connection."""
@@ -132,7 +173,7 @@ class RemoteServer:
         self._addresses[each.peer] += 1
         return (
             not self._is_closing
-            and len(self._sockets) + len(self._websockets) <= self.limits.sockets
+            and self.sockets <= self.limits.sockets
             and self._addresses[each.peer] <= self.limits.sockets_per_address
         )
 
@@ -167,13 +208,13 @@ class RemoteServer:
 
     # WebSocket
 
-    def upgraded(self, websocket: ServerWebSocket) -> None:
+    def upgraded(self, websocket: ServedWebSocket) -> None:
         self._websockets.add(websocket)
 
-    def websocket_opened(self, websocket: ServerWebSocket) -> None:
+    def websocket_opened(self, websocket: ServedWebSocket) -> None:
         self._opened(NewConnection(websocket, websocket.principal, websocket.path, websocket.address))
 
-    def websocket_gone(self, websocket: ServerWebSocket) -> None:
+    def websocket_gone(self, websocket: ServedWebSocket) -> None:
         self._websockets.discard(websocket)
         self.left(websocket.address)
         self.give_back(websocket.principal)
@@ -206,7 +247,8 @@ class RemoteServer:
         if body.lstrip()[:1] != b"{":
             return text_answer(400, "Invalid JSON-RPC message")
         if not seen.is_initialize:
-            await self.find(entered).post(body, seen, session_of(entered))
+            number = entered.headers.get(POST_NUMBER, b"")
+            await self.find(entered).post(body, seen, session_of(entered), int(number) if is_number(number) else None)
             return HttpReply(202, b"")
         if CONNECTION_ID in entered.headers:
             return text_answer(400, "Initialize not allowed on existing connection")
@@ -233,6 +275,19 @@ class RemoteServer:
             raise
         return HttpReply(200, answer, JSON, ((CONNECTION_ID, connection.id.encode()), (SERVER_MARK, b"1")))
 
+    def open_stream(self, entered: Entered, writer: StreamResponse) -> HttpReply | None:
+        """Let `writer` carry the stream that a GET asks for; the answer if that is refused."""
+        after = entered.headers.get(b"last-event-id", b"")
+        session = session_of(entered)
+        try:
+            connection = self.find(entered)
+            writer.prepare(connection, session)
+            number = int(after) if is_number(after) else None
+            expired = connection.open_stream(session, writer, number, is_ours=OURS in entered.headers)
+        except NotServed as refused:
+            return text_answer(refused.status, str(refused))
+        return None if expired is None else HttpReply(410, b'{"oldest":%d,"head":%d}' % expired, JSON)
+
     def find(self, entered: Entered) -> HttpConnection:
         """The connection a request names. One of another principal is unknown to it.
 
@@ -258,6 +313,10 @@ class RemoteServer:
                 connection.end("the connection was not used")
                 connection.close()
         self._sweep = asyncio.get_running_loop().call_later(self.limits.idle_seconds / 4, self._end_idle)
+
+
+def is_number(text: bytes) -> bool:
+    return text.isdigit() and len(text) < 16
 
 
 def _initialize_failed(seen: Seen, why: str) -> bytes:

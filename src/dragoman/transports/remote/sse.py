@@ -32,14 +32,15 @@ class EventReader:
     A line ends with CR, LF or both; a CR at the end of a piece may be the first half of both.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, last_id: str | None = None) -> None:
         self._limit_bytes = limit_bytes
+        self._id = last_id  # of the event that is being read; it counts when the event is complete
         self._rest = bytearray()
         self._searched = 0
         self._data: list[bytes] = []
         self._data_bytes = 0
         self._is_first = True
-        self.last_id: str | None = None
+        self.last_id = last_id
         self.retry_milliseconds: int | None = None
 
     def feed(self, piece: bytes) -> list[Event]:
@@ -86,6 +87,7 @@ class EventReader:
 
     def _line(self, line: bytes) -> Event | None:
         if not line:
+            self.last_id = self._id
             if not self._data:
                 return None
             data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
@@ -96,7 +98,7 @@ class EventReader:
             self._data.append(value)
             self._data_bytes += len(value)
         elif name == b"id" and b"\0" not in value:
-            self.last_id = value.decode("utf-8", "replace")
+            self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():
             self.retry_milliseconds = int(value[:9])
         return None

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.buffers import bound_buffers, kernel_bytes
 from dragoman.transports.remote.sse import KEEP_ALIVE, RETRY
 
 if TYPE_CHECKING:
     from dragoman.transports.remote.http_connection import HttpConnection
 
-_STREAM_BUFFER_BYTES: Final = 64 * 1024
-
 
 class StreamWriter:
     """The response that carries one stream of events."""
 
-    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float) -> None:
+    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float, stall_seconds: float) -> None:
         self._io = io
         self._seconds = keep_alive_seconds
+        self._stall_seconds = stall_seconds
+        self._stalled: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._connection: HttpConnection | None = None
@@ -34,13 +35,16 @@ class StreamWriter:
     def open(self) -> None:
         """The head of the response was sent."""
         early, self._early = self._early or [], None
-        self._io.set_write_buffer_limits(high=_STREAM_BUFFER_BYTES)
+        # At the mark where senders go on: a buffer that empties without a word would leave them waiting forever.
+        self._io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
         bound_buffers(self._io)  # so that what a broken response loses is less than what its stream keeps
         self._write(RETRY + b"".join(early))
         if self._is_finished:
             self._end()
-        else:
-            self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+            return
+        self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+        if not self.is_full and self._connection is not None:  # the socket took it all; senders may wait for that
+            self._connection.flush_stream(self._session)
 
     @property
     def unsent_bytes(self) -> int:
@@ -63,16 +67,29 @@ class StreamWriter:
         if self._early is None:
             self._end()
 
+    def no_room(self) -> None:
+        """The socket is full: the client does not read, or reads slowly."""
+        self.is_full = True
+        if self._stalled is None:
+            self._stalled = self._loop.call_later(self._stall_seconds, self._io.abort)
+
     def has_room(self) -> None:
         self.is_full = False
+        self._stop_stalled()
         if self._connection is not None:
             self._connection.flush_stream(self._session)
 
     def lost(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        self._stop_stalled()
         if self._connection is not None:
             self._connection.close_stream(self._session, self)
+
+    def _stop_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _write(self, events: bytes) -> None:
         if not self._io.is_closing():

@@ -15,8 +15,8 @@ from websockets.http11 import Request
 from websockets.protocol import SERVER, Protocol
 from websockets.server import ServerProtocol
 
+from dragoman.transports.remote.first_message import answer_again, judge_first
 from dragoman.transports.remote.gate import Entered, GateRefusal
-from dragoman.transports.remote.messages import Seen, look
 from dragoman.transports.remote.websocket import (
     GOING_AWAY,
     LIMIT,
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.transports.remote.server import RemoteServer
 
-_PARSE_ERROR: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}\n'
-_INVALID: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"Invalid request"}}\n'
-_AGAIN: Final = (
-    b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32600,"message":"Initialize not allowed on existing connection"}}\n'
-)
+_UNREAD_BYTES: Final = 1024 * 1024
 
 
 class ServerWebSocket(WebSocketTransport):
@@ -43,7 +39,9 @@ class ServerWebSocket(WebSocketTransport):
     def __init__(
         self, server: RemoteServer, frames: Protocol, io: asyncio.Transport, entered: Entered, address: str
     ) -> None:
-        super().__init__(frames, io, peer="the client", intercept=self._before_initialize)
+        super().__init__(
+            frames, io, peer="the client", intercept=self._before_initialize, ping_seconds=server.limits.ping_seconds
+        )
         self.principal = entered.principal
         self.path = entered.path
         self.address = address
@@ -68,37 +66,34 @@ class ServerWebSocket(WebSocketTransport):
         self._server.websocket_gone(self)
 
     def _before_initialize(self, message: bytes) -> bool:
-        seen = look(message)
-        if seen is None:
-            self.write(_PARSE_ERROR)
-        elif seen.kind == "response":
-            pass
-        elif seen.kind in ("batch", "other"):
-            self.write(_INVALID)
-        elif seen.is_initialize and seen.id not in (None, b"null"):
+        first = judge_first(message)
+        if first.is_initialize:
             self._deadline.cancel()
             self._intercept = self._after_initialize
             self._server.websocket_opened(self)
             return False
-        else:
-            wrong = "Initialize request must include an ID" if seen.method == "initialize" else _FIRST
-            self.close_with(WRONG, wrong)
+        if first.answer is not None:
+            self._answer(first.answer)
+        elif first.wrong is not None:
+            self.close_with(WRONG, first.wrong)
         return True
 
     def _after_initialize(self, message: bytes) -> bool:
-        if b'"initialize"' not in message:
+        answer = answer_again(message)
+        if answer is None:
             return False
-        seen = look(message)
-        if not isinstance(seen, Seen) or not seen.is_initialize:
-            return False
-        self.write(_AGAIN % (seen.id or b"null"))
+        self._answer(answer)
         return True
+
+    def _answer(self, answer: bytes) -> None:
+        """Answer in place of the application, which would have slowed down a client that does not read."""
+        if self.unsent_bytes > _UNREAD_BYTES:
+            self.close_with(LIMIT, "the client does not read its answers")
+        else:
+            self.write(answer)
 
     def _too_late(self) -> None:
         self.close_with(LIMIT, "initialize did not come in time")
-
-
-_FIRST: Final = "First message must be initialize"
 
 
 def accept_upgrade(

@@ -9,7 +9,8 @@ reading is paused the socket is not read, and messages that were already parsed 
 Frames of a server are written by hand, all lines of one write together: the header is at most ten bytes, and this is
 the path every update takes. Frames of a client are masked by the library.
 
-A peer that sends nothing is pinged every PING_SECONDS; after DEAD_SECONDS without a sign of life it counts as gone.
+The peer is pinged every PING_SECONDS; one that leaves DEAD_PINGS of them unanswered counts as gone.
+Pings are counted, not seconds: a loop that stood still for a while must not end every connection.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from time import monotonic
 from typing import TYPE_CHECKING, Final, cast
 
 from websockets.frames import Opcode
@@ -25,7 +25,7 @@ from websockets.protocol import SERVER, State
 
 from dragoman.errors import ConnectionClosed
 from dragoman.transports import LOW_MARK_BYTES
-from dragoman.transports.remote.buffers import bound_buffers
+from dragoman.transports.remote.buffers import bound_buffers, end_writing
 from dragoman.transports.remote.messages import one_line
 
 if TYPE_CHECKING:
@@ -38,14 +38,18 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 PING_SECONDS: Final = 15.0
-DEAD_SECONDS: Final = 45.0
+DEAD_PINGS: Final = 3
 FLUSH_SECONDS: Final = 2.0
+
+_PONG: Final = 0x80 | Opcode.PONG
+_UNREAD_BYTES: Final = 1024 * 1024
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
 WRONG: Final = 1002
 NOT_TEXT: Final = 1007
 LIMIT: Final = 1008
+TOO_LONG: Final = 1009
 INTERNAL: Final = 1011
 
 
@@ -80,7 +84,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._receiver: Receiver | None = None
         self._held: deque[bytes] = deque()
-        self._parts: list[bytes] = []
+        self._parts = bytearray()  # not a list: fragments without data would fill it
         self._is_text = False
         self._is_paused = False
         self._is_closed = False
@@ -88,7 +92,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._is_over = False
         self._flush_seconds = flush_seconds
         self._gone: asyncio.Future[None] = self._loop.create_future()
-        self._last_seen = monotonic()
+        self._silences = 0
         self._ping_seconds = ping_seconds
         self._timer = self._loop.call_later(ping_seconds, self._check_life)
         io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
@@ -167,7 +171,7 @@ class WebSocketTransport(asyncio.Protocol):
     # asyncio.Protocol
 
     def data_received(self, data: bytes) -> None:
-        self._last_seen = monotonic()
+        self._silences = 0
         frames = self._frames
         frames.receive_data(data)
         events = frames.events_received()
@@ -203,14 +207,18 @@ class WebSocketTransport(asyncio.Protocol):
     def _on_frame(self, frame: Frame) -> None:
         if frame.opcode is Opcode.TEXT or frame.opcode is Opcode.BINARY:
             self._is_text = frame.opcode is Opcode.TEXT
-            self._parts = []
         elif frame.opcode is not Opcode.CONT:
             return
-        self._parts.append(bytes(frame.data))
-        if not frame.fin or not self._is_text:
+        if not self._is_text:
             return
-        message = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts = []
+        if frame.fin and not self._parts:
+            message = bytes(frame.data)
+        else:
+            self._parts += frame.data
+            if not frame.fin:
+                return
+            message = bytes(self._parts)
+            self._parts = bytearray()
         if self._is_closed:
             return
         if not _is_utf8(message):
@@ -236,10 +244,12 @@ class WebSocketTransport(asyncio.Protocol):
 
     def _send(self) -> None:
         for data in self._frames.data_to_send():
-            if data:
+            if not data:
+                end_writing(self._io)
+            elif data[0] != _PONG or self._io.get_write_buffer_size() < _UNREAD_BYTES:
+                # RFC 6455 lets pings go unanswered that another one follows: otherwise a peer that sends pings and
+                # reads nothing would fill the memory.
                 self._io.write(data)
-            elif self._io.can_write_eof():
-                self._io.write_eof()
 
     def _fail(self, code: int, reason: str) -> None:
         """End it for a fault of the peer; the receiver gets the end when the socket is closed."""
@@ -248,11 +258,12 @@ class WebSocketTransport(asyncio.Protocol):
         self._io.close()
 
     def _check_life(self) -> None:
-        silent = monotonic() - self._last_seen
-        if silent >= self._ping_seconds * (DEAD_SECONDS / PING_SECONDS):
+        if not self._is_paused:  # while it is, the answers of the peer are not read
+            self._silences += 1
+        if self._silences > DEAD_PINGS:
             self._io.abort()
             return
-        if silent >= self._ping_seconds * 0.9 and self._frames.state is State.OPEN:
+        if self._frames.state is State.OPEN:
             self._frames.send_ping(b"")
             self._send()
         self._timer = self._loop.call_later(self._ping_seconds, self._check_life)

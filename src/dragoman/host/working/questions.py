@@ -25,13 +25,29 @@ class Asks(Protocol):
 
     key: str
 
-    def can_answer(self, method: Method, params: dict[str, Any]) -> bool: ...
+    def can_answer(self, session: str, method: Method, params: dict[str, Any]) -> bool: ...
 
     def ask_in(
         self, session: str, method: Method, params: dict[str, Any], settle: Callable[[Any, Exception | None], None]
     ) -> Pending | None: ...
 
     def withdraw(self, pending: Pending) -> None: ...
+
+
+class WatchesQuestion(Protocol):
+    """What a question reports."""
+
+    def shown(self, question: HostedQuestion, client: Asks) -> None:
+        """A client is asked."""
+
+    def chosen(self, question: HostedQuestion, answer: dict[str, Any], client: Asks) -> None:
+        """The first choice."""
+
+    def given_up(self, question: HostedQuestion) -> None:
+        """Every client that could answer has declined to."""
+
+    def late(self, question: HostedQuestion, answer: dict[str, Any], client: Asks) -> None:
+        """A choice that was made after the question was decided."""
 
 
 class HostedQuestion:
@@ -44,8 +60,7 @@ class HostedQuestion:
         method: Method,
         params: dict[str, Any],
         turn: int,
-        chosen: Callable[[HostedQuestion, dict[str, Any], str], None],
-        given_up: Callable[[HostedQuestion], None],
+        watcher: WatchesQuestion,
     ) -> None:
         """Make a question that was logged already.
 
@@ -54,8 +69,7 @@ class HostedQuestion:
             session: As the clients know it.
             params: What the agent sent, without the session.
             turn: In which turn it was asked.
-            chosen: Called with the first choice and the key of its client.
-            given_up: Called when every client that could answer has declined to.
+            watcher: Gets what the clients do.
         """
         self.id = id
         self._session = session
@@ -63,10 +77,10 @@ class HostedQuestion:
         self.params = params
         self.turn = turn
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._chosen = chosen
-        self._given_up = given_up
+        self.number = 0
+        """Of its event; a client that has not got this far gets it with the event."""
+        self._watcher = watcher
         self._asked: dict[str, tuple[Asks, Pending]] = {}
-        self._declined: set[str] = set()
         self._is_decided = False
 
     @property
@@ -75,7 +89,11 @@ class HostedQuestion:
 
     def show(self, client: Asks) -> None:
         """Ask a client that has just come, or that the question was just published to."""
-        if self._is_decided or client.key in self._asked or not client.can_answer(self.method, self.params):
+        if (
+            self._is_decided
+            or client.key in self._asked
+            or not client.can_answer(self._session, self.method, self.params)
+        ):
             return
 
         def settle(result: Any, error: Exception | None) -> None:
@@ -84,6 +102,7 @@ class HostedQuestion:
         pending = client.ask_in(self._session, self.method, {**self.params, "_meta": self._meta()}, settle)
         if pending is not None:
             self._asked[client.key] = (client, pending)
+            self._watcher.shown(self, client)
 
     def left(self, client: Asks) -> None:
         """A client has gone; the question waits for others."""
@@ -98,16 +117,18 @@ class HostedQuestion:
 
     def _settled(self, client: Asks, result: Any, error: Exception | None) -> None:
         self._asked.pop(client.key, None)
-        if self._is_decided or isinstance(error, ConnectionClosed):
+        if isinstance(error, ConnectionClosed):
             return
         choice = None if error is not None else read_choice(self.method, self.params, result)
+        if self._is_decided:
+            if choice is not None:
+                self._watcher.late(self, choice, client)
+            return
         if choice is not None:
             self.decide()
-            self._chosen(self, choice, client.key)
-            return
-        self._declined.add(client.key)
-        if not self._asked:
-            self._given_up(self)
+            self._watcher.chosen(self, choice, client)
+        elif not self._asked:
+            self._watcher.given_up(self)
 
     def _meta(self) -> dict[str, Any]:
         own = self.params.get("_meta")
@@ -130,3 +151,10 @@ def read_choice(method: Method, params: dict[str, Any], result: Any) -> dict[str
 def cancelled_answer(method: Method) -> dict[str, Any]:
     """What the agent is answered when the user made no choice."""
     return {"action": "cancel"} if method == "elicitation/create" else {"outcome": {"outcome": "cancelled"}}
+
+
+def chosen_option(answer: dict[str, Any]) -> str | None:
+    """What was chosen: the id of an option, or what was done with a form."""
+    outcome = answer.get("outcome")
+    found = outcome.get("optionId") if isinstance(outcome, dict) else answer.get("action")
+    return found if isinstance(found, str) else None

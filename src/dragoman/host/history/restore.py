@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.host.questions import cancelled_answer
+from dragoman.host.working.questions import cancelled_answer
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    from dragoman.host.questions import Method
+    from collections.abc import Iterable
+
+    from dragoman.host.working.questions import Method
     from dragoman.store.event_log import LogEvent
 
+_OPENING: Final = frozenset(("prompt", "start", "question"))
+_CLOSING: Final = frozenset(("end", "queue", "answer"))
 OUTCOMES: Final = 64
 """Of so many prompts the outcome is kept."""
 
@@ -31,29 +35,27 @@ class LeftOpen:
         self.questions: dict[str, Method] = {}
         self.outcomes: list[dict[str, Any]] = []
 
-
-def left_open(events: list[LogEvent]) -> LeftOpen:
-    left = LeftOpen()
-    for event in events:
-        left.turn = max(left.turn, event.turn)
-        if event.kind in ("update", "notice", "setting", "terminal", "agent"):
-            continue
-        found: dict[str, Any] = msgspec.json.decode(event.body)
-        if event.kind == "prompt":
-            left.queued[found["promptId"]] = None
-        elif event.kind == "start":
-            left.queued.pop(found["promptId"], None)
-            left.running = found["promptId"]
-        elif event.kind in ("end", "queue"):
-            left.queued.pop(found["promptId"], None)
-            left.outcomes = [*left.outcomes[-OUTCOMES:], found]
-            if left.running == found["promptId"]:
-                left.running = None
-        elif event.kind == "question":
-            left.questions[found["questionId"]] = found["method"]
-        elif event.kind == "answer":
-            left.questions.pop(found["questionId"], None)
-    return left
+    def take(self, events: Iterable[LogEvent]) -> None:
+        """Take further events of the log."""
+        for event in events:
+            self.turn = max(self.turn, event.turn)
+            if event.kind not in _OPENING and event.kind not in _CLOSING:
+                continue
+            found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+            if event.kind == "prompt":
+                self.queued[found["promptId"]] = None
+            elif event.kind == "start":
+                self.queued.pop(found["promptId"], None)
+                self.running = found["promptId"]
+            elif event.kind in ("end", "queue"):
+                self.queued.pop(found["promptId"], None)
+                self.outcomes = [*self.outcomes[-OUTCOMES:], found]
+                if self.running == found["promptId"]:
+                    self.running = None
+            elif event.kind == "question":
+                self.questions[found["questionId"]] = found["method"]
+            else:
+                self.questions.pop(str(found.get("questionId")), None)
 
 
 def endings(left: LeftOpen) -> list[NewEvent]:

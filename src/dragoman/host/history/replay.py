@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from dragoman.host.client_kind import variant_of
-from dragoman.host.frames import stored_update, user_chunk
+from dragoman.host.history.frames import store_update, stored_update, user_chunk
+from dragoman.host.history.terminal_items import ShownTerminals, terminals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,12 +25,22 @@ _LAST: Final = ("plan", "session_info_update", "available_commands_update", "usa
 _LEFT_OUT: Final = frozenset(("notice", "current_mode_update", "config_option_update"))
 
 
+_TERMINALS: Final = frozenset(("terminal_info", "terminal_output", "terminal_output_delta", "terminal_exit"))
+
+
 class Replayed(NamedTuple):
     """An update to send."""
 
     update: bytes
     number: int
     """Of the last event that is part of it."""
+    child: str | None = None
+    """The session of a subagent that it belongs to."""
+
+    @property
+    def stored(self) -> bytes:
+        """The body of an event for it."""
+        return store_update(self.update, None, self.child)
 
 
 class _Chunk(msgspec.Struct):
@@ -44,7 +54,9 @@ class _Chunk(msgspec.Struct):
 class HistoryReplay:
     """Folds events into updates, turn by turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_prompts: bool = True) -> None:
+        self._with_prompts = with_prompts
+        self._shown = ShownTerminals()
         self._items: list[Replayed | str] = []
         self._tools: dict[str, tuple[dict[str, Any], int]] = {}
         self._chunk: _Chunk | None = None
@@ -56,15 +68,22 @@ class HistoryReplay:
     def feed(self, events: Iterable[LogEvent]) -> Iterator[Replayed]:
         """What is complete after these events."""
         for event in events:
-            if event.kind == "prompt":
-                self._prompts[_prompt_id(event.body)] = event
-            elif event.kind == "start":
+            if event.kind == "start":
                 yield from self._end_turn()
                 self._prompt(event)
-            elif event.kind == "update":
-                self._update(event)
             elif event.kind == "end":
                 yield from self._end_turn()
+            else:
+                self.take(event)
+
+    def take(self, event: LogEvent) -> None:
+        """An event inside a turn."""
+        if event.kind == "prompt":
+            self._prompts[_prompt_id(event.body)] = event
+        elif event.kind == "update":
+            self._update(event)
+        elif event.kind == "terminal":
+            self._shown.note_event(event.body)
 
     def finish(self) -> Iterator[Replayed]:
         """What a turn that still runs has so far, and the last plan, title, commands and usage."""
@@ -75,15 +94,18 @@ class HistoryReplay:
 
     def _prompt(self, event: LogEvent) -> None:
         found = self._prompts.pop(_prompt_id(event.body), None)
-        if found is None:
+        if found is None or not self._with_prompts:
             return
         for block in blocks_of(found.body):
             self._items.append(Replayed(user_chunk(block, message_id_of(event.body)), event.number))
 
     def _update(self, event: LogEvent) -> None:
-        update, _ = stored_update(event.body)
-        variant = variant_of(update)
+        update, _, child, variant = stored_update(event.body)
         if variant in _LEFT_OUT:
+            return
+        if child is not None:
+            self._end_chunk()
+            self._items.append(Replayed(update, event.number, child))
             return
         if variant in _CHUNKS and self._join(update, event.number):
             return
@@ -136,6 +158,7 @@ class HistoryReplay:
             self._items.append(id)
             self._tools[id] = ({}, number)
         known, _ = self._tools[id]
+        self._shown.note_update(found)
         known.update({name: value for name, value in found.items() if value is not None})
         self._tools[id] = (known, number)
 
@@ -147,7 +170,17 @@ class HistoryReplay:
                 yield item
             else:
                 call, number = self._tools.pop(item)
-                yield Replayed(msgspec.json.encode({**call, "sessionUpdate": "tool_call"}), number)
+                yield Replayed(msgspec.json.encode(self._last_state(call)), number)
+
+    def _last_state(self, call: dict[str, Any]) -> dict[str, Any]:
+        """A tool call as one update, with text in the place of terminals, which are gone."""
+        call = {**call, "sessionUpdate": "tool_call"}
+        if terminals_in(call.get("content")):
+            call["content"] = self._shown.as_text(call["content"])
+        meta = call.get("_meta")
+        if isinstance(meta, dict) and not _TERMINALS.isdisjoint(meta):
+            call["_meta"] = {name: value for name, value in meta.items() if name not in _TERMINALS}
+        return call
 
 
 def blocks_of(body: bytes) -> list[bytes]:

@@ -10,29 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from dragoman.schema import UNSET, v1
+from dragoman.schema import UNSET, encode, v1
 
 _UNSTABLE: Final = frozenset(
     ("plan_update", "plan_removed", "subagent_update", "session_message", "session_message_chunk")
 )
 _NOTICES: Final = frozenset(("notice",))
 _COMPACTION: Final = frozenset(("compaction_update", "compaction_summary_chunk", "compaction"))
-_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
-
-
-class _Variant(msgspec.Struct, gc=False):
-    sessionUpdate: str = ""  # noqa: N815 - the protocol's name
-
-
-_variant: Final = msgspec.json.Decoder(_Variant).decode
-
-
-def variant_of(update: bytes) -> str:
-    """The kind of an update; empty if it has none."""
-    try:
-        return _variant(update).sessionUpdate
-    except msgspec.DecodeError:
-        return ""
 
 
 class ClientKind(msgspec.Struct, frozen=True):
@@ -48,8 +32,13 @@ class ClientKind(msgspec.Struct, frozen=True):
     terminal_output: bool = False
     """It shows the output of terminals that other programs run, by `_meta`."""
     is_observer: bool = False
-    starts: bool = False
-    """It is notified when the turn of a prompt of its own starts (`_dragoman/turn_started`)."""
+    reads_files: bool = False
+    writes_files: bool = False
+    terminals: bool = False
+    terminal_login: bool = False
+    client: str | None = None
+    """The same for every connection of one program, so that it is recognised when it comes back."""
+    name: str = ""
 
     def takes(self, variant: str) -> bool:
         """Whether updates of this kind are sent at all."""
@@ -78,13 +67,16 @@ class ClientKind(msgspec.Struct, frozen=True):
 def read_client(params: v1.InitializeRequest) -> ClientKind:
     """What a client announced in `initialize`."""
     capabilities = params.client_capabilities
+    name = params.client_info.name if params.client_info else ""
     if capabilities is UNSET or capabilities is None:
-        return ClientKind()
-    raw: Any = msgspec.to_builtins(capabilities)
+        return ClientKind(name=name)
+    raw: Any = msgspec.json.decode(encode(capabilities))
     meta = raw.get("_meta") or {}
     session = raw.get("session") or {}
     elicitation = raw.get("elicitation") or {}
     own = meta.get("dragoman")
+    files = raw.get("fs") or {}
+    client = own.get("client") if isinstance(own, dict) else None
     return ClientKind(
         knows_us=isinstance(own, dict),
         notices=session.get("notices") is not None,
@@ -95,7 +87,12 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         urls=elicitation.get("url") is not None,
         terminal_output=meta.get("terminal_output") is True,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",
-        starts=isinstance(own, dict) and own.get("starts") is True,
+        reads_files=files.get("readTextFile") is True,
+        writes_files=files.get("writeTextFile") is True,
+        terminals=raw.get("terminal") is True,
+        terminal_login=(raw.get("auth") or {}).get("terminal") is True,
+        client=client if isinstance(client, str) else None,
+        name=name,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.errors import DragomanError, RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.schema import v1
 
@@ -15,11 +15,15 @@ if TYPE_CHECKING:
 class HostedPrompt:
     """A prompt that was accepted and has no outcome yet."""
 
-    def __init__(self, id: str, by: str, blocks: Sequence[v1.ContentBlock], number: int) -> None:
+    def __init__(
+        self, id: str, by: str, blocks: Sequence[v1.ContentBlock], meta: Mapping[str, Any] | None = None
+    ) -> None:
         self.id = id
         self.by = by
         self.blocks = blocks
-        self.number = number
+        self.meta = meta
+        self.number = 0
+        """Of its event; 0 until that is committed."""
         self.is_cancelled = False
 
 
@@ -31,7 +35,8 @@ def error_outcome(error: RequestError) -> dict[str, Any]:
 
 def session_lost(why: str) -> RequestError:
     """The agent of a session is gone for good."""
-    return RequestError(-32603, f"this session cannot go on: {why}", {"reason": "agent_lost"})
+    message = f"this session cannot go on: {why}; its history can still be loaded, to be given to a new session"
+    return RequestError(-32603, message, {"reason": "agent_lost"})
 
 
 def as_request_error(error: DragomanError) -> RequestError:

@@ -1,0 +1,241 @@
+"""A client that is attached to a session: a cursor on the session's log.
+
+Owns what this client has been sent. Events never wait in memory for it: when its socket is full the cursor stops, and
+goes on from the log when there is room. So a slow client slows down no other, and one that comes back goes on behind
+the number it names. One that stays too far behind is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.host.clients.terminal_view import TerminalView
+from dragoman.host.history.frames import notice_frame, update_frame, user_chunk
+from dragoman.host.history.replay import blocks_of, message_id_of
+from dragoman.wire import write_notification
+
+if TYPE_CHECKING:
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.history.frames import StoredUpdate
+    from dragoman.host.session import HostedSession
+    from dragoman.store.event_log import LogEvent
+
+_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
+
+
+class Attachment:
+    """One client on one session."""
+
+    def __init__(self, session: HostedSession, client: HostConnection, cursor: int) -> None:
+        self.session = session
+        self.client = client
+        self.cursor = cursor
+        self._id = msgspec.json.encode(session.id)
+        self._is_waiting = False
+        self._is_held = False
+        self._is_over = False
+        self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._terminals = TerminalView(self)
+        # Only what is committed while it does not keep up counts against its limit, not the history that it asked for.
+        self._is_behind = False
+        self._behind_from = 0
+        self._passed_bytes = 0
+        self._stalled: asyncio.TimerHandle | None = None
+
+    def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
+        """The outcome of a prompt, once everything before it was sent to this client."""
+        if prompt_id not in self._awaited:
+            earlier = self.session.prompts.take_awaited(prompt_id)
+            self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
+        return self._awaited[prompt_id]
+
+    def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
+        """A prompt cannot be kept, so its outcome cannot wait for the log either."""
+        waiting = self._awaited.pop(prompt_id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(outcome)
+
+    def pump(self) -> None:
+        """Send what the client has not got yet, as far as there is room."""
+        if self._is_waiting:
+            self._judge_size()
+            return
+        if self._is_held or self._is_over:
+            return
+        outbox = self.client.peer.outbox
+        while self.cursor < self.session.head and not self._is_over:
+            if outbox.is_full:
+                self._wait()
+                return
+            events = self.session.read(self.cursor)
+            if not events:
+                return
+            if self._pass(events):
+                return
+        self._is_behind = False
+
+    def _pass(self, events: list[LogEvent]) -> bool:
+        """Move the cursor over events; True if nothing may follow for now."""
+        knows_us = self.client.kind.knows_us
+        frames: list[bytes] = []
+        for event in events:
+            self.cursor = event.number
+            if self._is_behind and event.number > self._behind_from:
+                self._passed_bytes += len(event.body)
+            if event.kind == "update":
+                prepared = self.session.prepared(event)
+                if prepared.is_for_all:
+                    frames.append(prepared.frame(with_number=knows_us))
+                    continue
+            if frames:
+                self.client.peer.post(b"".join(frames))
+                frames = []
+            if self._send(event):
+                return True
+        if frames:
+            self.client.peer.post(b"".join(frames))
+        return False
+
+    def answered(self) -> None:
+        """The answer to a prompt was written: what comes after it may follow."""
+        self._is_held = False
+        self.pump()
+
+    def detach(self) -> None:
+        """Send nothing more; the answers to its prompts do not wait for its place in the log any more."""
+        self._is_over = True
+        self._terminals.close()
+        if self._stalled is not None:
+            self._stalled.cancel()
+        awaited, self._awaited = self._awaited, {}
+        for id, waiting in awaited.items():
+            self.session.prompts.await_outcome(id, waiting)
+
+    # Slow clients
+
+    def _wait(self) -> None:
+        self._is_waiting = True
+        if not self._is_behind:
+            self._is_behind = True
+            self._behind_from, self._passed_bytes = self.session.head, self.session.published_bytes
+        seconds = self.client.settings.behind_seconds
+        self._stalled = asyncio.get_running_loop().call_later(
+            seconds, self._cut, f"it read nothing for {seconds:g} seconds"
+        )
+        _ = self.client.run(self._go_on())
+
+    async def _go_on(self) -> None:
+        try:
+            await self.client.peer.outbox.room()
+        finally:
+            self._is_waiting = False
+            if self._stalled is not None:
+                self._stalled.cancel()
+        self.pump()
+
+    def _judge_size(self) -> None:
+        behind = self.session.published_bytes - self._passed_bytes
+        if behind > self.client.settings.behind_bytes:
+            self._cut(f"it is {behind} bytes behind")
+
+    def _cut(self, why: str) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self.client.cut_off(f"the client does not keep up: {why}; it may connect again and resume")
+
+    # One event
+
+    def _send(self, event: LogEvent) -> bool:
+        """Send what the event means to this client; True if nothing may follow for now."""
+        match event.kind:
+            case "update":
+                self._update(self.session.prepared(event).stored, event.number)
+            case "start":
+                self._started(event)
+            case "question":
+                self.session.questions.show(msgspec.json.decode(event.body).get("questionId"), self.client)
+            case "answer":
+                self._notify("_dragoman/answered", event, without=("answer",))
+            case "end" | "queue":
+                self._ended(event)
+            case "setting":
+                self._setting(event)
+            case "terminal":
+                self._terminals.output(event)
+            case "notice":
+                self._notice(event)
+            case "extension":
+                self._extension(event)
+            case _:
+                pass
+        return self._is_held
+
+    def _update(self, stored: StoredUpdate, number: int) -> None:
+        update, meta, child, variant = stored
+        kind = self.client.kind
+        if variant in _TOOLS and b'"terminal' in update:
+            self._terminals.update(update, meta, number)
+            return
+        converted = kind.convert(update, variant)
+        if converted is None or (child is not None and not kind.unstable):
+            return
+        id = self._id if child is None else msgspec.json.encode(child)
+        self.client.peer.post(update_frame(id, converted, meta, number if kind.knows_us else None))
+
+    def send_own(self, update: dict[str, Any] | bytes, meta: dict[str, Any], number: int) -> None:
+        """Send an update that the host made, or changed, for this client."""
+        data = update if isinstance(update, bytes) else msgspec.json.encode(update)
+        self.client.peer.post(update_frame(self._id, data, meta, number if self.client.kind.knows_us else None))
+
+    def _converted(self, update: dict[str, Any], number: int) -> None:
+        data = self.client.kind.convert(msgspec.json.encode(update), str(update.get("sessionUpdate")))
+        if data is not None:
+            self.send_own(data, {}, number)
+
+    def _started(self, event: LogEvent) -> None:
+        """The others see a prompt when its turn starts; its sender shows it already."""
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        if found.get("by") == self.client.key:
+            self._notify("_dragoman/turn_started", event)
+            return
+        number = found.get("prompt")
+        asked = self.session.log.read(self.session.id, number - 1, 1)[:1] if isinstance(number, int) else []
+        for block in blocks_of(asked[0].body) if asked else ():
+            self.send_own(user_chunk(block, message_id_of(event.body)), {}, event.number)
+
+    def _ended(self, event: LogEvent) -> None:
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        waiting = self._awaited.pop(str(found.get("promptId")), None)
+        if waiting is not None and not waiting.done():
+            self._is_held = True  # the answer is written in a later turn of the loop
+            waiting.set_result(found)
+        else:
+            self._notify("_dragoman/turn_ended", event)
+
+    def _setting(self, event: LogEvent) -> None:
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        if found.get("by") != self.client.key:
+            for update in found.get("updates") or ():
+                self._converted(update, event.number)
+
+    def _notice(self, event: LogEvent) -> None:
+        text = str(msgspec.json.decode(event.body).get("text"))
+        if self.client.kind.notices:
+            self.send_own({"sessionUpdate": "notice", "severity": "info", "title": text}, {}, event.number)
+        elif self.client.kind.knows_us:
+            self.client.peer.post(notice_frame(self.session.id, text))
+
+    def _extension(self, event: LogEvent) -> None:
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        params = {"sessionId": self.session.id, **found.get("params", {})}
+        self.client.peer.post(write_notification(str(found.get("method")), msgspec.json.encode(params)))
+
+    def _notify(self, method: str, event: LogEvent, without: tuple[str, ...] = ()) -> None:
+        if self.client.kind.knows_us:
+            found = msgspec.json.decode(event.body)
+            body = {"sessionId": self.session.id, "seq": event.number}
+            body |= {name: value for name, value in found.items() if name not in without}
+            self.client.peer.post(write_notification(method, msgspec.json.encode(body)))

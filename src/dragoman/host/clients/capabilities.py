@@ -1,0 +1,100 @@
+"""What a client gets in the answer to `initialize`. Pure.
+
+A connection that is bound to an agent gets that agent's capabilities, as far as the host passes them on; one that is
+not gets what every agent of the host can do. What the host does itself is the same for both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman._version import __version__
+from dragoman.host.local.build import hello
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dragoman.host.agent_descriptions import AgentDescription
+    from dragoman.host.clients.client_kind import ClientKind
+
+LOGIN_METHOD: Final = "dragoman-login"
+
+
+def initialize_answer(
+    kind: ClientKind,
+    agents: Mapping[str, AgentDescription | None],
+    bound: str | None,
+    *,
+    may_log_in: bool,
+    is_local: bool,
+    unstable: bool = False,
+) -> dict[str, Any]:
+    """The answer for one client.
+
+    Args:
+        kind: What the client announced.
+        agents: Every agent of the host, with its description if it was ever started.
+        bound: The agent that the connection is bound to.
+        may_log_in: Whether this client may log in and out.
+        is_local: Whether it runs on this machine.
+        unstable: Whether the host uses the unstable parts of the protocol.
+    """
+    own = {**hello(), "agents": sorted(agents)}
+    described = None if bound is None else agents.get(bound)
+    capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
+    if unstable and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):
+        capabilities["sessionCapabilities"]["fork"] = {}
+    meta = described.capabilities.get("_meta") if described is not None else None
+    capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": own}
+    info: dict[str, Any] = {"name": "dragoman", "title": "Dragoman host", "version": __version__}
+    if described is not None and described.info is not None:
+        info = described.info
+    methods = auth_methods(kind, agents, bound, is_local=is_local) if may_log_in else []
+    return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info, "authMethods": methods}
+
+
+def _capabilities(
+    kind: ClientKind, agents: Mapping[str, AgentDescription | None], bound: str | None, *, may_log_in: bool
+) -> dict[str, Any]:
+    def every(gate: str) -> bool:
+        asked = [agents.get(bound)] if bound is not None else list(agents.values())
+        return bool(asked) and all(each is not None and each.can(gate) for each in asked)
+
+    sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
+    if kind.knows_us:
+        sessions["close"] = {}
+    if every("sessionCapabilities.additionalDirectories"):
+        sessions["additionalDirectories"] = {}
+    capabilities: dict[str, Any] = {
+        "loadSession": True,
+        "promptCapabilities": {
+            "image": every("promptCapabilities.image"),
+            "audio": every("promptCapabilities.audio"),
+            "embeddedContext": True,
+        },
+        "mcpCapabilities": {"http": every("mcpCapabilities.http"), "sse": every("mcpCapabilities.sse")},
+        "sessionCapabilities": sessions,
+    }
+    if bound is not None and may_log_in and every("auth.logout"):
+        capabilities["auth"] = {"logout": {}}
+    return capabilities
+
+
+def auth_methods(
+    kind: ClientKind, agents: Mapping[str, AgentDescription | None], bound: str | None, *, is_local: bool
+) -> list[dict[str, Any]]:
+    """The login methods that a client can use.
+
+    A method that runs in a terminal would start the client's own launch command, which is not the agent; one of ours
+    takes its place.
+    """
+    found: list[dict[str, Any]] = []
+    for name, described in agents.items():
+        if described is None or (bound is not None and name != bound):
+            continue
+        methods = [each for each in described.auth_methods if each.get("type") != "terminal"]
+        found += [each if bound is not None else {**each, "id": f"{name}/{each.get('id')}"} for each in methods]
+        if len(methods) < len(described.auth_methods) and is_local and kind.terminal_login:
+            id = LOGIN_METHOD if bound is not None else f"{name}/{LOGIN_METHOD}"
+            found.append({"type": "terminal", "id": id, "name": f"Log in to {name}", "args": ["login", name]})
+    return found

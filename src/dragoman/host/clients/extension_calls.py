@@ -1,0 +1,76 @@
+"""Extension methods of clients (`_vendor/name`), forwarded to the agent that they are for.
+
+The agent is that of the session which the params name, or the one that the connection is bound to. Methods of the host
+itself (`_dragoman/...`) never come here.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dragoman.errors import ConnectionClosed, RequestError
+from dragoman.host.clients.request_scope import RequestScope
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from msgspec import Raw
+
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.host import Host
+    from dragoman.host.session import HostedSession
+    from dragoman.rpc import Call
+
+
+class ExtensionCalls:
+    """The extension methods of one client."""
+
+    def __init__(self, host: Host, client: HostConnection) -> None:
+        self._host = host
+        self._client = client
+
+    def request(self, call: Call) -> Coroutine[Any, Any, object]:
+        """Raises: RequestError if there is no agent for it."""
+        params, session = self._read(call.params)
+        if session is None and (self._client.agent is None or "sessionId" in params):
+            raise RequestError.method_not_found(call.method)
+        self._client.require("prompt", "" if session is None else session.id)
+        return self._forward(call, params, session)
+
+    def notify(self, method: str, params: Raw) -> None:
+        """Forwarded to an agent that runs; ignored otherwise."""
+        found, session = self._read(params)
+        agent = None if session is None else session.agent.running
+        if session is None and self._client.agent is not None and "sessionId" not in found:
+            agent = self._host.running_agent(self._client.agent, self._client.visitor)
+        if agent is not None and self._client.may("prompt", "" if session is None else session.id):
+            _ = self._client.run(self._send(agent, method, self._for_agent(found, session)))
+
+    async def _forward(self, call: Call, params: dict[str, Any], session: HostedSession | None) -> object:
+        params = self._for_agent(params, session)
+        if session is not None:
+            return await (await session.agent.ensure()).remote.request(call.method, params)
+        name = self._client.agent or ""
+        agent = self._host.running_agent(name, self._client.visitor)
+        if agent is not None:
+            return await agent.remote.request(call.method, params)
+        async with self._host.logins.short_agent(name, RequestScope(self._client, call.id)) as started:
+            return await started.remote.request(call.method, params)
+
+    async def _send(self, agent: Any, method: str, params: dict[str, Any]) -> None:
+        with suppress(ConnectionClosed):  # it would have been ignored
+            await agent.remote.notify(method, params)
+
+    def _read(self, params: Raw | None) -> tuple[dict[str, Any], HostedSession | None]:
+        found = msgspec.json.decode(params or b"{}")
+        if not isinstance(found, dict):
+            raise RequestError.invalid_params("the params of an extension method must be an object")
+        id = found.get("sessionId")
+        session = self._host.find(id, self._client.visitor) if isinstance(id, str) else None
+        return found, session
+
+    def _for_agent(self, params: dict[str, Any], session: HostedSession | None) -> dict[str, Any]:
+        return params if session is None else {**params, "sessionId": session.agent_session}

@@ -1,0 +1,87 @@
+"""The answer to `session/list`: sessions of the host's log, in pages, without starting an agent.
+
+On a connection that is bound to an agent which runs anyway, the sessions that only the agent knows are among them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import RequestError
+from dragoman.schema import decode, v1
+
+if TYPE_CHECKING:
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.host import Host
+    from dragoman.rpc import Call
+    from dragoman.store.event_log import SessionRecord
+
+PAGE: Final = 50
+
+
+class SessionList:
+    """Lists the sessions that one client may see."""
+
+    def __init__(self, host: Host, client: HostConnection) -> None:
+        self._host = host
+        self._client = client
+
+    async def answer(self, call: Call) -> object:
+        request = decode(v1.ListSessionsRequest, call.params or b"{}")
+        cwd = request.cwd or None
+        if cwd is not None and not os.path.isabs(cwd):
+            raise RequestError.invalid_params("cwd must be absolute", path="$.cwd")
+        records = self._host.records(self._client.visitor)
+        if self._client.agent is not None:
+            records = [each for each in records if each.agent == self._client.agent]
+            records += await self._host.foreign_sessions(self._client.agent, self._client.visitor)
+        records = [each for each in records if cwd is None or each.cwd == cwd]
+        records.sort(key=_place, reverse=True)
+        if isinstance(request.cursor, str):
+            behind = _read_cursor(request.cursor)
+            records = [each for each in records if _place(each) < behind]
+        answer: dict[str, Any] = {"sessions": [self._described(each) for each in records[:PAGE]]}
+        if len(records) > PAGE:
+            answer["nextCursor"] = _cursor(records[PAGE - 1])
+        return answer
+
+    def _described(self, record: SessionRecord) -> dict[str, Any]:
+        facts: dict[str, Any] = msgspec.json.decode(record.facts)
+        live = self._host.live(record.id)
+        is_read_only = record.head > 0 and facts.get("canComeBack") is False
+        state = "readOnly" if is_read_only else "idle"
+        own: dict[str, Any] = {"agent": record.agent, "state": state, "attached": 0, "head": record.head}
+        if live is not None:
+            facts = live.facts
+            own.update(state=live.state, attached=len(live.attachments), head=live.head)
+        own["name"] = facts.get("name")
+        if self._client.kind.knows_us:
+            own["agentSessionId"] = record.agent_session if live is None else live.agent_session
+        return {
+            "sessionId": record.id,
+            "cwd": record.cwd,
+            **({"title": facts["title"]} if facts.get("title") else {}),
+            "updatedAt": datetime.fromtimestamp(record.updated_at, UTC).isoformat().replace("+00:00", "Z"),
+            "_meta": {"dragoman": own},
+        }
+
+
+def _place(record: SessionRecord) -> tuple[float, str]:
+    return record.updated_at, record.id
+
+
+def _cursor(record: SessionRecord) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(_place(record))).decode()
+
+
+def _read_cursor(cursor: str) -> tuple[float, str]:
+    try:
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=tuple[float, str])
+    except (binascii.Error, msgspec.MsgspecError, ValueError):
+        raise RequestError.invalid_params("this cursor is not one of this host", path="$.cursor") from None

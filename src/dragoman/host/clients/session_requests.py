@@ -1,0 +1,353 @@
+"""What a client may call about sessions, and what each call means for the sessions of the host."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from dragoman.errors import RequestError
+from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
+from dragoman.host.clients.attachment import Attachment
+from dragoman.host.clients.client_kind import options_for
+from dragoman.host.clients.request_scope import RequestScope
+from dragoman.host.clients.session_list import SessionList
+from dragoman.host.history.frames import update_frame, variant_of
+from dragoman.host.history.replay import HistoryReplay
+from dragoman.host.working.delegation import Delegate
+from dragoman.schema import decode, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.host import Host
+    from dragoman.host.session import HostedSession
+    from dragoman.rpc import Call
+
+T = TypeVar("T")
+_REPLAY_PAGE: Final = 512
+
+
+class SessionRequests:
+    """The sessions of a host as one client uses them."""
+
+    def __init__(self, host: Host, client: HostConnection) -> None:
+        self._host = host
+        self._client = client
+        self._attachments: dict[str, Attachment] = {}
+        self._observed: set[str] = set()
+        self.methods: dict[str, Callable[[Call], Coroutine[Any, Any, object]]] = {
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/fork": self._fork,
+            "session/list": SessionList(host, client).answer,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_option,
+            "session/close": self._close,
+            "_dragoman/detach": self._detach,
+            "_dragoman/take": self._take,
+        }
+
+    def only_observes(self, session: str) -> bool:
+        """Whether the client attached with fewer rights than it has."""
+        return self._client.kind.is_observer or session in self._observed
+
+    def leave_all(self) -> None:
+        """The connection is over."""
+        for attachment in list(self._attachments.values()):
+            attachment.session.detach(attachment)
+        self._attachments.clear()
+
+    # Opening
+
+    async def _new(self, call: Call) -> object:
+        client, request = self._client, read(call, v1.NewSessionRequest)
+        client.require("prompt")
+        meta = own_meta(request.meta)
+        session = self._host.make_session(
+            client.visitor,
+            agent=client.agent or meta.get("agent"),
+            cwd=admit_folder(request.cwd, client.visitor),
+        )
+        session.servers = admit_servers(request.mcp_servers or (), client.visitor)
+        session.directories = admit_folders(request.additional_directories or (), client.visitor)
+        env = meta.get("env")
+        session.env = env if client.visitor.is_local and isinstance(env, dict) else None
+        delegates = meta.get("delegate", client.settings.delegates)
+        if delegates is True:
+            session.delegate = Delegate(session.id, client, away_seconds=client.settings.away_seconds)
+        session.opened_for = RequestScope(client, call.id)
+        try:
+            own = meta if client.visitor.is_local else {}
+            session.facts.update(self._host.kept_facts(own, session.record.cwd))
+            await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
+        except RequestError as error:
+            raise client.explain(error, session.record.agent) from None
+        finally:
+            session.opened_for = None
+        self._observe(session, meta)
+        call.after_response(lambda: self._attach_from(session, 0))
+        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+
+    async def _load(self, call: Call) -> object:
+        request = read(call, v1.LoadSessionRequest)
+        session = await self._opened(request)
+        cursor = await self._replay(session)
+        # The answer is the join: what is committed from here on is sent behind it.
+        call.after_response(lambda: self._attach_from(session, cursor))
+        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
+
+    async def _resume(self, call: Call) -> object:
+        request = read(call, v1.ResumeSessionRequest)
+        session = await self._opened(request)
+        after = own_meta(request.meta).get("after")
+        cursor = session.head
+        if isinstance(after, int) and self._client.kind.knows_us:
+            if not session.oldest - 1 <= after <= session.head:
+                data = {"reason": "cursor_expired", "oldest": session.oldest - 1, "head": session.head}
+                raise RequestError(-32602, "these events are no longer kept; load the session", data)
+            cursor = after
+        call.after_response(lambda: self._attach_from(session, cursor))
+        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
+
+    async def _fork(self, call: Call) -> object:
+        client, request = self._client, read(call, v1.ForkSessionRequest)
+        parent = self.find(request.session_id)
+        client.require("prompt", parent.id)
+        if not (client.kind.unstable and client.settings.unstable) or not parent.agent_can("sessionCapabilities.fork"):
+            raise RequestError.method_not_found(call.method)
+        session = self._host.make_session(
+            client.visitor, agent=parent.record.agent, cwd=admit_folder(request.cwd, client.visitor)
+        )
+        session.servers = admit_servers(request.mcp_servers or (), client.visitor)
+        session.directories = admit_folders(request.additional_directories or (), client.visitor)
+        session.env = parent.env
+        await self._host.fork_session(session, parent)
+        call.after_response(lambda: self._attach_from(session, 0))
+        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+
+    async def _opened(self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest) -> HostedSession:
+        """The session that a client wants to attach to. What it sends along is used if the agent has to be started."""
+        session = self.find(request.session_id)
+        if not is_same_folder(request.cwd, session.record.cwd):
+            raise RequestError.invalid_params(f"this session works in {session.record.cwd}", path="$.cwd")
+        servers = admit_servers(request.mcp_servers or (), self._client.visitor)
+        directories = admit_folders(request.additional_directories or (), self._client.visitor)
+        meta = own_meta(request.meta)
+        if session.agent.is_running:
+            if (servers and servers != session.servers) or (directories and directories != session.directories):
+                session.notice("MCP servers and directories are not added to a session that runs.")
+        else:
+            session.servers = servers or session.servers
+            session.directories = directories or session.directories
+            env = meta.get("env")
+            if self._client.visitor.is_local and isinstance(env, dict):
+                session.env = env
+        if session.facts.get("isForeign"):
+            await session.agent.ensure()
+            await self._host.settle()
+        self._leave(session)
+        self._observe(session, meta)
+        return session
+
+    async def _replay(self, session: HostedSession) -> int:
+        """Send the history in pages; gives the number of its last event."""
+        replay, peer, kind = HistoryReplay(), self._client.peer, self._client.kind
+        own_id = msgspec.json.encode(session.id)
+        cursor = 0
+        for id, end in self._host.ancestry(session):
+            cursor = 0
+            while True:
+                head = session.head if end is None else end
+                events = [] if cursor >= head else session.log.read(id, cursor, _REPLAY_PAGE)
+                events = events if end is None else [event for event in events if event.number <= end]
+                for item in replay.feed(events) if events else replay.finish():
+                    converted = kind.convert(item.update, variant_of(item.update))
+                    if converted is None or (item.child is not None and not kind.unstable):
+                        continue
+                    name = own_id if item.child is None else msgspec.json.encode(item.child)
+                    number = item.number if kind.knows_us and end is None else None
+                    peer.post(update_frame(name, converted, {}, number))
+                if not events:
+                    if end is not None or cursor == session.head:
+                        break
+                    continue
+                cursor = events[-1].number
+                await peer.breathe()
+        return cursor
+
+    # Using
+
+    def _prompt(self, call: Call) -> Coroutine[Any, Any, object]:
+        """Accepted here and now, so that a cancel behind it finds it."""
+        request = read(call, v1.PromptRequest)
+        session = self.find(request.session_id)
+        self._client.require("prompt", session.id)
+        own = own_meta(request.meta)
+        wanted = own.get("promptId")
+        if own.get("queue") is False and session.is_busy:
+            raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
+        attachment = self._attachments.get(session.id) or self._attach(session, session.head)
+        id = session.prompts.submit(
+            self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
+        )
+        call.after_response(lambda: self._answered(session))
+        known = session.prompts.outcomes.get(id)
+        if known is not None and known["seq"] > attachment.cursor:
+            known = None  # its answer must not overtake the updates that were not sent yet
+        return self._outcome(call, session, id, known, attachment.await_outcome(id))
+
+    async def _outcome(
+        self,
+        call: Call,
+        session: HostedSession,
+        id: str,
+        outcome: dict[str, Any] | None,
+        waiting: asyncio.Future[dict[str, Any]],
+    ) -> object:
+        while outcome is None:
+            try:
+                outcome = await asyncio.shield(waiting)
+            except asyncio.CancelledError:
+                if not call.is_cancelled or not self._client.peer.is_open:
+                    raise
+                session.prompts.cancel_prompt(id, self._client)  # its turn still ends in order, with one answer
+                task = asyncio.current_task()
+                if task is not None:
+                    task.uncancel()
+        if "error" in outcome:
+            error = outcome["error"]
+            raise self._client.explain(
+                RequestError(error["code"], error["message"], error.get("data")), session.record.agent
+            )
+        return outcome["result"]
+
+    async def _set_mode(self, call: Call) -> object:
+        request = read(call, v1.SetSessionModeRequest)
+        session = self.find(request.session_id)
+        self._client.require("prompt", session.id)
+        await session.settings.set_mode(self._client, request.mode_id)
+        return {}
+
+    async def _set_option(self, call: Call) -> object:
+        request: Any = msgspec.json.decode(call.params or b"{}")
+        if not isinstance(request, dict) or not isinstance(request.get("configId"), str):
+            raise RequestError.invalid_params("configId is missing", path="$.configId")
+        session = self.find(str(request.get("sessionId")))
+        self._client.require("prompt", session.id)
+        options = await session.settings.set_option(self._client, request["configId"], request.get("value"))
+        return {"configOptions": options_for(self._client.kind, options)}
+
+    # Ending
+
+    async def _delete(self, call: Call) -> object:
+        """Missing or of another principal is the same as deleted, so that ids cannot be probed."""
+        request = read(call, v1.DeleteSessionRequest)
+        session = self._host.find(request.session_id, self._client.visitor)
+        self._client.require("prompt", request.session_id)
+        if session is not None:
+            if session.is_busy:
+                raise RequestError.invalid_request("the session works; cancel its turn first")
+            await self._host.delete(session)
+        return {}
+
+    async def _close(self, call: Call) -> object:
+        session = self.find(read(call, v1.CloseSessionRequest).session_id)
+        self._client.require("prompt", session.id)
+        await self._host.close_session(session, "The session was closed.")
+        return {}
+
+    async def _detach(self, call: Call) -> object:
+        self._leave(self._named(call))
+        return {}
+
+    async def _take(self, call: Call) -> object:
+        """This client serves the files and terminals of a session from here on."""
+        session = self._named(call)
+        self._client.require("prompt", session.id)
+        if session.delegate is None:
+            raise RequestError.invalid_request("the host itself serves the files and terminals of this session")
+        session.delegate.take(self._client)
+        return {}
+
+    # Inside
+
+    def find(self, id: str) -> HostedSession:
+        """Raises: RequestError if the client does not have such a session."""
+        session = self._host.find(id, self._client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        return session
+
+    def _named(self, call: Call) -> HostedSession:
+        request: Any = msgspec.json.decode(call.params or b"{}")
+        return self.find(str(request.get("sessionId") if isinstance(request, dict) else ""))
+
+    def _attach(self, session: HostedSession, cursor: int) -> Attachment:
+        attachment = Attachment(session, self._client, cursor)
+        self._attachments[session.id] = attachment
+        if self._client.peer.is_open:
+            session.attach(attachment)
+        return attachment
+
+    def _answered(self, session: HostedSession) -> None:
+        attachment = self._attachments.get(session.id)
+        if attachment is not None:
+            attachment.answered()
+
+    def _attach_from(self, session: HostedSession, cursor: int) -> None:
+        if not session.is_closed:
+            self._attach(session, cursor)
+
+    def _leave(self, session: HostedSession) -> None:
+        attachment = self._attachments.pop(session.id, None)
+        if attachment is not None:
+            session.detach(attachment)
+
+    def _observe(self, session: HostedSession, meta: dict[str, Any]) -> None:
+        if meta.get("role") == "observer":
+            self._observed.add(session.id)
+        else:
+            self._observed.discard(session.id)
+
+    def _members(self, session: HostedSession) -> dict[str, Any]:
+        members = session.answer_members()
+        if isinstance(members.get("configOptions"), list):
+            members["configOptions"] = options_for(self._client.kind, members["configOptions"])
+        return members
+
+    def _place(self, session: HostedSession) -> dict[str, Any]:
+        place: dict[str, Any] = {"head": session.head, "readOnly": session.is_read_only}
+        if self._client.kind.knows_us:
+            place |= {
+                "agent": session.record.agent,
+                "agentSessionId": session.agent_session,
+                "turn": session.prompts.place,
+                "questions": [question.id for question in session.questions],
+                "outcomes": dict(session.prompts.outcomes),
+            }
+        return place
+
+
+def read(call: Call, type: type[T]) -> T:
+    """The params of a call."""
+    return decode(type, call.params or Raw(b"{}"))
+
+
+def own_meta(meta: Any) -> dict[str, Any]:
+    """What a request carries for the host itself."""
+    found = meta.get("dragoman") if isinstance(meta, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def foreign_meta(meta: Any) -> dict[str, Any] | None:
+    """What a request carries for the agent."""
+    if meta is UNSET or not isinstance(meta, dict):
+        return None
+    return {name: value for name, value in meta.items() if name != "dragoman"} or None

@@ -1,0 +1,83 @@
+"""Sessions that only an agent knows: listed while the agent runs anyway, and hosted once a client opens one.
+
+Their ids are made from the agent's name and its own id, so that they stay the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from dragoman.errors import DragomanError, RequestError
+from dragoman.host.clients.admission import admit_folder
+from dragoman.store.event_log import SessionRecord
+
+if TYPE_CHECKING:
+    from dragoman.host.host import Host, Visitor
+    from dragoman.schema import v1
+
+_log = logging.getLogger("dragoman.host")
+_MOST: Final = 500
+
+
+class ForeignSessions:
+    """The sessions of agents that a host has not hosted."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._known: dict[str, SessionRecord] = {}
+
+    async def list(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
+        """What a running agent lists and the host does not have; empty if it does not run or cannot list."""
+        running = self._host.running_agent(agent, visitor)
+        if running is None or not running.can("sessionCapabilities.list") or not running.can_come_back:
+            return []
+        hosted = {each.agent_session for each in self._host.log.sessions() if each.agent == agent}
+        found: list[SessionRecord] = []
+        try:
+            async for info in running.remote.sessions():
+                if info.session_id not in hosted and _may_use(info.cwd, visitor):
+                    found.append(_record(agent, info, visitor))
+                if len(found) >= _MOST:
+                    break
+        except DragomanError as error:
+            _log.warning("%s could not list its sessions: %s", agent, error)
+        self._known.update((each.id, each) for each in found)
+        return found
+
+    def adopt(self, id: str, visitor: Visitor) -> SessionRecord | None:
+        """Enter a session that was listed in the log of the host."""
+        record = self._known.get(id)
+        if record is None or record.principal != visitor.principal:
+            return None
+        del self._known[id]
+        self._host.log.create(record)
+        return record
+
+
+def _record(agent: str, info: v1.SessionInfo, visitor: Visitor) -> SessionRecord:
+    digest = hashlib.sha256(msgspec.json.encode([agent, info.session_id])).digest()[:16]
+    id = base64.b32encode(digest).decode().rstrip("=").lower()
+    at = 0.0
+    if isinstance(info.updated_at, str):
+        try:
+            at = datetime.fromisoformat(info.updated_at).timestamp()
+        except ValueError:
+            at = 0.0
+    facts = {"isForeign": True, "title": info.title if isinstance(info.title, str) else None}
+    return SessionRecord(
+        id, visitor.principal, agent, info.session_id, info.cwd, msgspec.json.encode(facts), at, at, 0, 1
+    )
+
+
+def _may_use(cwd: str, visitor: Visitor) -> bool:
+    try:
+        admit_folder(cwd, visitor)
+    except RequestError:
+        return False
+    return True

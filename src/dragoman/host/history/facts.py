@@ -1,0 +1,107 @@
+"""What a session keeps besides its events: title, modes and options, for answers without an agent. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.schema import encode
+
+if TYPE_CHECKING:
+    from dragoman.state import SessionState
+
+
+def note_state(facts: dict[str, Any], state: SessionState) -> None:
+    """Modes and options of a session that an agent has just opened."""
+    facts["modes"] = None if state.modes is None else msgspec.json.decode(encode(state.modes))
+    options = list(state.config_options)
+    facts["configOptions"] = msgspec.json.decode(encode(options)) if options else None
+
+
+def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
+    """Take over what an update changes; whether it changed something."""
+    if variant not in ("session_info_update", "current_mode_update", "config_option_update"):
+        return False
+    found: dict[str, Any] = msgspec.json.decode(update)
+    if variant == "session_info_update" and "title" in found:
+        facts["title"] = found["title"]
+    elif variant == "current_mode_update" and isinstance(facts.get("modes"), dict):
+        facts["modes"]["currentModeId"] = found.get("currentModeId")
+    elif variant == "config_option_update":
+        facts["configOptions"] = found.get("configOptions")
+    return True
+
+
+def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:
+    """Updates that state mode and options after one of them was set, the other one adapted (rule 167).
+
+    Args:
+        facts: What the session keeps; adapted.
+        mode: The mode that was set; None if an option was.
+    """
+    modes, options = facts.get("modes"), facts.get("configOptions")
+    twin = next((each for each in options or () if isinstance(each, dict) and each.get("category") == "mode"), None)
+    updates: list[dict[str, Any]] = []
+    if mode is not None:
+        if isinstance(modes, dict):
+            modes["currentModeId"] = mode
+        if twin is not None and mode in _values(twin):
+            twin["currentValue"] = mode
+        updates.append({"sessionUpdate": "current_mode_update", "currentModeId": mode})
+        if twin is not None:
+            updates.append({"sessionUpdate": "config_option_update", "configOptions": options})
+        return updates
+    updates.append({"sessionUpdate": "config_option_update", "configOptions": options or []})
+    value = None if twin is None else twin.get("currentValue")
+    if isinstance(modes, dict) and isinstance(value, str) and modes.get("currentModeId") != value:
+        known = [each.get("id") for each in modes.get("availableModes") or () if isinstance(each, dict)]
+        if value in known:
+            modes["currentModeId"] = value
+            updates.append({"sessionUpdate": "current_mode_update", "currentModeId": value})
+    return updates
+
+
+def _values(option: dict[str, Any]) -> list[Any]:
+    values: list[Any] = []
+    for each in option.get("options") or ():
+        if isinstance(each, dict):  # a value, or a group of them
+            values += [value.get("value") for value in each.get("options") or () if isinstance(value, dict)]
+            values.append(each.get("value"))
+    return values
+
+
+class OpenCalls:
+    """The tool calls of a turn that have not ended, to close those of an agent that died in the middle of them."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, None] = {}
+
+    def note(self, update: bytes) -> None:
+        """A tool call, or a change of one."""
+        try:
+            found = _read_call(update)
+        except msgspec.DecodeError:
+            return
+        if found.status in ("completed", "failed"):
+            self._open.pop(found.toolCallId, None)
+        elif found.sessionUpdate == "tool_call" or found.status is not None:
+            self._open[found.toolCallId] = None
+
+    def failed(self) -> list[bytes]:
+        """Updates that close them."""
+        own = {"_meta": {"dragoman": {"synthetic": True}}}
+        updates = [
+            {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed", **own} for id in self._open
+        ]
+        self._open.clear()
+        return [msgspec.json.encode(update) for update in updates]
+
+
+class _Call(msgspec.Struct, gc=False):
+    sessionUpdate: str  # noqa: N815 - the protocol's names
+    toolCallId: str  # noqa: N815
+    status: str | None = None
+
+
+_read_call: Final = msgspec.json.Decoder(_Call).decode

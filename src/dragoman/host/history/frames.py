@@ -1,0 +1,141 @@
+"""Messages of a host to its clients, built from the content of the log. Pure.
+
+An update is stored as the agent wrote it; the envelope around it names the session as this client knows it, and for
+clients that know the host the number of the event.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dragoman.wire import write_notification
+
+_START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
+_WRAPPED: Final = b'{"$update":'
+
+
+class _Wrapped(msgspec.Struct, rename={"update": "$update", "meta": "_meta"}):
+    update: msgspec.Raw
+    meta: msgspec.Raw
+    child: str | None = None
+
+
+_NO_META: Final[dict[str, Any]] = {}
+_read_wrapped: Final = msgspec.json.Decoder(_Wrapped).decode
+
+
+class _Variant(msgspec.Struct, gc=False):
+    sessionUpdate: str = ""  # noqa: N815 - the protocol's name
+
+
+_variant: Final = msgspec.json.Decoder(_Variant).decode
+
+
+def variant_of(update: bytes) -> str:
+    """The kind of an update; empty if it has none."""
+    try:
+        return _variant(update).sessionUpdate
+    except msgspec.DecodeError:
+        return ""
+
+
+class StoredUpdate(NamedTuple):
+    """An update of the log."""
+
+    update: bytes
+    meta: dict[str, Any]
+    """What stood next to it."""
+    child: str | None
+    """The session of a subagent that it belongs to, by the host's id."""
+    variant: str
+
+
+def store_update(update: bytes, meta: bytes | None, child: str | None = None) -> bytes:
+    """The body of an event: the update, and the `_meta` next to it if there is one."""
+    if b"\n" in update or (meta is not None and b"\n" in meta):
+        update, meta = update.replace(b"\n", b" "), None if meta is None else meta.replace(b"\n", b" ")
+    if meta is None and child is None:
+        return update
+    rest = b"" if child is None else b',"child":%b' % msgspec.json.encode(child)
+    return b'%b%b,"_meta":%b%b}' % (_WRAPPED, update, meta or b"{}", rest)
+
+
+def stored_update(body: bytes) -> StoredUpdate:
+    """The inverse of `store_update`."""
+    if not body.startswith(_WRAPPED):
+        return StoredUpdate(body, _NO_META, None, variant_of(body))
+    found = _read_wrapped(body)
+    meta, update = msgspec.json.decode(found.meta), bytes(found.update)
+    return StoredUpdate(update, meta if isinstance(meta, dict) else _NO_META, found.child, variant_of(update))
+
+
+def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
+    """A `session/update` for one client; `session` is its id as JSON, `number` is given to those who know the host."""
+    if not meta:
+        if number is None:
+            return _START % (session, update) + b"}}\n"
+        return _START % (session, update) + b',"_meta":{"dragoman":{"seq":%d}}}}\n' % number
+    if number is not None:
+        own = meta.get("dragoman")
+        meta = {**meta, "dragoman": {**(own if isinstance(own, dict) else {}), "seq": number}}
+    return _START % (session, update) + b',"_meta":%b}}\n' % msgspec.json.encode(meta)
+
+
+_FOR_ALL: Final = frozenset(
+    (
+        "agent_message_chunk",
+        "agent_thought_chunk",
+        "plan",
+        "available_commands_update",
+        "usage_update",
+        "session_info_update",
+        "current_mode_update",
+    )
+)
+
+
+class PreparedUpdate:
+    """An update of the log on its way to clients: read once, and written once for all that get the same."""
+
+    __slots__ = ("_number", "_numbered", "_plain", "_session", "is_for_all", "stored")
+
+    def __init__(self, body: bytes, number: int, session: bytes) -> None:
+        """Read an event.
+
+        Args:
+            body: Of the event.
+            number: Of the event.
+            session: The id as JSON, as clients know it.
+        """
+        self.stored = stored_update(body)
+        self.is_for_all = self.stored.variant in _FOR_ALL and self.stored.child is None
+        """Whether every client gets it as it is."""
+        self._session = session
+        self._number = number
+        self._plain: bytes | None = None
+        self._numbered: bytes | None = None
+
+    def frame(self, *, with_number: bool) -> bytes:
+        """The message for one client."""
+        if with_number:
+            if self._numbered is None:
+                self._numbered = update_frame(self._session, self.stored.update, self.stored.meta, self._number)
+            return self._numbered
+        if self._plain is None:
+            self._plain = update_frame(self._session, self.stored.update, self.stored.meta, None)
+        return self._plain
+
+
+def notice_frame(session: str, text: str) -> bytes:
+    """A notice of the host, for clients that know it."""
+    return write_notification("_dragoman/notice", msgspec.json.encode({"sessionId": session, "text": text}))
+
+
+def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:
+    """An update that shows a block of another client's prompt."""
+    return b'{"sessionUpdate":"user_message_chunk","messageId":%b,"content":%b}' % (
+        msgspec.json.encode(message_id),
+        bytes(block),
+    )

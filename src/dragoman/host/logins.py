@@ -1,0 +1,95 @@
+"""Logging in and out of agents for clients.
+
+Credentials belong to the operating system's user who runs the agent, so one login serves every session of the agent. A
+login runs in a process of its own, one at a time per agent. Some agents remember it in their process only, so the
+method that worked is used again when a new process asks for a login.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dragoman.errors import AuthRequired, DragomanError, RequestError
+from dragoman.host.agents import RunningAgent
+from dragoman.host.working.prompts import as_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from dragoman.host.clients.request_scope import RequestScope
+    from dragoman.host.host import Host
+
+
+class _Ignored:
+    """What an agent without a session sends by itself."""
+
+    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None:
+        pass
+
+    def on_extension(self, method: str, params: bytes) -> None:
+        pass
+
+
+class AgentLogins:
+    """The logins of a host's agents."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._methods: dict[str, str] = {}
+
+    async def log_in(self, name: str, method: str, scope: RequestScope, *, is_local: bool) -> None:
+        """Forward `authenticate`. Raises: RequestError."""
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+            try:
+                await agent.remote.authenticate(method)
+            except DragomanError as found:
+                error = as_request_error(found)
+                if is_local:
+                    raise error from None
+                raise RequestError(
+                    error.code,
+                    f"{error.message} (a login in a browser that returns to localhost can only be finished on the "
+                    "machine of the host)",
+                    error.data,
+                ) from None
+        self._methods[name] = method
+
+    async def log_out(self, name: str, scope: RequestScope) -> None:
+        """Forward `logout`. Raises: RequestError."""
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+            try:
+                await agent.remote.logout()
+            except DragomanError as error:
+                raise as_request_error(error) from None
+        self._methods.pop(name, None)
+
+    async def with_login(self, agent: RunningAgent, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Open a session; if the process wants a login and one worked before, that one is used."""
+        try:
+            await work()
+        except AuthRequired:
+            method = self._methods.get(name)
+            if method is None:
+                raise
+            await agent.remote.authenticate(method)
+            await work()
+
+    @asynccontextmanager
+    async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RunningAgent]:
+        """An agent without a session, ended at exit. Raises: RequestError."""
+        host = self._host
+        try:
+            source = host.source(name)
+            options: Any = host.services.options_without_session(scope)
+            agent = await RunningAgent.start(source, str(Path.home()), None, _Ignored(), options)
+        except DragomanError as error:
+            raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
+        try:
+            host.descriptions.learn(source, agent.remote)
+            yield agent
+        finally:
+            await agent.close()

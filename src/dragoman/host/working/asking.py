@@ -1,0 +1,160 @@
+"""The open questions of a session: permissions and forms that its agent waits for.
+
+Owns which clients a question goes to, the log of questions and answers, and the ids of elicitations. A question waits
+until a client makes a choice, or the turn ends. A form that no attached client can show is answered at once: the turn
+would hang without a sign.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.host.working.questions import HostedQuestion, cancelled_answer, chosen_option
+from dragoman.wire import write_notification
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dragoman.host.clients.attachment import Attachment
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.session import HostedSession
+    from dragoman.host.working.questions import Method
+    from dragoman.store.event_log import LogEvent
+
+_URLS: Final = 256  # elicitations of one session whose completion may still be reported
+
+
+class SessionQuestions:
+    """The questions of one session."""
+
+    def __init__(self, session: HostedSession) -> None:
+        self._session = session
+        self._open: dict[str, HostedQuestion] = {}
+        self._got_url: OrderedDict[str, list[Any]] = OrderedDict()
+
+    def __iter__(self) -> Iterator[HostedQuestion]:
+        return iter([question for question in self._open.values() if question.is_open])
+
+    def items(self) -> list[tuple[str, HostedQuestion]]:
+        """The open questions by their ids."""
+        return [(question.id, question) for question in self]
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # From the agent
+
+    async def ask(self, method: Method, params: dict[str, Any]) -> dict[str, Any]:
+        """Ask every attached client that can show it; the answer for the agent.
+
+        Cancelled when the agent withdraws the question.
+        """
+        session = self._session
+        if not self._can_be_shown(method, params):
+            session.notice("A form was not shown: no attached client can show it.")
+            return cancelled_answer(method)
+        if isinstance(params.get("elicitationId"), str):
+            params = {**params, "elicitationId": self._elicitation(params["elicitationId"])}
+        id = f"q-{secrets.token_hex(8)}"
+        question = HostedQuestion(id, session.id, method, params, session.prompts.turn_number, self)
+        self._open[id] = question
+        session.append("question", {"questionId": id, "method": method, "params": params})
+        try:
+            return await question.answer
+        except asyncio.CancelledError:
+            if question.is_open:
+                question.decide()
+                self._log_answer(question, cancelled_answer(method), {"by": "", "who": "agent"})
+            raise
+        finally:
+            question.decide()
+            self._open.pop(id, None)
+
+    def complete(self, elicitation: str) -> None:
+        """What a URL was opened for is done: the clients that got the URL get this too, with the id that they know."""
+        id = self._elicitation(elicitation)
+        body = msgspec.json.encode({"elicitationId": id})
+        for client in self._got_url.pop(id, ()):
+            client.peer.post(write_notification("elicitation/complete", body))
+
+    def close_all(self) -> None:
+        """The turn is over or cancelled: nothing is asked any more."""
+        for question in list(self._open.values()):
+            if question.is_open:
+                question.decide()
+                self._log_answer(question, cancelled_answer(question.method), {"by": ""})
+
+    # From the clients
+
+    def show_to(self, attachment: Attachment) -> None:
+        """A client has come: it gets what was asked before the place in the log that it has reached."""
+        for question in self:
+            if question.number and question.number <= attachment.cursor:
+                question.show(attachment.client)
+
+    def show(self, id: object, client: HostConnection) -> None:
+        """A client has reached the event of a question."""
+        question = self._open.get(str(id))
+        if question is not None:
+            question.show(client)
+
+    def left(self, client: HostConnection) -> None:
+        for question in list(self._open.values()):
+            question.left(client)
+
+    # From the log
+
+    def note(self, event: LogEvent) -> None:
+        """A question or an answer is committed: now the clients, or the agent, may get it."""
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        question = self._open.get(str(found.get("questionId")))
+        if question is None:
+            return
+        if event.kind == "question":
+            question.number = event.number
+        elif not question.answer.done():
+            question.answer.set_result(found["answer"])
+
+    # From a question
+
+    def shown(self, question: HostedQuestion, client: Any) -> None:
+        id = question.params.get("elicitationId")
+        if isinstance(id, str):
+            self._got_url.setdefault(id, []).append(client)
+            while len(self._got_url) > _URLS:
+                self._got_url.popitem(last=False)
+
+    def chosen(self, question: HostedQuestion, answer: dict[str, Any], client: Any) -> None:
+        self._log_answer(question, answer, {"by": client.key, "who": client.who})
+
+    def given_up(self, question: HostedQuestion) -> None:
+        question.decide()
+        self._log_answer(question, cancelled_answer(question.method), {"by": ""})
+
+    def late(self, question: HostedQuestion, answer: dict[str, Any], client: Any) -> None:
+        body = {"questionId": question.id, "answer": answer, "by": client.key, "who": client.who}
+        self._session.append("late", body, turn=question.turn)
+
+    # Inside
+
+    def _log_answer(self, question: HostedQuestion, answer: dict[str, Any], by: dict[str, str]) -> None:
+        body = {"questionId": question.id, "answer": answer, "option": chosen_option(answer), **by}
+        self._session.append("answer", body, turn=question.turn)
+
+    def _elicitation(self, id: str) -> str:
+        """Two agents on one connection may use equal ids (rule 316)."""
+        return f"{self._session.id}.{id}"
+
+    def _can_be_shown(self, method: Method, params: dict[str, Any]) -> bool:
+        """A permission waits for a client; a form that none of the attached ones can show would hang the turn."""
+        clients = [each.client for each in self._session.attachments]
+        return (
+            method == "session/request_permission"
+            or not clients
+            or any(client.can_answer(self._session.id, method, params) for client in clients)
+        )

@@ -1,0 +1,289 @@
+"""The prompts of a session: one runs at a time, the others wait.
+
+A prompt has an id; a second one with the same id is the same prompt and gets its outcome, it never runs again. The
+outcome is the `end` event of its turn, or the `queue` event of one that never ran. `_run_all` is the one task that runs
+them. A turn whose agent ignores a cancel is given up after a while; the agent is then ended before the next prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import OrderedDict, deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import ConnectionClosed, DragomanError, RequestError
+from dragoman.host.history.restore import OUTCOMES
+from dragoman.host.working.prompt_blocks import blocks_for
+from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
+from dragoman.schema import encode, v1
+from dragoman.store.event_log import NewEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dragoman.client import PromptTurn
+    from dragoman.errors import StoreError
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.history.restore import LeftOpen
+    from dragoman.host.host import Host
+    from dragoman.host.session import HostedSession
+    from dragoman.store.event_log import LogEvent
+
+QUEUED: Final = 16
+_CLOSE_SECONDS: Final = 5.0
+_CANCELLED: Final = {"result": {"stopReason": "cancelled"}}
+
+
+class PromptQueue:
+    """Runs the prompts of one session."""
+
+    def __init__(self, session: HostedSession, host: Host) -> None:
+        self.turn_number = int(session.facts.get("turns", 0))
+        self.outcomes: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        """What became of the last prompts, by their ids."""
+        self.running: HostedPrompt | None = None
+        self._session = session
+        self._host = host
+        self._waiting: deque[HostedPrompt] = deque()
+        self._runner: asyncio.Task[None] | None = None
+        self._given_up: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        # Prompts whose outcome is known and not committed yet: the same prompt must not be taken for a new one.
+        self._ending: set[str] = set()
+
+    @property
+    def is_busy(self) -> bool:
+        return self.running is not None or bool(self._waiting)
+
+    @property
+    def place(self) -> dict[str, Any] | None:
+        """The turn that runs, for clients that know the host."""
+        return None if self.running is None else {"promptId": self.running.id, "turn": self.turn_number}
+
+    # From the clients
+
+    def submit(
+        self, client: HostConnection, request: v1.PromptRequest, prompt_id: str | None, meta: Mapping[str, Any] | None
+    ) -> str:
+        """Accept a prompt; gives its id.
+
+        Raises:
+            RequestError: it cannot be accepted.
+        """
+        session = self._session
+        id = prompt_id or f"prompt-{secrets.token_hex(8)}"
+        if id in self.outcomes or id in self._ending or any(each.id == id for each in self._all()):
+            return id
+        if session.is_ending:
+            raise RequestError.not_found("the session is being closed")
+        if session.is_read_only:
+            raise session_lost("its agent ended, and can neither resume nor load it")
+        if self._host.store_error is not None:
+            raise _no_store(self._host.store_error)
+        if len(self._all()) > QUEUED:
+            raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
+        blocks_for(request.prompt, session.record.agent, session.agent_can)
+        item = HostedPrompt(id, client.key, request.prompt, meta)
+        self._waiting.append(item)
+        body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
+        body["prompt"] = msgspec.Raw(encode(request.prompt))
+        if meta:
+            body["meta"] = meta
+
+        def logged(events: list[LogEvent]) -> None:
+            item.number = events[-1].number
+            session.publish(events)
+            session.note_busy(item.number)
+            self._go_on()
+
+        session.flush()
+        session.log.append(session.id, [NewEvent("prompt", msgspec.json.encode(body), 0)], logged)
+        return id
+
+    def cancel(self, client: HostConnection) -> None:
+        """`session/cancel` of a client: its own turn, else its queued prompts, else the turn of another."""
+        own = [item for item in self._waiting if item.by == client.key]
+        if self.running is not None and self.running.by == client.key:
+            self._cancel_turn(client)
+        elif own:
+            for item in own:
+                self.cancel_prompt(item.id, client)
+        else:
+            self._cancel_turn(client)
+
+    def cancel_prompt(self, id: str, client: HostConnection | None) -> None:
+        """One prompt: it leaves the queue, or its turn is cancelled."""
+        if self.running is not None and self.running.id == id:
+            self._cancel_turn(client)
+            return
+        for item in list(self._waiting):
+            if item.id == id:
+                item.is_cancelled = True
+                self._waiting.remove(item)
+                self._ending.add(id)
+                self._log_cancel(id, client)
+                self._session.append("queue", {"promptId": id, **_CANCELLED}, turn=0)
+
+    def _cancel_turn(self, client: HostConnection | None) -> None:
+        item, agent = self.running, self._session.agent.running
+        if item is None:
+            return
+        if not item.is_cancelled:
+            self._log_cancel(item.id, client)
+        item.is_cancelled = True
+        self._session.questions.close_all()
+        if agent is not None and agent.is_open and self._timer is None and self._given_up is not None:
+            _ = self._host.run(_cancel(agent.session))
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._host.settings.cancel_seconds, self._give_up)
+
+    def _log_cancel(self, id: str, client: HostConnection | None) -> None:
+        by = {} if client is None else {"by": client.key, "who": client.who}
+        self._session.append("cancel", {"promptId": id, **by})
+
+    def _give_up(self) -> None:
+        if self._given_up is not None and not self._given_up.done():
+            self._given_up.set_result(None)
+
+    def await_outcome(self, id: str, waiting: asyncio.Future[dict[str, Any]]) -> None:
+        """A client that is not attached any more waits for the outcome of its prompt."""
+        if id in self.outcomes and not waiting.done():
+            waiting.set_result(self.outcomes[id])
+        elif self._session.is_closed:
+            waiting.cancel()
+        else:
+            self._awaited[id] = waiting
+
+    def take_awaited(self, id: str) -> asyncio.Future[dict[str, Any]] | None:
+        """It is attached again."""
+        return self._awaited.pop(id, None)
+
+    # From the log
+
+    def note(self, event: LogEvent) -> None:
+        """A prompt has its outcome."""
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+        self.outcomes[str(found.get("promptId"))] = found
+        self._ending.discard(str(found.get("promptId")))
+        while len(self.outcomes) > OUTCOMES:
+            self.outcomes.popitem(last=False)
+        waiting = self._awaited.pop(str(found.get("promptId")), None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(found)
+
+    def restore(self, left: LeftOpen) -> None:
+        """Take over what an earlier host wrote."""
+        self.turn_number = max(self.turn_number, left.turn)
+        self._ending.update(left.queued, [] if left.running is None else [left.running])
+        for outcome in left.outcomes:
+            self.outcomes[str(outcome.get("promptId"))] = outcome
+
+    def store_failed(self, error: StoreError) -> None:
+        """The log cannot be written: what was not committed does not run, and the turn that runs is cancelled."""
+        for item in list(self._waiting):
+            if not item.number:
+                item.is_cancelled = True
+                self._waiting.remove(item)
+                outcome = {"promptId": item.id, **error_outcome(_no_store(error))}
+                self._session.append("queue", outcome, turn=0)
+                for attachment in self._session.attachments:
+                    attachment.refuse(item.id, outcome)
+        self._cancel_turn(None)
+
+    # Running
+
+    def _all(self) -> list[HostedPrompt]:
+        return [*([self.running] if self.running is not None else []), *self._waiting]
+
+    def _go_on(self) -> None:
+        if self._runner is None or self._runner.done():
+            self._runner = self._host.run(self._run_all())
+
+    async def _run_all(self) -> None:
+        session = self._session
+        while self._waiting and self._waiting[0].number and not session.is_closed:
+            item = self.running = self._waiting.popleft()
+            try:
+                outcome = await self._run(item)
+            except RequestError as error:
+                outcome = error_outcome(error)
+            finally:
+                self._end_cancelling()
+                session.agent.end_turn()
+            session.questions.close_all()
+            await session.release_terminals()
+            self.running = None
+            self._ending.add(item.id)
+            session.turn_ended(item.id, outcome)
+            await self._host.settle()
+
+    async def _run(self, item: HostedPrompt) -> dict[str, Any]:
+        session = self._session
+        self.turn_number += 1
+        started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
+        session.append("start", started)
+        agent = await session.agent.ensure()
+        if item.is_cancelled:
+            return _CANCELLED
+        blocks = blocks_for(item.blocks, session.record.agent, agent.can)
+        session.agent.begin_turn(blocks)
+        turn = agent.session.prompt(blocks, meta=item.meta)
+        session.ledger.begin(session, agent, item)
+        self._given_up = given_up = asyncio.get_running_loop().create_future()
+        finishing = self._host.run(_finish(turn))
+        await asyncio.wait({finishing, given_up}, return_when=asyncio.FIRST_COMPLETED)
+        if not finishing.done():
+            session.agent.is_stuck = True
+            return _CANCELLED
+        result = finishing.result()
+        if isinstance(result, v1.PromptResponse):
+            return {"result": msgspec.json.decode(encode(result))}
+        if isinstance(result, RequestError):
+            raise result
+        if not isinstance(result, ConnectionClosed):  # it does not fit the session
+            raise RequestError(-32602, str(result))
+        if session.is_ending:
+            return _CANCELLED
+        for update in session.agent.open_calls.failed():
+            session.append("update", update)
+        data = {"reason": "agent_exited", "exitCode": getattr(result, "returncode", None), "maybeExecuted": True}
+        raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
+
+    def _end_cancelling(self) -> None:
+        self._given_up = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def close(self) -> None:
+        """Cancel the turn that runs and answer what waits; returns when the turn is over, or the agent takes long."""
+        for item in list(self._waiting):
+            self.cancel_prompt(item.id, None)
+        self._cancel_turn(None)
+        await self.finish(_CLOSE_SECONDS)
+
+    async def finish(self, seconds: float) -> None:
+        """Wait for the turn that runs."""
+        if self._runner is not None:
+            await asyncio.wait([self._runner], timeout=seconds)
+
+
+async def _finish(turn: PromptTurn) -> v1.PromptResponse | DragomanError:
+    try:
+        return await turn
+    except DragomanError as error:
+        return error
+
+
+async def _cancel(session: Any) -> None:
+    with suppress(ConnectionClosed):  # the turn ends by itself then
+        await session.cancel()
+
+
+def _no_store(error: StoreError) -> RequestError:
+    return RequestError(-32603, f"no prompt is taken now: {error}", {"reason": "store"})

@@ -1,0 +1,298 @@
+"""The agent of a session: started when a prompt needs it, started again after it died.
+
+Owns the agent's process and what it sends by itself. Updates that come before the answer to `session/new` are kept for
+after ours. What an agent replays when it comes back is dropped, because the log has it; some agents replay after their
+answer, so the dropping ends with the next prompt, or when nothing was dropped for a while. An agent that can neither
+resume nor load leaves a session that can only be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import NOT_FOUND, DragomanError, RequestError
+from dragoman.host.agents import RunningAgent
+from dragoman.host.history.facts import OpenCalls, note_fact, note_state
+from dragoman.host.history.frames import store_update, variant_of
+from dragoman.host.working.prompt_blocks import PromptEcho
+from dragoman.host.working.prompts import session_lost
+from dragoman.schema import decode, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+
+    from dragoman.errors import ConnectionClosed
+    from dragoman.host.host import Host
+    from dragoman.host.session import HostedSession
+
+_QUIET_SECONDS: Final = 2.0
+_STARTS: Final = 5
+_STARTS_SECONDS: Final = 180.0
+_EARLY_BYTES: Final = 8 * 1024 * 1024
+_REPLAYED: Final = frozenset(
+    ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan")
+)
+
+
+_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
+
+
+class SessionAgent:
+    """Starts, loses and ends the agent of one session."""
+
+    def __init__(self, session: HostedSession, host: Host) -> None:
+        self.running: RunningAgent | None = None
+        self.is_stuck = False
+        """It did not react to a cancel: it is ended before the next prompt, so that two never meet in it."""
+        self.is_lost = False
+        """It died, and was not started again yet."""
+        self._session = session
+        self._host = host
+        self._starting = asyncio.Lock()
+        self._failures: list[float] = []
+        self._last_code: int | None = None
+        self._is_replaying = False
+        self._dropping_until = 0.0
+        self._early: list[tuple[str, bytes, bytes | None]] | None = None
+        self._early_bytes = 0
+        self._echo: PromptEcho | None = None
+        self._forks = 0
+        self.open_calls = OpenCalls()
+
+    @property
+    def is_running(self) -> bool:
+        return self.running is not None and self.running.is_open
+
+    @property
+    def can_come_back(self) -> bool:
+        """Whether the agent could be started again with this session."""
+        if self.running is not None:
+            return self.running.can_come_back
+        return self._session.facts.get("canComeBack") is not False
+
+    # Starting
+
+    async def open(self, begin: Callable[[RunningAgent], Coroutine[Any, Any, None]]) -> None:
+        """Start the agent and a new session of it. What it sends before its answer is kept for after ours."""
+        self._early = []
+        agent = await self._start()
+        try:
+            await self._host.logins.with_login(agent, self._session.record.agent, lambda: begin(agent))
+        except BaseException:
+            await agent.close()
+            raise
+        self._adopt(agent)
+
+    def release_early(self, *, keeps: bool = True) -> None:
+        """The session has its record in the log: what came before is logged now, unless it is a replay."""
+        early, self._early = self._early or [], None
+        if not keeps:
+            self._dropping_until = monotonic() + _QUIET_SECONDS
+        for agent_session, update, meta in early:
+            self.on_update(agent_session, update, meta)
+
+    async def ensure(self) -> RunningAgent:
+        """The running agent; one that is gone is started again.
+
+        Raises:
+            RequestError: it cannot be started, or cannot come back.
+        """
+        async with self._starting:
+            if self.is_stuck:
+                self._session.notice("The agent did not react to a cancel and was ended.")
+                await self.end()
+            if self.running is not None and self.running.is_open:
+                return self.running
+            if self._session.agent_session is None or not self.can_come_back:
+                self._session.is_read_only = True
+                raise session_lost("its process ended, and it can neither resume nor load a session")
+            self._require_servers()
+            return await self._start_again()
+
+    async def _start_again(self) -> RunningAgent:
+        while True:
+            since = monotonic() - _STARTS_SECONDS
+            self._failures = [at for at in self._failures if at > since]
+            if len(self._failures) >= _STARTS:
+                data = {"reason": "agent_exited", "exitCode": self._last_code, "maybeExecuted": False}
+                raise RequestError(-32603, f"the agent could not be started {_STARTS} times in a row", data)
+            try:
+                agent = await self._start()
+                try:
+                    await self._host.logins.with_login(
+                        agent, self._session.record.agent, partial(self._come_back, agent)
+                    )
+                except BaseException:
+                    await agent.close()
+                    raise
+            except RequestError:
+                raise
+            except DragomanError as error:
+                self._failures.append(monotonic())
+                self._last_code = getattr(error, "returncode", None)
+                await asyncio.sleep(self._host.settings.restart_seconds * len(self._failures))
+                continue
+            self._adopt(agent)
+            self._session.append("agent", {"started": True})
+            self._session.notice("The agent was started again.")
+            return agent
+
+    async def _come_back(self, agent: RunningAgent) -> None:
+        session = self._session
+        try:
+            await self._reopen(session, agent)
+        except RequestError as error:
+            if error.code != NOT_FOUND:
+                raise
+            session.is_read_only = True
+            session.facts["canComeBack"] = False
+            session.keep_facts()
+            raise session_lost("the agent does not know it any more") from None
+
+    async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
+        # A session that only the agent knew has no log yet: what it replays is the history.
+        is_unknown = session.facts.pop("isForeign", False)
+        self._is_replaying = not is_unknown
+        try:
+            may_replay = await agent.come_back(
+                session.agent_session or "",
+                session.record.cwd,
+                session.servers,
+                session.directories,
+                with_history=is_unknown,
+            )
+        finally:
+            self._is_replaying = False
+        if may_replay and not is_unknown:
+            self._dropping_until = monotonic() + _QUIET_SECONDS
+
+    async def _start(self) -> RunningAgent:
+        session = self._session
+        source = self._host.source(session.record.agent)
+        options = self._host.services.options(session)
+        if self._host.settings.unstable:
+            options = {**options, "unstable": True}
+        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options)
+        self._host.descriptions.learn(source, agent.remote)
+        return agent
+
+    def _adopt(self, agent: RunningAgent) -> None:
+        session = self._session
+        self.running, self.is_lost, self.is_stuck = agent, False, False
+        session.agent_session = agent.session.id
+        note_state(session.facts, agent.session.state)
+        session.facts["canComeBack"] = agent.can_come_back
+        agent.when_ended(self._ended)
+
+    def _require_servers(self) -> None:
+        """MCP servers hold secrets and are in no log, so that a host that was started again does not have them."""
+        names = self._session.facts.get("servers") or []
+        if names and not self._session.servers:
+            data = {"reason": "servers_missing", "servers": names}
+            raise RequestError(
+                -32603, f"load the session again with its MCP servers: {', '.join(map(str, names))}", data
+            )
+
+    # Ending
+
+    async def end(self) -> None:
+        """End the agent; the next prompt starts it again."""
+        agent, self.running = self.running, None
+        self.is_stuck = False
+        if agent is not None:
+            await agent.close()
+
+    def _ended(self, reason: ConnectionClosed | None) -> None:
+        """The agent died; one that was idle is started again by the next prompt, not at once."""
+        session = self._session
+        agent, self.running = self.running, None
+        if session.is_closed or agent is None:
+            return
+        self.is_stuck, self.is_lost = False, True
+        self._last_code = getattr(reason, "returncode", None)
+        session.append("agent", {"ended": str(reason), "exitCode": self._last_code})
+        session.is_read_only = not agent.can_come_back
+        _ = self._host.run(agent.close())
+
+    # What it sends
+
+    @contextmanager
+    def forking(self) -> Iterator[None]:
+        """While the agent copies the session, what it sends for the copy is not for this one."""
+        self._forks += 1
+        try:
+            yield
+        finally:
+            self._forks -= 1
+
+    def begin_turn(self, blocks: Sequence[v1.ContentBlock]) -> None:
+        """A prompt is sent: from here on nothing is a replay, and the agent may repeat the prompt."""
+        self._dropping_until = 0.0
+        self._echo = PromptEcho(blocks)
+        self.open_calls = OpenCalls()
+
+    def end_turn(self) -> None:
+        self._echo = None
+
+    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None:
+        """An update of the agent, as it came."""
+        if self._early is not None:
+            self._early_bytes += len(update)
+            if self._early_bytes <= _EARLY_BYTES:
+                self._early.append((agent_session, update, meta))
+            return
+        session, variant = self._session, variant_of(update)
+        if variant in _REPLAYED and self._is_replay():
+            return
+        child = None
+        if session.agent_session is not None and agent_session != session.agent_session:
+            if self._forks:
+                return
+            child = session.child_id(agent_session)
+        elif variant == "user_message_chunk" and self._repeats_prompt(update):
+            return
+        elif variant == "subagent_update":
+            update = _with_child(update, session.child_id)
+        elif variant in _TOOLS:
+            self.open_calls.note(update)
+        elif note_fact(session.facts, variant, update):
+            session.keep_facts()
+        session.append("update", store_update(update, meta, child))
+
+    def on_extension(self, method: str, params: bytes) -> None:
+        """A notification that the protocol does not know; only one that names this session has a place to go."""
+        try:
+            found = msgspec.json.decode(params)
+        except msgspec.DecodeError:
+            return
+        if isinstance(found, dict) and found.get("sessionId") == self._session.agent_session and self._early is None:
+            found.pop("sessionId")
+            self._session.append("extension", {"method": method, "params": found})
+
+    def _is_replay(self) -> bool:
+        if self._is_replaying:
+            return True
+        if monotonic() < self._dropping_until:
+            self._dropping_until = monotonic() + _QUIET_SECONDS
+            return True
+        return False
+
+    def _repeats_prompt(self, update: bytes) -> bool:
+        if self._echo is None:
+            return False
+        try:
+            return self._echo.repeats(decode(v1.UserMessageChunk, update).content)
+        except DragomanError:
+            return False
+
+
+def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:
+    found: Mapping[str, Any] = msgspec.json.decode(update)
+    id = found.get("sessionId")
+    return msgspec.json.encode({**found, "sessionId": child_id(id)}) if isinstance(id, str) else update

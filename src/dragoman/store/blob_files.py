@@ -1,0 +1,57 @@
+"""Large bodies of events as files of their own, named by their hash, so that equal ones are kept once.
+
+Owns the folder of these files, which only the user can read. Which events name a file belongs to the log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import StoreError
+from dragoman.workspace.private import make_private_folder, open_private
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOB_BYTES: Final = 256 * 1024
+"""A body that is larger is a file of its own: a row of this size makes every read of its neighbours slow."""
+
+
+class BlobFiles:
+    """The folder of large bodies."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, body: bytes) -> str:
+        """Write a body, on disk when this returns; gives its name. Raises: OSError."""
+        hash = hashlib.sha256(body).hexdigest()
+        path = self._folder / hash
+        if path.exists():
+            return hash
+        make_private_folder(self._folder)
+        part = path.with_suffix(f".{os.getpid()}")
+        descriptor = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+        return hash
+
+    def read(self, hash: str) -> bytes:
+        """Raises: StoreError if the file is missing."""
+        try:
+            return (self._folder / hash).read_bytes()
+        except OSError as error:
+            raise StoreError(f"a part of the event log is missing: {self._folder / hash} ({error.strerror})") from None
+
+    def remove(self, hash: str) -> None:
+        """A body that no event names any more."""
+        (self._folder / hash).unlink(missing_ok=True)

@@ -1,0 +1,238 @@
+"""What each client gets of an agent's updates, by what it announced; mode and options; notices; extensions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.host.clients.client_kind import ClientKind
+from dragoman.host.host import HostSettings, Visitor
+from dragoman.schema import v1
+from dragoman.testing.agent import scripted_agent
+from tests.host.kit import OURS, OnTheWire, hosted
+
+END = {"stopReason": "end_turn"}
+UNSTABLE: dict[str, Any] = {"_meta": {"dragoman": {"unstable": True}}}
+CHUNK: dict[str, Any] = {"content": {"type": "text", "text": "x"}, "messageId": "m", "_meta": {"vendor": 1}}
+ENTRIES = [{"content": "do", "priority": "high", "status": "pending"}]
+NOTICES: dict[str, Any] = {"session": {"notices": {}}}
+
+# Kind, members, what a plain client gets (None: nothing; True: the same), what the able client announced.
+TABLE: list[tuple[str, dict[str, Any], Any, dict[str, Any]]] = [
+    ("agent_message_chunk", CHUNK, True, {}),
+    ("agent_thought_chunk", CHUNK, True, {}),
+    ("plan", {"entries": ENTRIES}, True, {}),
+    ("available_commands_update", {"availableCommands": []}, True, {}),
+    ("usage_update", {"used": 1, "size": 2}, True, {}),
+    ("session_info_update", {"title": "t"}, True, {}),
+    ("current_mode_update", {"currentModeId": "a"}, True, {}),
+    ("of_the_future", {"anything": [1]}, True, {}),
+    (
+        "tool_call",
+        {
+            "toolCallId": "t",
+            "title": "edit",
+            "content": [{"type": "diff", "path": "/srv/a", "oldText": "x", "newText": "y"}],
+            "locations": [{"path": "/srv/a", "line": 3}],
+            "rawInput": {"a": 1},
+        },
+        True,
+        {},
+    ),
+    ("tool_call_update", {"toolCallId": "t", "status": "completed", "_meta": {"vendor": {"b": 2}}}, True, {}),
+    ("notice", {"severity": "info", "title": "n"}, None, NOTICES),
+    ("compaction_update", {"compactionId": "c", "status": "completed"}, None, {"session": {"compaction": {}}}),
+    ("plan_update", {"plan": {"type": "markdown", "planId": "p", "content": "c"}}, None, UNSTABLE),
+    (
+        "plan_update",
+        {"plan": {"type": "items", "planId": "p", "entries": ENTRIES}},
+        {"sessionUpdate": "plan", "entries": ENTRIES},
+        UNSTABLE,
+    ),
+    ("plan_removed", {"planId": "p"}, None, UNSTABLE),
+    ("session_message", {"messageId": "m", "content": []}, None, UNSTABLE),
+]
+
+
+@pytest.mark.parametrize(("kind", "members", "plain", "able"), TABLE)
+async def test_an_update_goes_to_clients_that_can_take_it(
+    kind: str, members: dict[str, Any], plain: Any, able: dict[str, Any]
+) -> None:
+    source = OnTheWire()
+    async with hosted(source, settings=HostSettings(unstable=True)) as host:
+        line, session = await host.opened()
+        other = await host.client(able)
+        await other.resume(session)
+        source.agent.update(kind, **members)
+        source.agent.say("end")
+        sent = {"sessionUpdate": kind, **members}
+        assert await other.update() == sent
+        expected = [] if plain is None else [sent if plain is True else plain]
+        found = []
+        while (update := await line.update()).get("content") != {"type": "text", "text": "end"}:
+            found.append(update)
+        assert found == expected
+
+
+async def test_boolean_options_are_selects_for_clients_without_them_and_come_back_as_booleans() -> None:
+    async with hosted(scripted_agent) as host:
+        plain = await host.client()
+        opened = await plain.result("session/new", cwd="/tmp", mcpServers=[])
+        able = await host.client({"session": {"configOptions": {"boolean": {}}}})
+        session = opened["sessionId"]
+        resumed = await able.resume(session)
+        verbose = next(each for each in opened["configOptions"] if each["id"] == "verbose")
+        assert (verbose["type"], verbose["currentValue"]) == ("select", "false")
+        assert [each["value"] for each in verbose["options"]] == ["true", "false"]
+        original = next(each for each in resumed["configOptions"] if each["id"] == "verbose")
+        assert (original["type"], original["currentValue"]) == ("boolean", False)
+        await plain.everything()
+        set_it = {"sessionId": session, "configId": "verbose", "value": "true"}
+        _, answer = await plain.answer_to(plain.ask("session/set_config_option", **set_it))
+        changed = next(each for each in answer["result"]["configOptions"] if each["id"] == "verbose")
+        assert changed["currentValue"] == "true"
+        update = await able.until_update("config_option_update")
+        assert next(each for each in update["configOptions"] if each["id"] == "verbose")["currentValue"] is True
+        back = {"sessionId": session, "configId": "verbose", "value": False, "type": "boolean"}
+        await able.result("session/set_config_option", **back)
+        update = await plain.until_update("config_option_update")
+        assert next(each for each in update["configOptions"] if each["id"] == "verbose")["currentValue"] == "false"
+        error = await able.error("session/set_config_option", sessionId=session, configId="verbose", value=3)
+        assert error["code"] == -32602
+
+
+async def test_a_mode_that_one_client_sets_reaches_the_others_in_both_forms() -> None:
+    async with hosted(scripted_agent) as host:
+        line, session = await host.opened(OURS)
+        other = await host.client()
+        await other.resume(session)
+        await line.everything()
+        _, answer = await line.answer_to(line.ask("session/set_mode", sessionId=session, modeId="code"))
+        assert answer["result"] == {}
+        assert (await other.until_update("current_mode_update"))["currentModeId"] == "code"
+        update = await other.until_update("config_option_update")
+        assert next(each for each in update["configOptions"] if each["id"] == "mode")["currentValue"] == "code"
+        assert not [m for m in await line.everything() if "current_mode_update" in str(m)], "it has its answer"
+        option = {"sessionId": session, "configId": "mode", "value": "ask"}
+        await line.answer_to(line.ask("session/set_config_option", **option))
+        assert (await other.until_update("current_mode_update"))["currentModeId"] == "ask"
+        again = await host.client()
+        assert (await again.resume(session))["modes"]["currentModeId"] == "ask"
+        assert (await line.error("session/set_mode", sessionId=session, modeId="nonsense"))["code"] == -32602
+
+
+async def test_settings_go_through_while_a_turn_runs() -> None:
+    source = OnTheWire()
+
+    class Modes(source.kind):  # type: ignore[name-defined,misc]
+        def reply(self, message: dict[str, Any], result: Any) -> None:
+            if message.get("method") == "session/new":
+                modes = [{"id": id, "name": id} for id in ("a", "b")]
+                result["modes"] = {"currentModeId": "a", "availableModes": modes}
+            super().reply(message, result)
+
+    source.kind = Modes
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        id = line.prompt(session)
+        prompt = await source.agent.prompted()
+        setting = line.ask("session/set_mode", sessionId=session, modeId="b")
+        asked = await source.agent.next()
+        assert asked["params"] == {"sessionId": "their-1", "modeId": "b"}
+        source.agent.reply(asked, {})
+        assert (await line.answer_to(setting))[1]["result"] == {}
+        source.agent.reply(prompt, END)
+        assert (await line.answer_to(id))[1]["result"] == END
+
+
+async def test_notices_of_the_host_never_look_like_the_agent() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        able, ours = await host.client(NOTICES), await host.client(OURS)
+        for each in (able, ours):
+            await each.resume(session)
+        host.session(session).notice("Something happened.")
+        assert (await able.update()) == {"sessionUpdate": "notice", "severity": "info", "title": "Something happened."}
+        told = await ours.expect("_dragoman/notice")
+        assert told["params"] == {"sessionId": session, "text": "Something happened."}
+        assert await line.everything() == []
+
+
+async def test_a_subagents_session_has_an_id_of_the_host_from_its_first_update_on() -> None:
+    source = OnTheWire()
+    async with hosted(source, settings=HostSettings(unstable=True)) as host:
+        line, session = await host.opened()
+        able = await host.client(UNSTABLE)
+        await able.resume(session)
+        source.agent.update("subagent_update", sessionId="child-of-theirs", title="helper")
+        announced = await able.until_update("subagent_update")
+        child = announced["sessionId"]
+        assert child not in (session, "child-of-theirs")
+        source.agent.update("agent_message_chunk", session="child-of-theirs", **CHUNK)
+        message = await able.until("session/update")
+        assert message["params"]["sessionId"] == child
+        source.agent.say("own")
+        assert (await line.update())["content"]["text"] == "own", "a plain client gets nothing of it"
+        again = await host.client(UNSTABLE)
+        asked = again.ask("session/load", sessionId=session, cwd="/tmp", mcpServers=[])
+        before, _ = await again.answer_to(asked)
+        assert [m["params"]["sessionId"] for m in before] == [session, child, session]
+
+
+async def test_extension_methods_go_to_the_agent_of_the_session_or_of_the_connection() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        other = await host.client(visitor=Visitor("other"))
+        id = line.ask("_vendor/do", sessionId=session, value=1)
+        asked = await source.agent.next()
+        assert (asked["method"], asked["params"]) == ("_vendor/do", {"sessionId": "their-1", "value": 1})
+        source.agent.reply(asked, {"done": True})
+        assert (await line.answer_to(id))[1]["result"] == {"done": True}
+        line.notify("_vendor/note", sessionId=session, value=2)
+        assert (await source.agent.next())["params"] == {"sessionId": "their-1", "value": 2}
+        for client, params in ((line, {}), (other, {"sessionId": session}), (line, {"sessionId": "none"})):
+            assert (await client.error("_vendor/do", **params))["code"] == -32601
+        assert (await line.error("_dragoman/nonsense", sessionId=session))["code"] == -32601
+        bound = await host.client(visitor=Visitor(agent="test"))
+        id = bound.ask("_vendor/do", value=3)
+        asked = await source.agent.next()
+        assert asked["params"] == {"value": 3}
+        source.agent.fail(asked, code=-32050, message="no")
+        assert (await bound.answer_to(id))[1]["error"]["code"] == -32050
+        bound.notify("_vendor/note", value=4)
+        assert (await source.agent.next())["params"] == {"value": 4}
+
+
+async def test_extension_notifications_of_the_agent_reach_attached_clients_and_are_not_replayed() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        source.agent.send(source.agent.note("_vendor/told", sessionId="their-1", value=1))
+        assert (await line.expect("_vendor/told"))["params"] == {"sessionId": session, "value": 1}
+        updates, _ = await (await host.client()).load(session)
+        assert updates == []
+
+
+def test_every_update_of_the_protocol_has_a_place_in_the_table() -> None:
+    known = {kind for kind, *_ in TABLE}
+    others = {
+        "user_message_chunk",  # only what does not repeat the prompt
+        "config_option_update",
+        "compaction_summary_chunk",
+        "subagent_update",
+        "session_message_chunk",
+    }
+    tags = {
+        each.__struct_config__.tag
+        for each in vars(v1).values()
+        if isinstance(each, type)
+        and issubclass(each, msgspec.Struct)
+        and each.__struct_config__.tag_field == "sessionUpdate"
+    }
+    assert tags <= known | others
+    assert ClientKind().takes("compaction_summary_chunk") is False
+    assert ClientKind().takes("session_message_chunk") is False
