@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.endpoints.ag_ui_events import AGUIEvents
-from dragoman.adapters.endpoints.http import Endpoint, StreamBroken
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
 from dragoman.adapters.forms import form_for
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AdapterError, AskOption
@@ -56,7 +56,7 @@ class AGUIAdapter(Adapter):
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> None:
-        self._endpoint = Endpoint(url, headers)
+        self._endpoint = StreamEndpoint(url, headers)
         self._body = dict(body or {})
         self.name, self.title = self._endpoint.name, self._endpoint.title
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.adapters.endpoints.http import Endpoint, StreamBroken, start_of
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint, start_of
 from dragoman.adapters.values import AdapterError
 from dragoman.uistream import chunks as c
 
@@ -28,7 +28,7 @@ _UI_MEMBERS: Final = ("trigger", "UIMessage", "messages")
 
 async def detect(url: str, headers: Mapping[str, str] | None = None) -> EndpointKind:
     """The kind of an endpoint. Raises: AdapterError if it cannot be reached or found out; ConfigError."""
-    endpoint = Endpoint(url, headers)
+    endpoint = StreamEndpoint(url, headers)
     try:
         if url.rstrip("/").endswith(("/chat/completions", "/v1")):
             return "chat"

@@ -31,7 +31,7 @@ _LARGEST_ERROR_BYTES: Final = 64 * 1024
 _SHOWN_LETTERS: Final = 300
 
 
-class Endpoint:
+class StreamEndpoint:
     """An address that answers with a stream of events.
 
     Args:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.endpoints.http import Endpoint, StreamBroken
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
 from dragoman.adapters.members import as_input
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AdapterError, Setting, SettingValue
@@ -67,7 +67,7 @@ class OpenAIChatAdapter(Adapter):
         base = url.rstrip("/").removesuffix(_PATH)
         key = key if key is not None or not url.startswith("https://") else os.environ.get(KEY_VARIABLE)
         own = {"authorization": f"Bearer {key}"} if key else {}
-        self._endpoint = Endpoint(base, {**own, **(headers or {})})
+        self._endpoint = StreamEndpoint(base, {**own, **(headers or {})})
         self._model = model
         self._models: list[str] | None = None
         self._system = system

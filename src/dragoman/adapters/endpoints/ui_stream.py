@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.endpoints.http import Endpoint, StreamBroken
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AdapterError
 from dragoman.store.messages import part_to_json
@@ -57,7 +57,7 @@ class UIStreamAdapter(Adapter):
         body: Mapping[str, Any] | None = None,
         resume: bool = False,
     ) -> None:
-        self._endpoint = Endpoint(url, headers)
+        self._endpoint = StreamEndpoint(url, headers)
         self._body = dict(body or {})
         self._resumes = resume
         self.name, self.title = self._endpoint.name, self._endpoint.title
