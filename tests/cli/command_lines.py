@@ -123,9 +123,15 @@ LINES = (
     _given("demo", "TEXT"),
     _given("methods", "--side", "TEXT"),
     _given("version", "TEXT"),
+    _given("wrap", "TEXT"),
     _given("exec", "-a", "TEXT", "hello"),
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),
+    _given("connect", "TEXT"),
+    _given("connect", "unix:/nothing", "--map", "TEXT"),
+    _given("serve", "--listen", "TEXT"),
+    _given("serve", "token", "add", "TEXT"),
+    _given("serve", "token", "revoke", "TEXT"),
     _given("TEXT"),
 )
 

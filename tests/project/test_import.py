@@ -12,7 +12,9 @@ from tests.project.sources import ROOT, package_modules
 MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 # The whole package is behind an extra, and says so when it is imported without it.
 REMOTE = "dragoman.transports.remote"
-BASE_MODULES = [name for name in MODULES if not name.startswith(REMOTE)]
+# What serves a network; the commands that need it load it when they are used.
+SERVING = ("dragoman.host.serving.server", "dragoman.cli.serve.run")
+BASE_MODULES = [name for name in MODULES if not name.startswith(REMOTE) and name not in SERVING]
 
 SNAPSHOT = """
 import atexit, gc, locale, logging, os, signal, sys, threading, warnings
@@ -102,6 +104,12 @@ def test_a_base_install_can_import_every_module() -> None:
 def test_without_its_extra_the_remote_package_names_what_to_install() -> None:
     with pytest.raises(AssertionError, match=r"pip install 'dragoman\[remote\]'"):
         run_python(f"{BLOCKER}\nimport {REMOTE}")
+
+
+@pytest.mark.parametrize("module", SERVING)
+def test_without_the_extra_a_command_that_serves_names_what_to_install(module: str) -> None:
+    with pytest.raises(AssertionError, match=r"pip install 'dragoman\[remote\]'"):
+        run_python(f"{BLOCKER}\nimport {module}")
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

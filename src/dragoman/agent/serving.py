@@ -99,12 +99,12 @@ async def _serve_port(
             f"{address} can be reached by others: pass tls=, or behind_proxy=True if a proxy in front of it speaks TLS"
         )
     wanted = token or os.environ.get(TOKEN_VARIABLE) or _token_of(address)
-    sock = _bind(host, port)
+    sock = bind_port(host, port)
     port = sock.getsockname()[1]
     rules = GateRules(
-        hosts=_names(host, port, hosts),
+        hosts=known_names(host, port, hosts),
         find_principal=_only(wanted),
-        origins=frozenset(map(_as_header, origins)),
+        origins=frozenset(map(as_header, origins)),
     )
     server = RemoteServer(lambda opened: serve(opened.transport), rules)
     await server.listen(sock, ssl=tls)
@@ -143,7 +143,7 @@ def asgi_application(
     rules = GateRules(
         hosts=_listed(hosts),
         find_principal=_only(wanted),
-        origins=frozenset(map(_as_header, origins)),
+        origins=frozenset(map(as_header, origins)),
     )
     return AsgiApplication(serve, rules)
 
@@ -180,7 +180,7 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or host == "::1" or host.startswith("127.")
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def bind_port(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -188,7 +188,7 @@ def _bind(host: str, port: int) -> socket.socket:
         raise ConfigError(f"cannot listen at {host}:{port} ({error.strerror or error}); choose another port") from None
 
 
-def _names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
+def known_names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
     """By which names clients may call this server, each with its port."""
     names = {f"[{host}]:{port}" if ":" in host else f"{host}:{port}", *more}
     if is_loopback(host):
@@ -198,11 +198,12 @@ def _names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
 
 def _listed(names: Iterable[str]) -> frozenset[bytes]:
     """The names as clients write them: without the port that belongs to the scheme."""
-    found = frozenset(map(_as_header, names))
+    found = frozenset(map(as_header, names))
     return found | {each.removesuffix(b":443").removesuffix(b":80") for each in found}
 
 
-def _as_header(name: str) -> bytes:
+def as_header(name: str) -> bytes:
+    """A name or an origin, as it stands in a header."""
     return name.lower().encode("idna" if not name.isascii() else "ascii")
 
 

@@ -18,12 +18,17 @@ from dragoman.cli.suggestions import agent_names
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from dragoman.cli.command import CliCall
     from dragoman.client import RemoteAgent
     from dragoman.registry.agents import AgentEntry, Agents
 
 
 AGENT: Final = CliOption(
     "--agent", "the agent, by its name (see dragoman agents list)", value="AGENT", short="-a", suggest=agent_names
+)
+URL: Final = CliOption("--url", "an agent or a host on another machine, by its URL (docs/remote.md)", value="URL")
+TOKEN_ENV: Final = CliOption(
+    "--token-env", "with --url: the variable that holds the token (default: DRAGOMAN_TOKEN)", value="NAME"
 )
 BUILT_IN: Final = "dragoman"
 
@@ -74,6 +79,45 @@ def find_agent(
         entry = agents.find(wanted) if found is None or found.problem else found
     mask_keys(entry.env)
     return NamedAgent(entry, agents)
+
+
+def with_url(call: CliCall) -> CliCall:
+    """The call, with the program that connects to `--url` in the place of a command after `--`.
+
+    Raises:
+        CliError: the command line names two agents, or a token without a URL.
+    """
+    given = call.given
+    if given.url is None:
+        if given.token_env is not None:
+            raise CliError("--token-env goes with --url", hint="in the settings, an agent has its own token_env")
+        return call
+    if call.program is not None or given.agent is not None:
+        raise CliError("--url and -a or a command after -- both name an agent", hint="use only one of them")
+    from dragoman.cli.connect import check_url
+    from dragoman.registry.elsewhere import connect_command
+
+    return call._replace(program=connect_command(check_url(given.url), given.token_env or ""))
+
+
+def program_of(verb: str, call: CliCall) -> tuple[str, ...]:
+    """The command of the agent for a verb that only passes its messages on: after `--`, by `-a`, or by `--url`.
+
+    Variables of the agent's entry are set for this program, which starts nothing else.
+
+    Raises:
+        CliError: the command line names no agent, or two.
+    """
+    call = with_url(call)
+    if call.program is None and call.given.agent is not None:
+        entry = find_agent(verb, call.given.agent, None, os.getcwd()).entry
+        os.environ.update(entry.env)
+        return entry.command
+    if not call.program:
+        raise CliError(f"{verb} needs the agent's command", hint=f"dragoman {verb} -- gemini --acp")
+    if call.given.agent is not None:
+        raise CliError("-a and a command after -- both name an agent", hint="use only one of them")
+    return call.program
 
 
 def is_built_in(entry: AgentEntry) -> bool:

@@ -9,6 +9,7 @@ COMMANDS = {
     "agents": "list and install agents, and find out why one does not run",
     "check": "test an agent, a client or a recording against the rules of the protocol",
     "completion": "print a completion script for your shell",
+    "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
     "exec": "send one prompt to an agent, for scripts",
     "inspect": "show a recording: timeline, messages, sessions, broken rules",
@@ -18,8 +19,11 @@ COMMANDS = {
     "record": "record the messages between an editor and an agent",
     "replay": "play a recording as a fake agent or a fake client",
     "rules": "list, explain and change what agents may do without asking",
+    "serve": "run agents for other machines: a host with tokens, whose sessions outlive connections",
     "sessions": "list, show, search and export the sessions of all agents",
+    "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol",
+    "wrap": "serve a function, an agent of a framework or an endpoint as an ACP agent",
 }
 
 EXAMPLES = (

@@ -158,6 +158,9 @@ class CaseResult(msgspec.Struct):
 CASES: Final[dict[str, Case]] = {}
 """Every case that was imported so far, by id; `load_cases` imports all of them."""
 
+REMOTE_CASES: Final[dict[str, Case]] = {}
+"""The cases about how an agent is served, by id; `remote/cases.py` fills it. They cite no rule of the protocol."""
+
 
 def add_cases(*cases: Case) -> None:
     """Registers cases, which are the rows of a table."""
@@ -213,8 +216,13 @@ def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
     cases = import_module(f"dragoman.conformance.{binds}.cases")
     for module in sorted(found.name for found in iter_modules(cases.__path__)):
         import_module(f"{cases.__name__}.{module}")
+    return choose_cases(CASES.values(), binds, patterns)
+
+
+def choose_cases(cases: Iterable[Case], binds: Binds, patterns: Iterable[str]) -> list[Case]:
+    """Those of the cases that are for this side and fit one of the patterns, or all if there are none."""
     wanted = [pattern.removeprefix(f"{binds}/").rstrip("/") for pattern in patterns]
-    return [each for each in CASES.values() if each.binds == binds and (not wanted or _fits(each, wanted))]
+    return [each for each in cases if each.binds == binds and (not wanted or _fits(each, wanted))]
 
 
 def _fits(each: Case, wanted: Sequence[str]) -> bool:

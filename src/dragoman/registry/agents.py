@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
 from dragoman.registry.editors import editor_files, read_editor_agents
+from dragoman.registry.elsewhere import connect_command, header_variable, host_of
 from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
@@ -67,6 +68,8 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
     """The package with its version that starting it may download, for a well-known agent that is not installed."""
     env_allow: tuple[str, ...] | None = None
     """The variables that it may inherit besides those every program needs; None for all that `changed_env` keeps."""
+    url: str = ""
+    """Where it is, if it runs elsewhere; the command then connects to it."""
 
     @property
     def is_scripted(self) -> bool:
@@ -127,7 +130,7 @@ def resolve_command(argv: Sequence[str]) -> AgentEntry:
     if not argv:
         raise ConfigError("the agent's command is empty; write it after --, such as -- gemini --acp")
     command = tuple(argv)
-    name = os.path.basename(command[0]) or command[0]
+    name = host_of(command) or os.path.basename(command[0]) or command[0]
     return AgentEntry(
         name=name, command=command, source="command", where="the command line", quirks=quirks_of(name, command)
     )
@@ -294,6 +297,15 @@ class Agents:
             allows_all=source == "user" and server.allows_all,
             env_allow=server.env_allow if source == "user" else None,
         )
+        if server.url:
+            return replace(
+                entry,
+                command=connect_command(server.url, server.token_env),
+                env={**server.env, **header_variable(server.headers)},
+                env_allow=None if entry.env_allow is None else (*entry.env_allow, server.token_env),
+                url=server.url,
+                quirks=overridden(PLAIN, server.quirks, f"{server.where}: quirks"),
+            )
         if server.registry_id:
             found = self._installed.get(server.registry_id)
             if found is None:
@@ -322,6 +334,11 @@ class Agents:
                 self._note(f"{server.where}: agent {name!r} is not used: it is the name of {agent.title}")
             elif not _PROJECT_NAME.fullmatch(name):
                 self._note(f"{server.where}: {name!r} is not used: a project's names are plain ASCII letters")
+            elif server.url:
+                self._note(
+                    f"{server.where}: {name!r} is not used: a project cannot name an agent elsewhere; add it "
+                    "to your own settings"
+                )
             elif server.registry_id:
                 self._note(f"{server.where}: {name!r} is not used: install it yourself if you want it")
             else:

@@ -27,7 +27,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt"),
+    *("system_prompt", "append_system_prompt", "serve", "host"),
 )
 
 
@@ -41,6 +41,15 @@ class RuleTexts(Struct, frozen=True):
     def of(self, action: Action) -> tuple[str, ...]:
         """The rules of one action."""
         return {"allow": self.allow, "deny": self.deny, "ask": self.ask}[action]
+
+
+class HostMembers(Struct, frozen=True):
+    """The member `host`: how the local host behaves."""
+
+    idle_seconds: float = 300.0
+    """`idle`: it ends after so many seconds without a client and without work."""
+    env: tuple[str, ...] = ()
+    """Names of variables that its agents get from the client of their session, besides the usual ones."""
 
 
 class SettingsFile(Struct, frozen=True):
@@ -69,6 +78,9 @@ class SettingsFile(Struct, frozen=True):
     """Whether the built-in agent runs commands that only read files of the project without asking."""
     uses_ledger: bool = True
     """`ledger`: whether `dragoman exec` writes its sessions into the ledger."""
+    serve_limits: dict[str, float] = {}
+    """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
+    host: HostMembers = HostMembers()
 
 
 def user_file(config_dir: Path) -> Path:
@@ -130,8 +142,43 @@ class _Reader:
             append_system_prompt=self._user_text("append_system_prompt", "write the system prompt"),
             safe_commands=self._user_flag("safe_commands", True),
             uses_ledger=self._user_flag("ledger", True),
+            serve_limits=self._serve_limits(),
+            host=self._host(),
             notes=tuple(self._notes),
         )
+
+    def _serve_limits(self) -> dict[str, float]:
+        serve = self._object("serve")
+        if serve and self._owner == "project":
+            place = self._document.place("serve")
+            self._notes.append(f"{place}: a project's file cannot set serve; write it in your own settings")
+            return {}
+        for name in serve:
+            if name != "limits":
+                raise self._document.error(f"{name!r} is not a setting of serve; use limits", "serve", name)
+        limits = serve.get("limits", {})
+        if not isinstance(limits, dict):
+            raise self._document.error('limits must be an object: {"connections": 16}', "serve", "limits")
+        for name, value in limits.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise self._document.error("a limit must be a number of 0 or more", "serve", "limits", name)
+        return dict(limits)
+
+    def _host(self) -> HostMembers:
+        members = self._object("host")
+        if members and self._owner == "project":
+            place = self._document.place("host")
+            self._notes.append(f"{place}: a project's file cannot change the host; write it in your own settings")
+            return HostMembers()
+        for name in members:
+            if name not in ("idle", "env"):
+                raise self._document.error(f"{name!r} is not a setting of the host; use idle or env", "host", name)
+        idle, env = members.get("idle", HostMembers().idle_seconds), members.get("env", [])
+        if isinstance(idle, bool) or not isinstance(idle, int | float) or idle < 0:
+            raise self._document.error("idle must be a number of seconds, such as 300", "host", "idle")
+        if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
+            raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
+        return HostMembers(float(idle), tuple(env))
 
     def _rules(self) -> RuleTexts:
         rules = self._object("rules")

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 100
 WITHHOLDABLE: Final = frozenset({"fs.readTextFile", "fs.writeTextFile", "terminal"})
 """Capabilities of the client that `quirks.withhold` can name."""
-_MEMBERS: Final = ("type", "command", "args", "env", "env_allow", "quirks", "id", "dangerously_allow_all")
+_MEMBERS: Final = (
+    *("type", "command", "args", "env", "env_allow", "quirks", "id", "dangerously_allow_all"),
+    *("url", "token_env", "headers"),
+)
+_SCHEMES: Final = ("ws", "wss", "http", "https")
 # Members that editors write and that do not change how an agent is started.
 _EDITOR_MEMBERS: Final = ("default_mode", "default_model", "default_config_options", "favorite_models", "use_idea_mcp")
 _QUIRKS: Final = ("withhold", "spare", "missing_file", "replays_late")
@@ -40,6 +44,11 @@ class AgentServer(Struct, frozen=True):
     """`dangerously_allow_all`: everything that the agent asks for is allowed, unless a rule denies it."""
     env_allow: tuple[str, ...] | None = None
     """The variables it may inherit, by name or pattern; None if the entry does not narrow them."""
+    url: str = ""
+    """Where the agent or the host is, instead of a command."""
+    token_env: str = ""
+    """The variable that holds the token for the URL."""
+    headers: dict[str, str] = {}
 
 
 def read_agent_server(
@@ -75,6 +84,9 @@ def read_agent_server(
         raise document.error("dangerously_allow_all must be true or false", *keys, "dangerously_allow_all")
     env_allow = _names(document, (*keys, "env_allow"), value["env_allow"]) if "env_allow" in value else None
     match value.get("type", "custom"):
+        case "custom" if "url" in value:
+            url, token_env, headers = _remote(document, keys, value)
+            return AgentServer(name, where, (), env, quirks, "", allows_all, env_allow, url, token_env, headers)
         case "custom":
             command = _command(document, keys, value)
             return AgentServer(name, where, command, env, quirks, "", allows_all, env_allow)
@@ -86,6 +98,30 @@ def read_agent_server(
         case other:
             known = '"custom" (a command) or "registry"'
             raise document.error(f"type {other!r} of agent {name!r} is unknown; use {known}", *keys, "type")
+
+
+def _remote(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
+    """The URL of an agent, and what is sent to it."""
+    from urllib.parse import urlsplit
+
+    url, token_env = value["url"], value.get("token_env", "")
+    if "command" in value:
+        raise document.error('an agent has either a "command" or a "url"', *keys)
+    example = "it looks like wss://agents.example/acp or unix:/run/agents.sock"
+    if not isinstance(url, str) or not url.isprintable() or url != url.strip():
+        raise document.error(f"url must be a string; {example}", *keys, "url")
+    try:
+        parts = urlsplit(url)
+        is_known = url.startswith("unix:/") or (parts.scheme in _SCHEMES and bool(parts.hostname))
+    except ValueError:
+        is_known = False
+    if not is_known:
+        raise document.error(f"{url!r} is not the URL of an agent; {example}", *keys, "url")
+    if parts.username is not None or parts.password is not None:
+        raise document.error("a URL must not hold a token; name the variable that holds it: token_env", *keys, "url")
+    if not isinstance(token_env, str) or "=" in token_env or "\0" in token_env:
+        raise document.error("token_env must be the name of a variable", *keys, "token_env")
+    return url, token_env, _environment(document, (*keys, "headers"), value.get("headers", {}))
 
 
 def wrong_agent_name(name: str) -> str:

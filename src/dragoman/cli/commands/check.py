@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal
 import sys
@@ -12,10 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import paint, write_json, write_note, write_table
+from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
+from dragoman.cli.remote_check import Judged, judge_served, message_cases, read_judged, request_cases
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import REDRAW, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from dragoman.conformance.agent.prompts import Prompts
     from dragoman.conformance.agent.run import AgentRun
     from dragoman.conformance.case import Binds, Case, CaseResult
@@ -38,15 +43,17 @@ def run(call: CliCall) -> int:
         return _finish(_check_trace(call), given)
     if given.file is not None:
         raise exits.CliError(f"check {given.what} takes no file", hint="the program to judge stands after --")
-    cases = _cases(given.what, given.only)
+    judged = read_judged(call)
+    requests = request_cases(judged, given.only)
+    cases = message_cases(judged, _cases(given.what, given.only, may_be_empty=bool(requests)))
     if given.list:
-        return _list(cases, as_json=given.json)
-    if not call.program:
+        return _list([*cases, *requests], as_json=given.json)
+    if not judged.program:
         raise exits.CliError(
             f"check {given.what} needs the program to judge", hint=f"dragoman check {given.what} -- PROGRAM"
         )
     signals: list[int] = []
-    report = _check_program(call, cases, signals)
+    report = _check_program(call, judged, cases, requests, signals)
     code = _finish(report, given)
     if signals:
         return 128 + signals[0]
@@ -57,17 +64,32 @@ def run(call: CliCall) -> int:
 # What can be judged
 
 
-def _check_program(call: CliCall, cases: list[Case], signals: list[int]) -> ConformanceReport:
+def _check_program(
+    call: CliCall, judged: Judged, cases: list[Case], requests: list[Case], signals: list[int]
+) -> ConformanceReport:
     from dragoman.conformance.runner import JOBS
 
     given = call.given
     jobs = int(_number(given.jobs, "--jobs", JOBS))
     prepare = _agent_run if given.what == "agent" else _client_run
-    with _Progress(len(cases), is_quiet=given.badge) as progress:
-        return _until_done(prepare(call, jobs, progress.show), cases, signals)
+    with _Progress(len(cases) + len(requests), is_quiet=given.badge) as progress:
+        run = prepare(call, judged, jobs, progress.show)
+        return _until_done(run, cases, signals, _served(call, judged, requests, progress.show))
 
 
-def _agent_run(call: CliCall, jobs: int, on_result: Progress) -> AgentRun:
+def _served(
+    call: CliCall, judged: Judged, requests: list[Case], on_result: Progress
+) -> Callable[[], Awaitable[list[CaseResult]]] | None:
+    """Judges how a remote agent answers requests; None if there is nothing to judge."""
+    if not requests:
+        return None
+    from dragoman.conformance.agent.probe import AgentCheckSettings
+
+    seconds = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
+    return lambda: judge_served(judged, requests, seconds, on_result)
+
+
+def _agent_run(call: CliCall, judged: Judged, jobs: int, on_result: Progress) -> AgentRun:
     from dragoman.conformance.agent.probe import AgentCheckSettings
     from dragoman.conformance.agent.program import AgentProgram
     from dragoman.conformance.agent.run import AgentRun
@@ -76,7 +98,7 @@ def _agent_run(call: CliCall, jobs: int, on_result: Progress) -> AgentRun:
     timeout = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
     settings = AgentCheckSettings(timeout, _prompts(call.given))
     return AgentRun(
-        AgentProgram(call.program or ()),
+        AgentProgram(judged.program, env={**os.environ, **judged.env} if judged.env else None),
         settings,
         jobs=jobs,
         on_result=on_result,
@@ -85,7 +107,7 @@ def _agent_run(call: CliCall, jobs: int, on_result: Progress) -> AgentRun:
     )
 
 
-def _client_run(call: CliCall, jobs: int, on_result: Progress) -> ClientRun:
+def _client_run(call: CliCall, judged: Judged, jobs: int, on_result: Progress) -> ClientRun:
     from dragoman.conformance.client.probe import ClientCheckSettings
     from dragoman.conformance.client.program import ClientProgram
     from dragoman.conformance.client.run import ClientRun
@@ -94,7 +116,7 @@ def _client_run(call: CliCall, jobs: int, on_result: Progress) -> ClientRun:
     timeout = _number(call.given.timeout, "--timeout", ClientCheckSettings().timeout_seconds)
     settings = ClientCheckSettings(timeout)
     return ClientRun(
-        ClientProgram(call.program or ()),
+        ClientProgram(judged.program),
         settings,
         jobs=jobs,
         on_result=on_result,
@@ -122,7 +144,12 @@ def _check_trace(call: CliCall) -> ConformanceReport:
     return judge_trace(given.file, trace, side, has_notes=given.notes)
 
 
-def _until_done(run: AgentRun | ClientRun, cases: list[Case], signals: list[int]) -> ConformanceReport:
+def _until_done(
+    run: AgentRun | ClientRun,
+    cases: list[Case],
+    signals: list[int],
+    served: Callable[[], Awaitable[list[CaseResult]]] | None,
+) -> ConformanceReport:
     """Runs the cases; Ctrl-C and SIGTERM end the run early, and what was found is reported."""
     from dragoman.errors import DragomanError
 
@@ -134,7 +161,10 @@ def _until_done(run: AgentRun | ClientRun, cases: list[Case], signals: list[int]
         loop = asyncio.get_running_loop()
         for each in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(each, stop, each)
-        return await run.run(cases)
+        first = [] if served is None else await served()
+        report = await run.run(cases)
+        report.results[:0] = first
+        return report
 
     try:
         return asyncio.run(judge())
@@ -225,12 +255,12 @@ class _Progress:
 # The cases themselves
 
 
-def _cases(binds: Binds, only: str | None) -> list[Case]:
+def _cases(binds: Binds, only: str | None, *, may_be_empty: bool = False) -> list[Case]:
     from dragoman.conformance.case import load_cases
 
     patterns = [pattern.strip() for pattern in (only or "").split(",") if pattern.strip()]
     cases = load_cases(binds, patterns)
-    if not cases:
+    if not cases and not may_be_empty:
         raise exits.CliError(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
     return cases
 
@@ -256,27 +286,27 @@ def _case_document(case: Case) -> dict[str, object]:
 
 
 def _explain(name: str, *, as_json: bool) -> int:
-    from dragoman.conformance.case import CASES, load_cases
+    from dragoman.conformance.case import load_cases
+    from dragoman.conformance.remote.cases import remote_cases
     from dragoman.trace.checks.rules import RULES
 
-    load_cases("agent")
-    load_cases("client")
+    known = {case.id: case for case in (*load_cases("agent"), *load_cases("client"))} | remote_cases()
     kind, _, number = name.partition("/")
     if kind == "passive" and number.isdecimal() and int(number) in RULES:
         rules: tuple[int, ...] = (int(number),)
         document: dict[str, object] = {"id": name, "rules": list(rules), "about": "watched in all traffic"}
         lines = [name, "", "Watched in all traffic; nothing is sent to provoke it."]
-    elif name in CASES:
-        case = CASES[name]
+    elif name in known:
+        case = known[name]
         rules, document = case.rules, _case_document(case)
         lines = [f"{case.id}  ({case.level})", "", case.about, "", case.steps]
     else:
-        raise exits.CliError(f"no case is called {name!r}", hint=_nearest(name, CASES))
+        raise exits.CliError(f"no case is called {name!r}", hint=_nearest(name, known))
     if as_json:
         document["texts"] = {str(rule): RULES[rule].text for rule in rules}
         write_json(document)
         return exits.OK
-    lines += ["", "Rules (docs/spec/rules.md):"]
+    lines += ["", "Rules (docs/spec/rules.md):"] if rules else []
     lines += [f"  {rule}  {RULES[rule].level}, {RULES[rule].who}: {RULES[rule].text}" for rule in rules]
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return exits.OK
@@ -324,6 +354,9 @@ COMMAND = CliCommand(
         Argument("file", "a recording (`-` for stdin), for `trace`", is_optional=True),
     ),
     options=(
+        AGENT,
+        URL,
+        TOKEN_ENV,
         CliOption("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
         CliOption("--list", "list the cases, one per line, and run none"),
         CliOption("--explain", "print what a case sends and expects, and its rules", value="CASE"),
@@ -354,6 +387,7 @@ COMMAND = CliCommand(
     examples=(
         "dragoman check agent -- gemini --acp",
         "dragoman check agent --only 'cancel,prompt/*' --html report.html -- python my_agent.py",
+        "dragoman check agent --url wss://agents.example/acp --token-env AGENTS_TOKEN",
         "dragoman check client -- my-editor --agent {agent}",
         "dragoman check trace session.jsonl",
         "dragoman check trace --side agent --notes session.jsonl",

@@ -12,6 +12,7 @@ from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import json_text, uses_colour, write_note
 from dragoman.cli.masked_streams import mask_stored_keys
+from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,7 +37,7 @@ def run(call: CliCall) -> int:
     if given.at is not None and not given.state:
         raise exits.CliError("--at goes with --state", hint=_SEE_HELP)
     mask_stored_keys()
-    if given.live or call.program is not None:
+    if given.live or call.program is not None or given.url is not None or given.agent is not None:
         return _run_live(call, chosen)
     if given.o is not None:
         raise exits.CliError("-o goes with --live", hint=_SEE_HELP)
@@ -199,16 +200,17 @@ def _run_live(call: CliCall, chosen: list[str]) -> int:
     from dragoman.trace.record.relay import run_relay
 
     given = call.given
-    if not call.program or not given.live:
+    if not given.live or not (call.program or given.agent or given.url):
         raise exits.CliError(
             "--live and the agent's command go together", hint="dragoman inspect --live -- gemini --acp"
         )
+    program = program_of("inspect --live", call)
     if given.file is not None or chosen:
         what = given.file if given.file is not None else chosen[0]
         raise exits.CliError(f"--live shows the timeline, not {what}", hint="record first, then inspect the recording")
     view = LiveView(
         given.o,
-        command=call.program,
+        command=program,
         width=_width(sys.stderr),
         has_colour=uses_colour(sys.stderr),
         wanted=_filter(given),
@@ -217,7 +219,7 @@ def _run_live(call: CliCall, chosen: list[str]) -> int:
         as_json=given.json,
     )
     try:
-        return asyncio.run(run_relay(call.program, view, show=view.show_on))
+        return asyncio.run(run_relay(program, view, show=view.show_on))
     except DragomanError as error:
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
 
@@ -291,6 +293,9 @@ COMMAND = CliCommand(
     arguments=(Argument("file", "the recording, as dragoman record writes it; - reads stdin", is_optional=True),),
     options=(
         CliOption("--live", "show the conversation with the program after -- while it runs"),
+        AGENT._replace(help="with --live: the agent, by its name"),
+        URL._replace(help="with --live: an agent or a host on another machine, by its URL"),
+        TOKEN_ENV,
         CliOption("-o", "with --live: write a recording too", value="FILE"),
         CliOption("--all", "every chunk on its own line"),
         CliOption(

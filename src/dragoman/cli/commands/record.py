@@ -11,6 +11,7 @@ from pathlib import Path
 from dragoman.cli import exits
 from dragoman.cli.command import CliCall, CliCommand, CliOption
 from dragoman.cli.masked_streams import mask_stored_keys
+from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL, program_of
 
 
 def run(call: CliCall) -> int:
@@ -20,18 +21,27 @@ def run(call: CliCall) -> int:
     from dragoman.trace.record.relay import GRACE_SECONDS, run_relay
     from dragoman.trace.writer import TraceWriter
 
-    if not call.program:
-        raise exits.CliError("record needs the agent's command", hint="dragoman record -- gemini --acp")
+    program = program_of("record", call)
     mask_stored_keys()
     grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
-    path = _recording(call.given.o, call.program[0])
-    writer = TraceWriter(path, command=call.program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
+    path = _recording(call.given.o, _name(call, program))
+    writer = TraceWriter(path, command=program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
     if writer.is_open:
         _print(f"recording to {path}")
     try:
-        return asyncio.run(run_relay(call.program, writer, grace_seconds=grace_seconds))
+        return asyncio.run(run_relay(program, writer, grace_seconds=grace_seconds))
     except DragomanError as error:
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
+
+
+def _name(call: CliCall, program: tuple[str, ...]) -> str:
+    """What the file of a recording is named after."""
+    from urllib.parse import urlsplit
+
+    given = call.given
+    if given.agent is not None:
+        return str(given.agent)
+    return program[0] if given.url is None else urlsplit(given.url).hostname or "agent"
 
 
 def _recording(given: str | None, program: str) -> Path:
@@ -89,6 +99,9 @@ COMMAND = CliCommand(
         "the keys of your environment masked. The exit code is the agent's. docs/recording.md describes the format."
     ),
     options=(
+        AGENT,
+        URL,
+        TOKEN_ENV,
         CliOption(
             "-o",
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
@@ -103,6 +116,7 @@ COMMAND = CliCommand(
         "dragoman record -- gemini --acp",
         "dragoman record -o session.jsonl -- npx @zed-industries/claude-code-acp",
         "dragoman record --redact -o ./traces/ -- my-agent",
+        "dragoman record --url wss://agents.example/acp --token-env AGENTS_TOKEN",
     ),
     takes_program=True,
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from dragoman.conformance.case import CASES, STATUSES, Binds, CaseResult, Level, Status
+from dragoman.conformance.case import CASES, REMOTE_CASES, STATUSES, Binds, CaseResult, Level, Status
 from dragoman.trace.checks.rules import RULES
 from dragoman.trace.entry import Entry, Frame, Stderr
 
@@ -139,7 +139,7 @@ def describe(result: CaseResult) -> ReportLine:
         rules: tuple[int, ...] = (rule.number,)
         about = f"{rule.level}: {rule.text}" if rule.level.endswith("NOT") else rule.text
     else:
-        case = CASES[result.id]
+        case = CASES[result.id] if result.id in CASES else REMOTE_CASES[result.id]
         level, rules, about = case.level, case.rules, case.about
     return ReportLine(
         result.id,

@@ -83,7 +83,8 @@ def by_cause(lines: Iterable[ReportLine]) -> list[list[ReportLine]]:
 def _finding(lines: list[ReportLine], paint: Callable[[str, str], str], width: int) -> Iterator[str]:
     line, *others = lines
     numbers = ", ".join(map(str, line.rules))
-    yield f"  {paint(line.id, _STYLES[line.status])}  {paint(f'rule {numbers}', '2')}"
+    shown = f"  {paint(f'rule {numbers}', '2')}" if numbers else ""
+    yield f"  {paint(line.id, _STYLES[line.status])}{shown}"
     yield f"      expected  {line.about}"
     yield f"      seen      {one_line(line.message)}"
     if others:

@@ -21,6 +21,20 @@ class HttpReply(NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
+class AnsweredRequest(NamedTuple):
+    """A request that was answered, for logs and counters: without its content."""
+
+    peer: str
+    method: str
+    path: str
+    """Without its query; empty if the head of the request could not be read."""
+    status: int
+    principal: str
+    """Empty if the request was refused before its token was looked at."""
+    received_bytes: int
+    sent_bytes: int
+
+
 def text_answer(status: int, reason: str) -> HttpReply:
     """A status with a sentence."""
     return HttpReply(status, reason.encode())

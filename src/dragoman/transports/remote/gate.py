@@ -93,6 +93,8 @@ class GateRules(msgspec.Struct, frozen=True):
     use_ticket: Callable[[str, bytes | None], Principal | None] = lambda ticket, origin: None
     """By a ticket, which is good for one upgrade from this origin."""
     max_body_bytes: int = MAX_BODY_BYTES
+    admit: Callable[[Entered], GateRefusal | None] = lambda entered: None
+    """Called last, for a request of a known principal: limits of the application, and what a path needs."""
 
 
 def examine(head: Head, rules: GateRules) -> Entered | GateRefusal:
@@ -134,7 +136,7 @@ def _check_source(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> 
     if host is None:
         return GateRefusal(400, "The header Host is missing.")
     if host.lower() not in rules.hosts:
-        return GateRefusal(403, "This server is not known by the name in the header Host; allow it with --allow-host.")
+        return GateRefusal(403, "This server is not known by the name in the header Host; allow it with --host.")
     if not _PATH.fullmatch(head.target.partition(b"?")[0]):
         return GateRefusal(400, "The target of the request must be a plain path.")
     if b"transfer-encoding" in headers and b"content-length" in headers:
@@ -145,7 +147,7 @@ def _check_source(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> 
         return GateRefusal(415, "Compressed bodies are not accepted.")
     origin = headers.get(b"origin")
     if origin is not None and origin.lower() not in rules.origins:
-        return GateRefusal(403, "Pages of this origin may not use this server; allow it with --allow-origin.")
+        return GateRefusal(403, "Pages of this origin may not use this server; allow it with --origin.")
     return None
 
 
@@ -165,13 +167,13 @@ def _enter(method: bytes, path: str, headers: dict[bytes, bytes], rules: GateRul
             "A token is needed: send it as Authorization: Bearer TOKEN.",
             ((b"www-authenticate", b'Bearer realm="acp"'),),
         )
-    if method == b"POST":
-        refused = _check_body(headers, rules)
-        if refused is not None:
-            return refused
+    entered = Entered(method, path, headers, principal, is_upgrade, subprotocol)
+    refused = rules.admit(entered) or (_check_body(headers, rules) if method == b"POST" else None)
+    if refused is not None:
+        return refused
     if method == b"GET" and not is_upgrade and path.startswith("/acp") and not _accepts_events(headers):
         return GateRefusal(406, "Not Acceptable: a stream of events is sent; accept text/event-stream.")
-    return Entered(method, path, headers, principal, is_upgrade, subprotocol)
+    return entered
 
 
 def _check_body(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:

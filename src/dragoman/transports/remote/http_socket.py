@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import HttpReply, text_answer
+from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
 from dragoman.transports.remote.sse import MIME_TYPE
@@ -43,6 +43,7 @@ class HttpSocket(asyncio.Protocol):
         self.peer = ""
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self._entered: Entered | None = None
+        self._line = ("", "")
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._is_busy = False
@@ -137,6 +138,9 @@ class HttpSocket(asyncio.Protocol):
 
     def _on_head(self, event: h11.Request) -> None:
         head = Head(event.method, event.target, list(event.headers), self.peer)
+        path = event.target.partition(b"?")[0]
+        self._line = (event.method.decode("latin-1"), path.decode("latin-1"))
+        self._entered, self._body, self._body_bytes = None, [], 0
         if event.http_version != b"1.1":
             self._refuse(GateRefusal(505, "HTTP/1.1 is needed."))
             return
@@ -144,7 +148,7 @@ class HttpSocket(asyncio.Protocol):
         if isinstance(found, GateRefusal):
             self._refuse(found)
             return
-        self._entered, self._body, self._body_bytes, self._is_in_head = found, [], 0, False
+        self._entered, self._is_in_head = found, False
         self._deadline(self._server.limits.body_seconds)
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -189,9 +193,14 @@ class HttpSocket(asyncio.Protocol):
         if answer.body:
             headers.append((b"content-type", answer.content_type))
         self._send(h11.Response(status_code=answer.status, headers=headers))
-        if answer.body:
+        if answer.body and self._line[0] != "HEAD":
             self._send(h11.Data(data=answer.body))
         self._send(h11.EndOfMessage())
+        self._note(answer.status, len(answer.body))
+
+    def _note(self, status: int, sent_bytes: int = 0) -> None:
+        principal = "" if self._entered is None else self._entered.principal.name
+        self._server.answered(AnsweredRequest(self.peer, *self._line, status, principal, self._body_bytes, sent_bytes))
 
     def _refuse(self, refusal: GateRefusal) -> None:
         """HttpReply without reading further, and close."""
@@ -230,6 +239,7 @@ class HttpSocket(asyncio.Protocol):
             *origin,
         ]
         self._send(h11.Response(status_code=200, headers=headers))
+        self._note(200)
         writer.open()
 
     def _finish(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...]) -> None:
@@ -248,6 +258,7 @@ class HttpSocket(asyncio.Protocol):
             self._server.give_back(entered.principal)
             self._refuse(refused)
             return
+        self._note(101)
         self._server.dismiss(self)
         self.gone.set_result(None)
 

@@ -47,10 +47,15 @@ _ERROR_BYTES: Final = 8192
 _FATAL: Final = frozenset((401, 403, 404, 410))
 _POSTED: Final = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")]
 SERVER_MARK: Final = "dragoman-server"
+_UNKNOWN_SESSION: Final = b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32002,"message":"there is no such session"}}'
 
 
 class _Fatal(Exception):
     """The connection cannot go on."""
+
+
+class _UnknownSession(Exception):
+    """The server has no such session; the connection goes on."""
 
 
 class HttpTransport:
@@ -148,7 +153,12 @@ class HttpTransport:
             await self._initialize(line)
             return
         session = self._session_of(seen)
-        is_open = session is not None and await self._open(session)
+        try:
+            is_open = session is not None and await self._open(session)
+        except _UnknownSession:
+            if seen.kind == "request" and seen.id is not None:
+                self._feed(_UNKNOWN_SESSION % seen.id)
+            return
         headers = [*_POSTED, ("acp-connection-id", self._connection)]
         if session is not None and is_open:
             headers.append(("acp-session-id", session))
@@ -232,7 +242,13 @@ class HttpTransport:
                     opened.set_result(False)
                     return
                 if answer.status != 200:
-                    await self._not_opened(answer, session)
+                    try:
+                        await self._not_opened(answer, session)
+                    except _UnknownSession as unknown:
+                        self._streams.pop(session, None)
+                        if not opened.done():
+                            opened.set_exception(unknown)
+                        return
                 if not opened.done():
                     opened.set_result(True)
                 pauses.reset()
@@ -268,6 +284,8 @@ class HttpTransport:
         what = "of the connection" if session is None else "of the session"
         if answer.status == 410:
             raise _Fatal("the server no longer has what was missed while the connection was broken; load the session")
+        if answer.status == 404 and session is not None and "Acp-Session-Id" in body:
+            raise _UnknownSession
         raise _Fatal(f"the server did not open the stream {what} ({answer.status}: {body})")
 
     def _stream_headers(self, session: str | None, last_id: str | None) -> list[tuple[str, str]]:
@@ -306,6 +324,8 @@ class HttpTransport:
             await work
         except (_Fatal, RemoteProtocolError) as error:
             self._end(str(error))
+        except _UnknownSession:
+            pass  # it was deleted before its stream was opened
 
     def _end(self, why: str) -> None:
         if self._is_over or self._is_closed:

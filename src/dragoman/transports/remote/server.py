@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from dragoman.rpc.transport import Transport
-from dragoman.transports.remote.answers import JSON, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, session_of, text_answer
 from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
@@ -95,6 +95,7 @@ class RemoteServer:
         *,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
+        answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
@@ -103,11 +104,13 @@ class RemoteServer:
             rules: Who may enter.
             limits: How much it takes from its principals.
             pages: Further paths, with what answers them.
+            answered: Called with each request when its answer, or the head of its stream, is written.
         """
         self._opened = opened
         self.rules = rules
         self.limits = limits
         self._pages = pages or {}
+        self.answered = answered
         self._servers: list[asyncio.Server] = []
         self._sockets: set[HttpSocket] = set()
         self._addresses: Counter[str] = Counter()
@@ -139,6 +142,11 @@ class RemoteServer:
         """How many ACP connections are open."""
         return len(self._connections) + len(self._websockets)
 
+    def stop_listening(self) -> None:
+        """Accept no more sockets; those that are open are served on."""
+        for server in self._servers:
+            server.close()
+
     @property
     def sockets(self) -> int:
         """How many sockets are open, those of WebSockets included."""
@@ -149,8 +157,7 @@ class RemoteServer:
         self._is_closing = True
         if self._sweep is not None:
             self._sweep.cancel()
-        for server in self._servers:
-            server.close()
+        self.stop_listening()
         for connection in list(self._connections.values()):
             connection.end(reason)
             connection.close()

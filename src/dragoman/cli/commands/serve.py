@@ -1,0 +1,114 @@
+"""`dragoman serve`: runs a host that other machines connect to, and changes its tokens."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dragoman.cli import exits
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.masked_streams import mask_stored_keys
+from dragoman.cli.suggestions import agent_names
+
+_SEE_HELP: Final = "see dragoman serve --help"
+_TOKEN_OPTIONS: Final = ("user", "right", "programs", "expires", "json")
+_SHARED: Final = ("folder", "data")
+
+
+def run(call: CliCall) -> int:
+    given = call.given
+    is_token = given.what is not None
+    for option in COMMAND.options:
+        name = option.flag.lstrip("-").replace("-", "_")
+        is_given = getattr(given, name) not in (None, False, [])
+        if is_given and name not in _SHARED and (name in _TOKEN_OPTIONS) != is_token:
+            where = "serve token" if name in _TOKEN_OPTIONS else "serve without a word behind it"
+            raise exits.CliError(f"{option.flag} goes with {where}", hint=_SEE_HELP)
+    mask_stored_keys()
+    if not is_token:
+        from dragoman.cli.serve.run import serve
+
+        return serve(call)
+    from dragoman.cli.serve.tokens import change_tokens
+
+    if call.program is not None:
+        raise exits.CliError("serve token takes no program", hint=_SEE_HELP)
+    if given.action is None:
+        raise exits.CliError("serve token: missing action", hint="use add, list or revoke")
+    if given.action == "list" and given.name is not None:
+        raise exits.CliError("serve token list takes no name", hint=_SEE_HELP)
+    return change_tokens(given)
+
+
+COMMAND = CliCommand(
+    run=run,
+    description=(
+        "Runs agents for editors and programs on other machines. Sessions outlive connections: a turn goes on while\n"
+        "the line is cut, and a client that comes back gets what it missed. WebSocket and Streamable HTTP are spoken\n"
+        "at the same port, at /acp (or /acp/AGENT for one agent); /healthz and /metrics are for monitoring. Every\n"
+        "request needs a token. SIGTERM and Ctrl-C let running turns end. See docs/hosting.md.\n"
+        "  token add NAME     make a token and print it; it is kept as a hash\n"
+        "  token list         list the tokens\n"
+        "  token revoke NAME  remove a token; open connections end too"
+    ),
+    arguments=(
+        Argument("what", "token, to change the tokens instead of serving", choices=("token",), is_optional=True),
+        Argument("action", "what to do with tokens", choices=("add", "list", "revoke"), is_optional=True),
+        Argument("name", "the token", is_optional=True),
+    ),
+    options=(
+        CliOption(
+            "--listen",
+            "where to listen: HOST:PORT or unix:PATH (default: 127.0.0.1:8787)",
+            value="ADDRESS",
+            is_repeatable=True,
+        ),
+        CliOption(
+            "--agent",
+            "an agent that clients may use; the first is used if none is named",
+            value="AGENT",
+            short="-a",
+            is_repeatable=True,
+            suggest=agent_names,
+        ),
+        CliOption(
+            "--folder",
+            "a folder that sessions may work in (default: the current one); with token add: of those, for this token",
+            value="DIR",
+            is_repeatable=True,
+        ),
+        CliOption("--data", "the folder of sessions and tokens (default: ~/.local/share/dragoman/serve)", value="DIR"),
+        CliOption("--tls-cert", "the certificate chain, a PEM file", value="FILE"),
+        CliOption("--tls-key", "the key of the certificate, a PEM file", value="FILE"),
+        CliOption("--behind-proxy", "a proxy in front speaks TLS; needed without a certificate if others can connect"),
+        CliOption("--host", "a name by which clients call this server", value="NAME", is_repeatable=True),
+        CliOption(
+            "--origin", "pages that may use it, such as https://agents.example", value="ORIGIN", is_repeatable=True
+        ),
+        CliOption(
+            "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
+        ),
+        CliOption("--drain", "how long turns may go on at the end (default: 30)", value="SECONDS"),
+        CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
+        CliOption("--log-format", "of the access log (default: json)", value="FORMAT", choices=("json", "text")),
+        CliOption("--user", "with token add: whose sessions it sees (default: its name)", value="USER"),
+        CliOption(
+            "--right",
+            "with token add: what it may do (default: everything)",
+            value="RIGHT",
+            choices=("view", "prompt", "answer", "admin"),
+            is_repeatable=True,
+        ),
+        CliOption("--programs", "with token add: its clients may send MCP servers that are programs"),
+        CliOption("--expires", "with token add: how long it is valid, such as 12h or 30d", value="DURATION"),
+        JSON,
+    ),
+    examples=(
+        "dragoman serve -a claude -a gemini --folder ~/src",
+        "dragoman serve --listen 0.0.0.0:8787 --host agents.example --tls-cert chain.pem --tls-key key.pem -a codex",
+        "dragoman serve --listen unix:/run/user/1000/agents.sock -- python my_agent.py",
+        "dragoman serve token add laptop --user ada --expires 30d",
+        "dragoman serve token add dashboard --user ada --right view",
+        "dragoman serve token revoke laptop",
+    ),
+    takes_program=True,
+)

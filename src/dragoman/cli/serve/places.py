@@ -1,0 +1,38 @@
+"""The files of a served host, below one folder that only its owner can read."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from dragoman.cli.exits import CliError
+from dragoman.settings.places import data_dir
+from dragoman.workspace.private import make_private_folder, open_private
+
+
+class ServePlaces:
+    """The data folder of `dragoman serve`."""
+
+    def __init__(self, given: str | None) -> None:
+        self.folder = data_dir() / "serve" if given is None else Path(given).absolute()
+        self.tokens = self.folder / "tokens.json"
+        self.first_token = self.folder / "first.token"
+        self.log = self.folder / "sessions.sqlite"
+
+    def lock(self) -> int:
+        """Take the folder for this program; the lock ends with it.
+
+        Raises:
+            CliError: another host uses it.
+        """
+        make_private_folder(self.folder)
+        descriptor = open_private(self.folder / "lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise CliError(
+                f"another host uses {self.folder}", hint="end it, or give this one a folder of its own with --data"
+            ) from None
+        return descriptor

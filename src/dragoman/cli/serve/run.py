@@ -1,0 +1,217 @@
+"""Runs a host in the foreground until a signal ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dragoman.cli.console import shown_log, write_note
+from dragoman.cli.exits import OK, CliError
+from dragoman.cli.named_agent import find_agent, folder
+from dragoman.cli.serve.places import ServePlaces
+from dragoman.errors import ConfigError
+from dragoman.host.host import Host, HostSettings
+from dragoman.host.serving.access import ProjectServices
+from dragoman.host.serving.access_log import open_access_log
+from dragoman.host.serving.limits import ServeLimits
+from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.programs import ProgramAgent
+from dragoman.host.serving.server import Endpoint, HostServer, ServeOptions, check_open_address
+from dragoman.host.serving.tls import server_tls
+from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.store.sqlite_log import SqliteLog
+from dragoman.workspace.private import open_private
+
+if TYPE_CHECKING:
+    from dragoman.cli.command import CliCall
+
+DEFAULT_ADDRESS = "127.0.0.1:8787"
+_SEE_HELP = "see dragoman serve --help"
+
+
+def serve(call: CliCall) -> int:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Raises:
+        CliError, ConfigError: something about the command line is wrong.
+    """
+    given = call.given
+    options = _options(given)
+    agents = _agents(call)
+    addresses = tuple(given.listen) or (DEFAULT_ADDRESS,)
+    tls = server_tls(given.tls_cert, given.tls_key)
+    for address in addresses:
+        if not address.startswith("unix:"):
+            from dragoman.agent.serving import read_address
+
+            check_open_address(address, read_address(address)[0], tls, options)
+    places = ServePlaces(given.data)
+    lock = places.lock()
+    try:
+        return asyncio.run(_Serving(given, options, agents, addresses, tls, places).run())
+    finally:
+        os.close(lock)
+
+
+class _Serving:
+    """One run of the server."""
+
+    def __init__(
+        self,
+        given: Any,
+        options: ServeOptions,
+        agents: list[ProgramAgent],
+        addresses: tuple[str, ...],
+        tls: Any,
+        places: ServePlaces,
+    ) -> None:
+        self._given = given
+        self._options = options
+        self._agents = agents
+        self._addresses = addresses
+        self._tls = tls
+        self._places = places
+        self._tokens = HostTokens(places.tokens)
+        self._signals = asyncio.Queue[signal.Signals]()
+
+    async def run(self) -> int:
+        metrics = HostMetrics()
+        log = SqliteLog(self._places.log)
+        settings = HostSettings(
+            default_agent=self._agents[0].name,
+            sessions_per_principal=self._options.limits.sessions,
+            is_shared=True,
+        )
+        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=ProjectServices())
+        access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
+        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
+        try:
+            with shown_log():
+                return await self._serve(server)
+        finally:
+            await server.close()
+            log.close()
+
+    async def _serve(self, server: HostServer) -> int:
+        first = self._first_token()
+        endpoints = [await server.listen(address, self._tls) for address in self._addresses]
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        self._introduce(endpoints, first)
+        await self._signals.get()
+        write_note(f"no more connections; waiting up to {self._options.drain_seconds:g} s for turns to end")
+        draining = asyncio.ensure_future(server.drain())
+        again = asyncio.ensure_future(self._signals.get())
+        await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
+        left = draining.result() if draining.done() else 1
+        for task in (draining, again):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+        write_note("turns that still ran are cancelled" if left else "every turn has ended")
+        return OK
+
+    def _first_token(self) -> str | None:
+        """Make a token at the first start, so that there is something to connect with; gives the file it is in."""
+        path = self._places.first_token
+        if not self._tokens.all():
+            secret = self._tokens.add(HostToken(name="first", digest="", user="local", may_start_programs=True))
+            with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+                file.write(f"{secret}\n")
+        return str(path) if self._tokens.get("first") is not None and path.exists() else None
+
+    def _introduce(self, endpoints: list[Endpoint], first: str | None) -> None:
+        for endpoint in endpoints:
+            sys.stdout.write(f"{endpoint.url}\n")
+        sys.stdout.flush()
+        write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
+        folders = self._options.folders
+        write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        url = endpoints[0].url
+        if url.startswith("unix:"):
+            write_note(f"connect an editor with: dragoman connect {url}")
+        elif first is not None:
+            write_note(f"connect an editor with: dragoman connect {url} --token-file {first}")
+        else:
+            write_note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
+        write_note("another token for each user and device: dragoman serve token add NAME")
+
+
+def _agents(call: CliCall) -> list[ProgramAgent]:
+    cwd = os.getcwd()
+    named = [find_agent("serve", name, None, cwd).entry for name in call.given.agent]
+    if call.program is not None:
+        named.append(find_agent("serve", None, call.program, cwd).entry)
+    if not named:
+        named.append(find_agent("serve", None, None, cwd).entry)
+    agents: dict[str, ProgramAgent] = {}
+    for entry in named:
+        if entry.name in agents:
+            raise CliError(f"the agent {entry.name!r} is named twice", hint=_SEE_HELP)
+        agents[entry.name] = ProgramAgent(entry)
+    return list(agents.values())
+
+
+def _options(given: Any) -> ServeOptions:
+    if bool(given.tls_cert) != bool(given.tls_key):
+        raise CliError("--tls-cert and --tls-key belong together", hint=_SEE_HELP)
+    if given.tls_cert and given.behind_proxy:
+        raise CliError("--behind-proxy is for a proxy that speaks TLS; leave it out with --tls-cert", hint=_SEE_HELP)
+    folders = tuple(folder("--folder", each) for each in given.folder)
+    if not folders:
+        cwd = os.getcwd()
+        if cwd == "/":
+            raise CliError("serve needs the folders that sessions may work in", hint="name them with --folder")
+        folders = (cwd,)
+    for origin in given.origin:
+        if not origin.startswith(("http://", "https://")) or origin.rstrip("/") != origin:
+            raise CliError(f"--origin {origin}: not an origin", hint="write it like https://agents.example")
+    return ServeOptions(
+        folders=None if "/" in folders else folders,
+        hosts=tuple(given.host),
+        origins=tuple(given.origin),
+        is_behind_proxy=given.behind_proxy,
+        limits=_limits(given),
+        drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
+    )
+
+
+def _limits(given: Any) -> ServeLimits:
+    """The limits of the settings, changed by those of the command line."""
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
+
+    settings = load_settings(config_dir())
+    values = dict(settings.user.serve_limits)
+    for text in given.limit:
+        name, separator, number = text.partition("=")
+        if not separator:
+            raise CliError(f"--limit {text}: no value", hint="write it like connections=16")
+        values[name] = _number(f"--limit {name}", number, 0.0)
+    known = ServeLimits.__struct_fields__
+    for name in values:
+        if name not in known:
+            raise CliError(f"{name!r} is not a limit", hint=f"the limits are {', '.join(known)}")
+    try:
+        return msgspec.convert(values, ServeLimits, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"a limit is wrong: {error}") from None
+
+
+def _number(flag: str, text: str | None, default: float) -> float:
+    if text is None:
+        return default
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < 1e12:
+        raise CliError(f"{flag} takes a number of 0 or more, not {text!r}", hint=_SEE_HELP)
+    return int(number) if number.is_integer() else number

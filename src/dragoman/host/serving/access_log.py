@@ -1,0 +1,95 @@
+"""One line for each request and each connection: when, from where, whose token, which path, which answer.
+
+Never the text of a prompt, a token, a ticket, a query or a session's id. The file is made for its owner only.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from dragoman.errors import ConfigError
+from dragoman.text.terminal import one_line
+from dragoman.workspace.private import make_private_folder, open_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TextIO
+
+    from dragoman.transports.remote.answers import AnsweredRequest
+
+LogFormat = Literal["json", "text"]
+
+
+class AccessLog:
+    """Writes lines to a file, or to stderr."""
+
+    def __init__(
+        self, stream: TextIO | None, format: LogFormat = "json", *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._stream = stream
+        self._format = format
+        self._clock = clock
+
+    def request(self, exchange: AnsweredRequest) -> None:
+        """A request was answered."""
+        self._write(
+            {
+                "event": "request",
+                "peer": exchange.peer,
+                "token": exchange.principal,
+                "method": exchange.method,
+                "path": exchange.path,
+                "status": exchange.status,
+                "received": exchange.received_bytes,
+                "sent": exchange.sent_bytes,
+            }
+        )
+
+    def connection(self, event: Literal["opened", "closed"], **facts: str | float) -> None:
+        """A connection was opened or has ended."""
+        self._write({"event": event, **facts})
+
+    def close(self) -> None:
+        if self._stream is not None and self._stream is not sys.stderr:
+            self._stream.close()
+        self._stream = None
+
+    def _write(self, facts: dict[str, Any]) -> None:
+        if self._stream is None:
+            return
+        at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        if self._format == "json":
+            line = msgspec.json.encode({"at": at, **facts}).decode()
+        else:
+            line = " ".join([at, *(f"{name}={_word(value)}" for name, value in facts.items())])
+        self._stream.write(f"{line}\n")
+        self._stream.flush()
+
+
+def open_access_log(path: str | None, format: LogFormat) -> AccessLog:
+    """The log at a path; `-` is stderr, None writes none.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    if path is None:
+        return AccessLog(None, format)
+    if path == "-":
+        return AccessLog(sys.stderr, format)
+    try:
+        make_private_folder(os.path.dirname(os.path.abspath(path)))
+        stream = os.fdopen(open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the access log cannot be written ({error.strerror}): {path}") from None
+    return AccessLog(stream, format)
+
+
+def _word(value: object) -> str:
+    text = one_line(str(value))
+    return text if text and " " not in text else f'"{text}"'

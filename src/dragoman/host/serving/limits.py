@@ -1,0 +1,51 @@
+"""How often each principal may do something: buckets that fill with time."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class ServeLimits(msgspec.Struct, frozen=True):
+    """How much one token may use. Sessions are counted for each user."""
+
+    connections: int = 64
+    sessions: int = 256
+    requests_per_second: float = 100.0
+    """Requests over HTTP, the first message of a connection included."""
+    connections_per_minute: float = 120.0
+    """New connections: a client that connects again and again is slowed down."""
+    body_bytes: int = 16 * 1024 * 1024
+    initialize_seconds: float = 10.0
+    idle_seconds: float = 1800.0
+    sockets: int = 4096
+    sockets_per_address: int = 512
+
+
+class Buckets:
+    """One bucket for each name; a full one holds `burst`."""
+
+    def __init__(self, per_second: float, burst: float, *, clock: Callable[[], float] = monotonic) -> None:
+        self._per_second = per_second
+        self._burst = burst
+        self._clock = clock
+        self._levels: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str) -> bool:
+        """Take one; False if the bucket of this name is empty."""
+        now = self._clock()
+        level, at = self._levels.get(name, (self._burst, now))
+        level = min(self._burst, level + (now - at) * self._per_second)
+        is_enough = level >= 1.0
+        self._levels[name] = (level - 1.0 if is_enough else level, now)
+        return is_enough
+
+    def seconds_until_next(self, name: str) -> int:
+        """When it is worth trying again, in whole seconds, at least one."""
+        level, _ = self._levels.get(name, (self._burst, 0.0))
+        return max(1, int((1.0 - level) / self._per_second) + 1) if self._per_second else 60

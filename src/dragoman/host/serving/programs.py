@@ -1,0 +1,43 @@
+"""Agents that a host starts as programs."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.rpc import Transport
+
+# Secrets of the host itself, which no agent needs.
+_WITHHELD: Final = ("DRAGOMAN_TOKEN",)
+
+
+class ProgramAgent:
+    """An agent of the settings, the registry or the command line, started once for each session."""
+
+    def __init__(self, entry: AgentEntry, name: str | None = None) -> None:
+        self.name = name or entry.name
+        self._entry = entry
+
+    async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
+        """Start it for a session in this folder.
+
+        Raises:
+            DragomanError: it cannot be started.
+        """
+        from dragoman.transports.process import ProcessTransport
+
+        whole = dict(os.environ if env is None else env)
+        for name in _WITHHELD:
+            whole.pop(name, None)
+        for name, value in self._entry.changed_env(whole).items():
+            if value is None:
+                whole.pop(name, None)
+            else:
+                whole[name] = value
+        return await ProcessTransport.spawn(
+            self._entry.command, cwd=cwd, env=whole, inherit_env=False, spare=self._entry.quirks.spare
+        )

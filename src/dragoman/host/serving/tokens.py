@@ -1,0 +1,181 @@
+"""Named tokens: who may connect to a host, with which rights, in which folders, until when.
+
+Owns the file of tokens, which holds a hash of each token and never the token itself. A token is 256 random bits, so
+that a plain hash cannot be reversed by guessing. Programs read the file again when it changes: a token that was revoked
+is refused by hosts that run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.errors import ConfigError
+from dragoman.workspace.private import make_private_folder, open_private
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+RIGHTS: Final = ("view", "prompt", "answer", "admin")
+_PREFIX: Final = "dgm_"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class HostToken(msgspec.Struct, frozen=True, rename="camel"):
+    """A token, without its secret."""
+
+    name: str
+    digest: str
+    """SHA-256 of the token, in hexadecimal digits."""
+    user: str
+    """Whose sessions it sees; tokens of one user see the same ones."""
+    rights: tuple[str, ...] = RIGHTS
+    folders: tuple[str, ...] | None = None
+    """Where its sessions may work; None for all folders of the host."""
+    may_start_programs: bool = False
+    """Whether MCP servers that its clients send may be programs, which run with the rights of the host."""
+    expires_at: float | None = None
+    """Seconds since 1970."""
+    created_at: float = 0.0
+
+
+class _File(msgspec.Struct, rename="camel"):
+    version: int
+    tokens: list[HostToken]
+
+
+class HostTokens:
+    """The tokens of a host, in a file that only its owner can read."""
+
+    def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+        self._seen: tuple[int, int, int] | None = None
+        self._tokens: dict[str, HostToken] = {}
+
+    def add(self, token: HostToken) -> str:
+        """Keep a new token; gives its secret, which is kept nowhere.
+
+        Args:
+            token: What it may do; its digest is set here.
+
+        Raises:
+            ConfigError: there is one with this name, or something about it is wrong.
+        """
+        _check(token)
+        secret = _PREFIX + secrets.token_urlsafe(32)
+        with self._changing() as tokens:
+            if token.name in tokens:
+                raise ConfigError(f"there is a token {token.name!r} already; choose another name, or revoke it first")
+            tokens[token.name] = replace(token, digest=_digest(secret), created_at=self._clock())
+        return secret
+
+    def revoke(self, name: str) -> HostToken:
+        """Remove a token.
+
+        Raises:
+            ConfigError: there is none with this name.
+        """
+        with self._changing() as tokens:
+            if name not in tokens:
+                raise ConfigError(f"there is no token {name!r}; dragoman serve token list shows them")
+            return tokens.pop(name)
+
+    def all(self) -> list[HostToken]:
+        """Every token, also those that have expired, by name."""
+        self._refresh()
+        return [self._tokens[name] for name in sorted(self._tokens)]
+
+    def get(self, name: str) -> HostToken | None:
+        """The token with this name, if it is valid now."""
+        self._refresh()
+        token = self._tokens.get(name)
+        return token if token is not None and not self.is_expired(token) else None
+
+    def find(self, secret: str) -> HostToken | None:
+        """The token with this secret, if it is valid now. All are compared, each in constant time."""
+        self._refresh()
+        given = _digest(secret)
+        found = None
+        for token in self._tokens.values():
+            if hmac.compare_digest(token.digest, given):
+                found = token
+        return None if found is None or self.is_expired(found) else found
+
+    def is_expired(self, token: HostToken) -> bool:
+        return token.expires_at is not None and token.expires_at <= self._clock()
+
+    # The file
+
+    def _refresh(self) -> None:
+        """Read the file again if it was changed; a file that cannot be read means that no token is valid."""
+        try:
+            facts = os.stat(self.path)
+        except FileNotFoundError:
+            self._tokens, self._seen = {}, None
+            return
+        except OSError as error:
+            raise ConfigError(f"the file of tokens cannot be read ({error.strerror}): {self.path}") from None
+        seen = (facts.st_ino, facts.st_mtime_ns, facts.st_size)
+        if seen != self._seen:
+            self._tokens = _read(self.path)
+            self._seen = seen
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, HostToken]]:
+        """The tokens, written back at the end. Two programs that change them wait for each other."""
+        make_private_folder(self.path.parent)
+        lock = open_private(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            tokens = _read(self.path) if self.path.exists() else {}
+            yield tokens
+            document = msgspec.json.format(msgspec.json.encode(_File(1, list(tokens.values()))), indent=2)
+            fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
+            descriptor = open_private(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(document)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(fresh, self.path)
+        finally:
+            os.close(lock)
+
+
+def _read(path: Path) -> dict[str, HostToken]:
+    try:
+        with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+            found = msgspec.json.decode(file.read(), type=_File)
+    except OSError as error:
+        raise ConfigError(f"the file of tokens cannot be read ({error.strerror}): {path}") from None
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"the file of tokens is broken ({error}): {path}; repair or remove it") from None
+    return {token.name: token for token in found.tokens}
+
+
+def _check(token: HostToken) -> None:
+    if not _NAME.fullmatch(token.name) or not _NAME.fullmatch(token.user):
+        raise ConfigError("the name of a token or a user has up to 64 letters, digits, dots, dashes and underscores")
+    for right in token.rights:
+        if right not in RIGHTS:
+            raise ConfigError(f"{right!r} is not a right; the rights are {', '.join(RIGHTS)}")
+    if "view" not in token.rights:
+        raise ConfigError("a token without the right view could not be used for anything")
+    for folder in token.folders or ():
+        if not os.path.isabs(folder):
+            raise ConfigError(f"the folder of a token must be absolute: {folder}")
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,34 @@
+"""An agent on another machine as a program of this one: `dragoman connect` stands for it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HEADERS_VARIABLE: Final = "DRAGOMAN_CONNECT_HEADERS"
+"""Headers for an agent elsewhere, as a JSON object."""
+
+
+def connect_command(url: str, token_env: str = "") -> tuple[str, ...]:
+    """The program that stands for an agent elsewhere: it speaks to it as a local agent does."""
+    token = ("--token-env", token_env) if token_env else ()
+    return (sys.executable, "-m", "dragoman", "connect", url, *token)
+
+
+def host_of(command: Sequence[str]) -> str:
+    """The machine that a command of `connect_command` leads to, as a name for the agent; empty for other commands."""
+    if tuple(command[1:4]) != ("-m", "dragoman", "connect") or len(command) < 5:
+        return ""
+    from urllib.parse import urlsplit
+
+    return urlsplit(command[4]).hostname or command[4]
+
+
+def header_variable(headers: Mapping[str, str]) -> dict[str, str]:
+    """How headers are passed to that program: on its command line other users could read them."""
+    return {HEADERS_VARIABLE: msgspec.json.encode(dict(headers)).decode()} if headers else {}
