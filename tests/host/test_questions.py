@@ -328,6 +328,37 @@ class _AsksWhileOpening(OnTheWire().kind):  # type: ignore[misc]
         self.send(asked)
 
 
+class _SendsToAPage(OnTheWire().kind):  # type: ignore[misc]
+    """Needs a page to be visited before it answers `session/new`, and another one when it is too late."""
+
+    def before_open(self) -> None:
+        self.send(self.page(7, "first"))
+
+    def page(self, number: int, id: str) -> dict[str, Any]:
+        members = {"mode": "url", "message": "Log in", "url": "https://example.com/login", "elicitationId": id}
+        opening = self.opened[-1]["id"]
+        found: dict[str, Any] = self.request(number, "elicitation/create", **members, requestId=opening)
+        return found
+
+
+async def test_the_end_of_a_page_of_a_request_reaches_its_client_also_after_the_request() -> None:
+    source = OnTheWire(kind=_SendsToAPage)
+    async with hosted(source) as host:
+        line = await host.client(URLS)
+        opening = line.ask("session/new", cwd="/tmp", mcpServers=[])
+        found = await line.until("elicitation/create")
+        id = found["params"]["elicitationId"]
+        assert id != "first"
+        line.send(line.result_of(found, {"action": "accept"}))
+        assert (await source.agent.next())["result"]["action"] == "accept"
+        await line.answer_to(opening)
+        source.agent.send(source.agent.note("elicitation/complete", elicitationId="first"))
+        assert (await line.until("elicitation/complete"))["params"] == {"elicitationId": id}
+        assert isinstance(source.agent, _SendsToAPage)
+        source.agent.send(source.agent.page(8, "second"))
+        assert await source.agent.next() == source.agent.result(8, {"action": "cancel"}), "its request is over"
+
+
 async def test_a_form_of_a_request_goes_to_the_client_that_made_it_with_its_id() -> None:
     source = OnTheWire(kind=_AsksWhileOpening)
     async with hosted(source) as host:

@@ -81,7 +81,7 @@ class HostedSession:
         self.last_used = monotonic()
         self.delegate: Delegate | None = None
         self.opened_for: RequestScope | None = None
-        """The request that opens it, while it is being opened."""
+        """The request that opened it: its client is asked what belongs to that request."""
         self.terminals: ServedTerminals | None = None
         self.shown = ShownTerminals()
         self.prompts = PromptQueue(self, host)

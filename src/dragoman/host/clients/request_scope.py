@@ -28,6 +28,8 @@ class RequestScope:
         self._client = client
         self._request_id = request_id
         self._urls: set[str] = set()
+        self.is_over = False
+        """The request was answered: nothing is asked for it any more."""
 
     async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Elicited:
         return await self.ask(request)
@@ -47,7 +49,7 @@ class RequestScope:
         """The client's answer; `cancel` if it is gone or cannot show it."""
         params: dict[str, Any] = {**msgspec.json.decode(encode(request)), "requestId": self._request_id}
         client = self._client
-        if not client.can_answer("", "elicitation/create", params):
+        if self.is_over or not client.can_answer("", "elicitation/create", params):
             return v1.CancelElicitation()
         if isinstance(params.get("elicitationId"), str):
             params["elicitationId"] = self._elicitation(params["elicitationId"])

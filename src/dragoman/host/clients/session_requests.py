@@ -90,7 +90,7 @@ class SessionRequests:
         except RequestError as error:
             raise client.explain(error, session.record.agent) from None
         finally:
-            session.opened_for = None
+            session.opened_for.is_over = True
         self._observe(session, meta)
         call.after_response(lambda: self._attach_from(session, 0))
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
