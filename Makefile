@@ -16,6 +16,7 @@ PACKAGE := .venv/.installed
 NODE := node_modules/.ready
 REQUIREMENTS := $(wildcard requirements/*.txt)
 PINNED := tests/interop/agents/packages
+FRAMEWORKS := .agents/frameworks/.ready
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
@@ -53,6 +54,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
 	@$(PY) -m benchmarks.remote
+	@$(PY) -m benchmarks.local_host
 
 soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
@@ -60,7 +62,7 @@ soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests ov
 	@for link in unix ws http; do \
 	  DRAGOMAN_CLIENT_LINK=$$link $(PY) -m pytest -n auto --maxprocesses 4 tests/client || exit; done
 
-interop: $(PACKAGE) $(NODE) $(AGENTS) ## the official SDKs as peers, both ways, and real agents
+interop: $(PACKAGE) $(NODE) $(AGENTS) $(FRAMEWORKS) ## the official SDKs as peers, both ways, real agents and frameworks
 	@DRAGOMAN_REAL_AGENTS=1 $(PY) -m pytest tests/interop
 
 mutants: $(PACKAGE) ## how many of a fixed list of mistakes the judge catches
@@ -101,6 +103,12 @@ $(NODE): package.json package-lock.json
 	fi
 	@echo "setting up node_modules"
 	@npm ci --silent
+	@touch $@
+
+.agents/frameworks/.ready: tests/interop/frameworks/requirements.txt $(VENV)
+	@echo "installing the frameworks that adapters wrap (300 MB)"
+	@rm -rf $(@D)
+	@$(PIP) install --target $(@D) -r $<
 	@touch $@
 
 .agents/%/.ready: $(PINNED)/%/package.json $(PINNED)/%/package-lock.json | $(NODE)

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import struct
+from time import monotonic
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ UPDATE = b'"agent_message_chunk"'
 TOKEN = "of-the-benchmark"
 _READ = 1 << 18
 _SECONDS = 120.0
+_KEPT_SECONDS = 2.0  # Node and uvicorn close a socket after five seconds without a request
 
 
 class Line(Protocol):
@@ -82,6 +84,7 @@ class HttpLine:
     def __init__(self, url: str) -> None:
         self._where = urlsplit(url)
         self._posts = _connect(self._where.netloc)
+        self._used = monotonic()
         self._streams: dict[str | None, socket.socket] = {}
         self._connection = ""
         self._answer = b""
@@ -89,6 +92,10 @@ class HttpLine:
     def send(self, message: dict[str, Any], session: str | None = None) -> None:
         if self._connection and session not in self._streams:
             self._open(session)
+        if monotonic() - self._used > _KEPT_SECONDS:
+            self._posts.close()
+            self._posts = _connect(self._where.netloc)
+        self._used = monotonic()
         body = json.dumps(message).encode()
         extra = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         self._posts.sendall(self._head("POST", session, extra) + body)

@@ -123,6 +123,7 @@ LINES = (
     _given("demo", "TEXT"),
     _given("methods", "--side", "TEXT"),
     _given("version", "TEXT"),
+    _given("wrap", "TEXT"),
     _given("exec", "-a", "TEXT", "hello"),
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Method, v1
+from dragoman.schema import Method, v1
+from dragoman.schema.methods import method_tables
 
 HERE: Final = Path(__file__).parent
 SHARED: Final = Path(__file__).parents[2].parent / "shared" / "transcripts"
 CORPORA: Final = {"transcripts": SHARED, "sample": HERE / "data"}
+CORPORA_V2: Final = {"v2-traffic": SHARED.parent / "v2-traffic", "sample": HERE / "data" / "v2"}
 
 
 class Message(NamedTuple):
@@ -28,24 +30,29 @@ class Message(NamedTuple):
     """File and line."""
 
 
-def messages(folder: Path) -> Iterator[Message]:
+def messages(folder: Path, version: int = 1, pattern: str = "*.jsonl") -> Iterator[Message]:
     """Every message below `folder`, each response joined to its request; ids of the two directions are apart."""
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(folder.glob(pattern)):
         waiting: dict[tuple[str, str], tuple[str, Method | None]] = {}
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             record = json.loads(line)
             if isinstance(record.get("msg"), dict):
-                yield from _read(record["msg"], record["dir"], waiting, f"{path.name}:{number}")
+                yield from _read(record["msg"], record["dir"], waiting, f"{path.name}:{number}", version)
 
 
 def _read(
-    message: dict[str, Any], direction: str, waiting: dict[tuple[str, str], tuple[str, Method | None]], where: str
+    message: dict[str, Any],
+    direction: str,
+    waiting: dict[tuple[str, str], tuple[str, Method | None]],
+    where: str,
+    version: int,
 ) -> Iterator[Message]:
     key = json.dumps(message.get("id"))
     if "method" in message:
-        side, table = ("agent", AGENT_METHODS) if direction == "c2a" else ("client", CLIENT_METHODS)
+        tables = method_tables(version)
+        side, table = ("agent", tables.agent) if direction == "c2a" else ("client", tables.client)
         name = message["method"]
-        method = table.get(name) or PROTOCOL_METHODS.get(name)
+        method = table.get(name) or tables.protocol.get(name)
         if "id" in message:
             waiting[direction, key] = (name, method)
         yield Message(name, "params", method and method.params, message.get("params"), side, where)

@@ -7,12 +7,14 @@ from typing import Any, Final, NoReturn
 
 from dragoman.schema import Loss
 from tools.schema.files import HERE
-from tools.schema.model import Choice, ListOf, MapOf, Member, Record, Ref, Scalar, Type
+from tools.schema.model import Choice, ListOf, MapOf, Member, Record, Ref, Scalar, Schema, Type
 from tools.schema.reader import read_schema
 
 MODEL: Final = read_schema(HERE / "acp-v1-unstable.json")
 STABLE: Final = read_schema(HERE / "acp-v1.json")
+MODEL_V2: Final = read_schema(HERE / "acp-v2-unstable.json", 2)
 DEFINITIONS: Final[dict[str, Any]] = json.loads((HERE / "acp-v1-unstable.json").read_text())["$defs"]
+DEFINITIONS_V2: Final[dict[str, Any]] = json.loads((HERE / "acp-v2-unstable.json").read_text())["$defs"]
 
 JSON_VALUES: Final[tuple[Any, ...]] = (None, True, 7, 1.5, "text", [], {})
 """One value of each JSON type; 7 fits every integer range of the schema."""
@@ -103,9 +105,9 @@ def stable_records() -> list[str]:
     return [name for name in STABLE.closure(roots) if name in STABLE.records]
 
 
-def definition_of(name: str) -> str:
+def definition_of(name: str, model: Schema = MODEL) -> str:
     """The definition a value of this type must be valid against: its union's, if it is a variant."""
-    for union in MODEL.unions.values():
+    for union in model.unions.values():
         names = list(union.variants.values()) if not isinstance(union, Choice) or union.how != "items" else []
         if name in names or (isinstance(union, Choice) and name == union.untagged):
             return union.name

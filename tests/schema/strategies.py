@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from hypothesis import strategies as st
 
 from dragoman.schema import Unknown, v1
-from tests.schema.model import MODEL, members_of, root
-from tools.schema.model import Choice, ListOf, MapOf, Member, Ref, Scalar, Type, Union
+from tests.schema.model import MODEL
+from tools.schema.model import Choice, ListOf, MapOf, Member, Ref, Scalar, Schema, Type, Union
 
 TEXT = st.text(max_size=4)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
@@ -38,8 +39,10 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 class Values:
     """Strategies by type name; with `unknown`, enums and unions also take values no schema names."""
 
-    def __init__(self, *, unknown: bool) -> None:
+    def __init__(self, *, unknown: bool, model: Schema = MODEL, types: ModuleType = v1) -> None:
         self.unknown = unknown
+        self.model = model
+        self.types = types
         self.made: dict[str, st.SearchStrategy[Any]] = {}
 
     def of(self, name: str) -> st.SearchStrategy[Any]:
@@ -48,11 +51,11 @@ class Values:
         return self.made[name]
 
     def _make(self, name: str) -> st.SearchStrategy[Any]:
-        if name in MODEL.enums:
-            known = st.sampled_from(MODEL.enums[name].values)
+        if name in self.model.enums:
+            known = st.sampled_from(self.model.enums[name].values)
             return known | TEXT.map(lambda text: f"_{text}") if self.unknown else known
-        if name in MODEL.unions:
-            union = MODEL.unions[name]
+        if name in self.model.unions:
+            union = self.model.unions[name]
             return self._choice(union) if isinstance(union, Choice) else self._union(union)
         return self._record(name)
 
@@ -72,14 +75,15 @@ class Values:
         return st.none() | values if member.is_nullable else values
 
     def _record(self, name: str) -> st.SearchStrategy[Any]:
-        record = root(MODEL.records[name])
+        given_record = self.model.records[name]
+        record = self.model.records[given_record.base] if given_record.base else given_record
         required = {member.attribute for member in record.members if member.is_required} | set(record.needs_one_of[:1])
-        members = {member.attribute: self._member(member) for member in members_of(name)}
+        members = {member.attribute: self._member(member) for member in self.model.members_of(name)}
         given = st.fixed_dictionaries(
             {attribute: values for attribute, values in members.items() if attribute in required},
             optional={attribute: values for attribute, values in members.items() if attribute not in required},
         )
-        return given.map(lambda arguments: getattr(v1, name)(**arguments))
+        return given.map(lambda arguments: getattr(self.types, name)(**arguments))
 
     def _union(self, union: Union) -> st.SearchStrategy[Any]:
         known = st.one_of(*map(self.of, union.variants.values()))

@@ -24,7 +24,8 @@ ENDS = {
     "finish_content-filter": "refusal",
     "finish_length": "max_tokens",
 }
-
+# Recordings that end with a question; a second stream carries the answer.
+WAITING = {"approval_request", "v7_toolapproval_user"}
 
 SHOWN = ToolDisplay("edit", (Location("/w/a.py"),), (FileDiff("/w/a.py", None, "one\ntwo"),))
 
@@ -45,10 +46,10 @@ def test_every_recorded_stream_projects_to_valid_updates_and_the_right_end(path)
         assert projector.error
     else:
         assert projector.error is None
-        assert projector.stop_reason == ENDS.get(kind, "end_turn")
+        assert projector.stop_reason == (None if kind in WAITING else ENDS.get(kind, "end_turn"))
+        assert bool(projector.open_questions) == (kind in WAITING)
     open_calls = {update["toolCallId"] for update in updates if update["sessionUpdate"] == "tool_call"}
-    waiting = {"approval_request", "v7_toolapproval_user"}
-    for call in open_calls if kind not in waiting else ():
+    for call in open_calls if kind not in WAITING else ():
         assert statuses(updates, call)[-1] in ("completed", "failed")
 
 
@@ -108,7 +109,7 @@ def test_a_call_shows_what_comes_with_its_chunks() -> None:
     assert wire[1]["locations"] == [{"path": "/w/a.py"}]
     assert "rawInput" not in wire[1]
     assert wire[2]["content"] == [{"type": "diff", "path": "/w/a.py", "newText": "one\ntwo", "oldText": None}]
-    assert (wire[2]["status"], wire[2]["rawInput"]) == ("in_progress", arguments)
+    assert wire[2]["rawInput"] == arguments
     assert len(wire) == 3
 
 
@@ -124,6 +125,12 @@ def test_a_replayed_call_shows_the_same_without_the_tool_that_made_it() -> None:
             assert (updates[0]["title"], updates[0]["kind"]) == ("Draw a cat", "edit")
             diffs = [item for update in updates for item in update.get("content", ()) if item["type"] == "diff"]
             assert diffs[-1]["newText"] == "one\ntwo"
+
+
+def test_a_call_of_a_sub_agent_names_the_call_that_it_belongs_to() -> None:
+    call = with_display(c.ToolInputAvailable("y", "read", {}), "Read", ToolDisplay("read", parent="x"))
+    assert on_wire(project([call]))[0]["_meta"] == {"dragoman": {"parentToolCallId": "x"}}
+    assert "_meta" not in on_wire(project([c.ToolInputAvailable("z", "read", {})]))[0]
 
 
 def test_a_finished_call_stores_its_diff_once() -> None:
@@ -147,21 +154,76 @@ def test_metadata_of_the_provider_is_kept() -> None:
     assert call.provider_metadata["google"] == {"id": 1}
 
 
-def test_a_call_that_waits_for_permission_is_pending_until_it_was_given() -> None:
-    for starts_on_input in (True, False):
-        updates = on_wire(
-            project(
-                [
-                    c.ToolInputAvailable("x", "bash", {"command": "ls"}),
-                    c.ToolApprovalRequest("q", "x"),
-                    c.ToolApprovalResponse("q", True),
-                    c.ToolOutputAvailable("x", {"text": "done"}),
-                ],
-                Projector(starts_on_input=starts_on_input),
-            )
-        )
-        expected = ["pending", "in_progress", "completed"]
-        assert statuses(updates, "x") == (["pending", "in_progress", *expected] if starts_on_input else expected)
+@pytest.mark.parametrize("starts_on_input", [True, False])
+def test_a_call_that_waits_for_permission_is_pending_until_it_was_given(starts_on_input: bool) -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {"command": "ls"}),
+        c.ToolApprovalRequest("q", "x"),
+        c.ToolApprovalResponse("q", True),
+        c.ToolOutputAvailable("x", {"text": "done"}),
+    ]
+    updates = on_wire(project(chunks, Projector(starts_on_input=starts_on_input)))
+    assert statuses(updates, "x") == ["pending", "in_progress", "completed"]
+
+
+def test_no_call_of_several_is_shown_as_running_before_its_question() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {}),
+        c.ToolInputAvailable("y", "bash", {}),
+        c.ToolApprovalRequest("q1", "x"),
+        c.ToolApprovalRequest("q2", "y"),
+        c.FinishStep(),
+    ]
+    updates = on_wire(project(chunks))
+    assert (statuses(updates, "x"), statuses(updates, "y")) == (["pending"], ["pending"])
+
+
+def test_a_running_call_stays_in_progress_when_a_later_question_comes() -> None:
+    chunks: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {}),
+        c.Data("tool-start", {"tool_call_id": "x"}),
+        c.ToolApprovalRequest("q", "x"),
+        c.ToolApprovalResponse("q", True),
+    ]
+    assert statuses(on_wire(project(chunks, Projector(starts_on_input=False))), "x") == ["pending", "in_progress"]
+
+
+def test_a_call_without_a_question_is_in_progress_with_the_next_chunk_or_when_the_stream_rests() -> None:
+    after: list[c.Chunk] = [c.FinishStep(), c.TextStart("t"), c.Data("weather", {})]
+    for chunk in after:
+        updates = on_wire(project([c.ToolInputAvailable("x", "bash", {}), chunk]))
+        assert statuses(updates, "x") == ["pending", "in_progress"]
+    projector = Projector()
+    updates = on_wire([*project([c.ToolInputAvailable("x", "bash", {})], projector), *projector.settle()])
+    assert statuses(updates, "x") == ["pending", "in_progress"]
+    assert list(projector.settle()) == []
+
+
+def test_a_stream_that_ends_with_open_questions_does_not_end_the_turn() -> None:
+    projector = Projector()
+    asked: list[c.Chunk] = [
+        c.ToolInputAvailable("x", "bash", {}),
+        c.ToolApprovalRequest("q1", "x"),
+        c.ToolInputAvailable("y", "bash", {}),
+        c.ToolApprovalRequest("q2", "y"),
+        c.FinishStep(),
+        c.Finish("tool-calls"),
+    ]
+    project(asked, projector)
+    assert projector.stop_reason is None
+    assert [(each.approval_id, each.tool_call_id) for each in projector.open_questions] == [("q1", "x"), ("q2", "y")]
+    project([c.ToolApprovalResponse("q1", True), c.ToolApprovalResponse("q2", False)], projector)
+    assert projector.open_questions == ()
+    project([c.Start(), c.ToolOutputAvailable("x", "ok"), c.ToolOutputDenied("y"), c.Finish("stop")], projector)
+    assert projector.stop_reason == "end_turn"
+
+
+def test_a_question_that_the_source_answers_itself_is_not_open() -> None:
+    projector = Projector()
+    call = c.ToolInputAvailable("x", "bash", {})
+    project([call, c.ToolApprovalRequest("q", "x", is_automatic=True), c.Finish("tool-calls")], projector)
+    assert projector.open_questions == ()
+    assert projector.stop_reason == "end_turn"
 
 
 def test_the_loop_reports_when_a_call_that_needs_no_permission_starts() -> None:
@@ -182,6 +244,11 @@ def test_a_refused_call_fails_and_is_never_started() -> None:
         c.ToolOutputDenied("x"),
     ]
     assert statuses(on_wire(project(chunks, Projector(starts_on_input=False))), "x") == ["pending", "failed"]
+
+
+def test_a_call_that_the_source_refuses_without_a_question_is_never_shown_as_running() -> None:
+    chunks: list[c.Chunk] = [c.ToolInputAvailable("x", "bash", {}), c.ToolOutputDenied("x")]
+    assert statuses(on_wire(project(chunks)), "x") == ["pending", "failed"]
 
 
 def test_the_last_value_of_a_generator_is_shown_once() -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dragoman import schema
-from dragoman.schema import v1
+from dragoman.schema import v1, v2
 
 
 def broken_types() -> list[str]:
     """One line per generated type that msgspec refuses to decode."""
     broken = []
-    for name in v1.__all__:
-        if name == "KNOWN_VALUES":
-            continue
-        try:
-            schema.decoder(getattr(v1, name))
-        except TypeError as error:
-            broken.append(f"dragoman.schema.v1.{name}: {error}")
+    for module in (v1, v2):
+        for name in module.__all__:
+            if name == "KNOWN_VALUES":
+                continue
+            try:
+                schema.decoder(getattr(module, name))
+            except TypeError as error:
+                broken.append(f"{module.__name__}.{name}: {error}")
     return broken

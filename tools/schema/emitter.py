@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from tools.schema import choices
+from tools.schema.choices import VERSIONS
 from tools.schema.model import MISSING, Choice, Enum, ListOf, MapOf, Member, Record, Ref, Scalar, Schema, Type, Union
 
 LINE_LENGTH = 120
@@ -21,10 +21,11 @@ BUILDERS = {"tag": "by_tag", "member": "by_member", "items": "by_items"}
 
 def homes(schema: Schema) -> dict[str, list[str]]:
     """Which module defines which names, in the order they are defined; later modules import from earlier ones."""
+    wanted_homes = VERSIONS[schema.version].homes
     taken: set[str] = set()
     placed: dict[str, list[str]] = {}
-    for home, wanted in choices.HOMES.items():
-        is_last = home == list(choices.HOMES)[-1]
+    for home, wanted in wanted_homes.items():
+        is_last = home == list(wanted_homes)[-1]
         roots = [
             name
             for method in schema.methods
@@ -43,11 +44,13 @@ def types_module(schema: Schema, home: str) -> str:
     names = homes(schema)[home]
     declarations = [_declaration(schema, name) for name in names]
     if home == "session":
-        declarations.append(UPDATE_FRAME)
+        declarations.append(UPDATE_FRAME.format(params=VERSIONS[schema.version].update_params))
     body = "\n\n\n".join(text.strip("\n") for text in declarations) + "\n"
-    title = f"ACP v1 types: {TITLES[home]}"
+    title = f"ACP v{schema.version} types: {TITLES[home]}"
     imports = _imports(schema, home, names, body)
-    return HEADER.format(title=title) + "\n" + imports + "\n\n" + body
+    # The formatter wants two lines before a class and one before anything else.
+    gap = "\n\n" if body.startswith("class") else "\n"
+    return HEADER.format(title=title) + "\n" + imports + gap + body
 
 
 TITLES = {
@@ -62,7 +65,7 @@ class UpdateFrame(Struct, frozen=True):
 
     jsonrpc: Literal["2.0"]
     method: Literal["session/update"]
-    params: SessionNotification
+    params: {params}
     id: Literal["no notification has an id"] | UnsetType = UNSET
 '''
 
@@ -82,7 +85,7 @@ def _imports(schema: Schema, home: str, names: list[str], body: str) -> str:
     lines.append(_import_from("dragoman.schema.parts", parts))
     for other, theirs in homes(schema).items():
         if other != home and (used := [name for name in theirs if name in words and name not in names]):
-            lines.append(_import_from(f"dragoman.schema.v1.{other}", used))
+            lines.append(_import_from(f"dragoman.schema.v{schema.version}.{other}", used))
     return "\n".join(lines) + "\n"
 
 
@@ -165,7 +168,7 @@ def _record(schema: Schema, record: Record) -> str:
     lines += [f"    {_member_line(member)}" for member in record.in_order()]
     for member in record.in_order():
         lines += _accessor(schema, record, member)
-    lines += _after_init(record)
+    lines += _after_init(schema, record)
     if len(lines) == 1:
         lines.append("    pass")
     return "\n".join(lines)
@@ -209,7 +212,7 @@ def _accessor(schema: Schema, record: Record, member: Member) -> list[str]:
 def _default(schema: Schema, record: Record, member: Member) -> str | None:
     if member.is_required or member.is_nullable or member.wire == "_meta":
         return None
-    value: Any = choices.RULE_DEFAULTS.get((record.name, member.wire), member.default)
+    value: Any = VERSIONS[schema.version].rule_defaults.get((record.name, member.wire), member.default)
     if isinstance(member.type, ListOf):
         return "()"
     if isinstance(member.type, MapOf):
@@ -221,8 +224,8 @@ def _default(schema: Schema, record: Record, member: Member) -> str | None:
     return repr(value) if isinstance(value, bool) else json.dumps(value)
 
 
-def _after_init(record: Record) -> list[str]:
-    name = choices.WITHOUT_TAG.get(record.name)
+def _after_init(schema: Schema, record: Record) -> list[str]:
+    name = VERSIONS[schema.version].without_tag.get(record.name)
     if name:
         base = next(spell(member.type) for member in record.members if member.attribute == name)
         return [

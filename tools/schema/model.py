@@ -124,6 +124,7 @@ class Method:
 
 @dataclass
 class Schema:
+    version: int = 1
     records: dict[str, Record] = field(default_factory=dict)
     unions: dict[str, Union | Choice] = field(default_factory=dict)
     enums: dict[str, Enum] = field(default_factory=dict)

@@ -35,9 +35,9 @@ OWN_SCALARS = frozenset({"RequestId", "ElicitationContentValue"})
 INTEGERS = {"int32": "Int32", "int64": "Int64", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64"}
 
 
-def read_schema(path: Path) -> Schema:
+def read_schema(path: Path, version: int = 1) -> Schema:
     """The model of one schema file."""
-    return _Reader(json.loads(path.read_text())["$defs"]).read()
+    return _Reader(json.loads(path.read_text())["$defs"], choices.VERSIONS[version]).read()
 
 
 def ref_name(node: Node) -> str:
@@ -65,13 +65,14 @@ def pascal(tag: str) -> str:
 
 
 class _Reader:
-    def __init__(self, definitions: dict[str, Node]) -> None:
+    def __init__(self, definitions: dict[str, Node], decided: choices.Choices) -> None:
+        self.decided = decided
         self.definitions = {
             name: node
             for name, node in definitions.items()
             if name not in choices.SKIPPED and node.get("x-side") not in choices.SKIPPED_SIDES
         }
-        self.schema = Schema()
+        self.schema = Schema(decided.version)
         self.tagged_uses: dict[str, list[str]] = {}
         self.untagged_uses: set[str] = set()
 
@@ -149,9 +150,11 @@ class _Reader:
 
     def _named(self, name: str) -> Type:
         node = self.definitions[name]
+        if name in self.decided.any_value:
+            return Scalar("Any")
         if name in OWN_SCALARS:
             return Scalar(name)
-        if name in choices.CHOICES or self._is_tagged_union(node):
+        if name in self.decided.choices or self._is_tagged_union(node):
             self._declare(name)
             return Ref(name)
         options = alternatives(node)
@@ -166,7 +169,7 @@ class _Reader:
         if node.get("type") in ("string", "integer"):
             return self._plain(node["type"], node)
         self._declare(name)
-        return Ref(choices.UNTAGGED_NAMES.get(name, name))
+        return Ref(self.decided.untagged_names.get(name, name))
 
     @staticmethod
     def _is_tagged_union(node: Node) -> bool:
@@ -176,12 +179,12 @@ class _Reader:
         return len(tags) > 1 and tags[0][0] not in own
 
     def _declare(self, name: str) -> None:
-        final = choices.UNTAGGED_NAMES.get(name, name)
+        final = self.decided.untagged_names.get(name, name)
         if final in self.schema.records or name in self.schema.unions:
             return
         node = self.definitions[name]
-        if name in choices.CHOICES:
-            self._declare_choice(choices.CHOICES[name], node)
+        if name in self.decided.choices:
+            self._declare_choice(self.decided.choices[name], node)
         elif self._is_tagged_union(node):
             self._declare_union(name, node)
         else:
@@ -252,16 +255,34 @@ class _Reader:
     def _declare_variant(self, union: str, tag: tuple[str, str], option: Node, own: Node) -> str:
         inner = ref_name(option["allOf"][0]) if "allOf" in option else ""
         nodes = [own, {**option, "allOf": []}] + ([self.definitions[inner]] if inner else [])
-        given = choices.VARIANT_NAMES.get((union, tag[1]), "")
+        if inner in self.decided.flattened:
+            return self._declare_flattened(inner, tag)
+        given = self.decided.variant_names.get((union, tag[1]), "")
         is_shared = len(self.tagged_uses.get(inner, ())) > 1 or inner in self.untagged_uses
         if inner and is_shared and not own["properties"]:
             self._declare(inner)
             name = pascal(tag[1])
-            base = choices.UNTAGGED_NAMES.get(inner, inner)
+            base = self.decided.untagged_names.get(inner, inner)
             self.schema.records[name] = Record(name, tag_field=tag[0], tag=tag[1], base=base)
             return name
         name = given or inner
         self._declare_record(Record(name, tag_field=tag[0], tag=tag[1]), *nodes)
+        return name
+
+    def _declare_flattened(self, inner: str, tag: tuple[str, str]) -> str:
+        """A variant that is itself a union: its own tag becomes a required member, its variants' members optional."""
+        name = self.decided.flattened[inner]
+        self._declare(inner)
+        union = self.schema.unions[inner]
+        members: dict[str, Member] = {}
+        for variant in union.variants.values():
+            for member in self.schema.records[variant].members:
+                members.setdefault(member.wire, replace(member, is_required=False))
+        enum = f"{name}Kind"
+        self.schema.enums[enum] = Enum(enum, tuple(union.variants))
+        record = self.schema.records[name] = Record(name, tag_field=tag[0], tag=tag[1])
+        record.members = [Member(union.tag_field, Ref(enum), is_required=True), *members.values()]
+        record.members.sort(key=lambda member: member.wire == "_meta")
         return name
 
     def _declare_choice(self, choice: Choice, node: Node) -> None:

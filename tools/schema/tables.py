@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from tools.schema import choices
+from tools.schema.choices import VERSIONS
 from tools.schema.emitter import HEADER, homes
 from tools.schema.model import Method, Record, Scalar, Schema
 
 
 def index_module(schema: Schema) -> str:
-    """`v1/__init__.py`: every name, its module loaded on first use."""
+    """`__init__.py`: every name, its module loaded on first use."""
     names = {home: [*listed, *(["UpdateFrame"] if home == "session" else [])] for home, listed in homes(schema).items()}
     names["values"] = ["KNOWN_VALUES"]
-    lines = [HEADER.format(title="ACP v1: every generated name; the module that defines it is loaded on first use.")]
+    lines = [
+        HEADER.format(
+            title=f"ACP v{schema.version}: every generated name; the module that defines it is loaded on first use."
+        )
+    ]
     lines += ["from typing import TYPE_CHECKING, Any, Final", "", "if TYPE_CHECKING:"]
     for home in sorted(names):
-        lines.append(f"    from dragoman.schema.v1.{home} import (")
+        lines.append(f"    from dragoman.schema.v{schema.version}.{home} import (")
         lines += [f"        {name}," for name in sorted(names[home], key=str.lower)]
         lines.append("    )")
     lines += ["", "_NAMES: Final = {"]
@@ -61,9 +65,9 @@ Row: TypeAlias = tuple[str, str, Kind, str, str | None, bool, str | None, bool, 
 
 
 def methods_module(schema: Schema, stable: Schema) -> str:
-    """`v1/methods.py`: rows of the method table, type names as text so that reading it defines no type."""
+    """`methods.py`: rows of the method table, type names as text so that reading it defines no type."""
     known = {(method.side, method.name) for method in stable.methods}
-    lines = [HEADER.format(title="ACP v1: the rows of the method table.")]
+    lines = [HEADER.format(title=f"ACP v{schema.version}: the rows of the method table.")]
     lines += ["from typing import Final, Literal, TypeAlias", ""]
     lines += [ROW]
     lines += ["", "ROWS: Final[tuple[Row, ...]] = ("]
@@ -82,7 +86,7 @@ def _row(schema: Schema, method: Method, is_stable: bool) -> str:
         method.params,
         method.result,
         is_stable,
-        choices.GATES.get((method.side, method.name)),
+        VERSIONS[schema.version].gates.get((method.side, method.name)),
         method.is_session_scoped,
         null_ok,
     )
@@ -94,8 +98,8 @@ def _row(schema: Schema, method: Method, is_stable: bool) -> str:
 
 
 def values_module(schema: Schema) -> str:
-    """`v1/values.py`: the values this version of the schema names for each open enum."""
-    lines = [HEADER.format(title="ACP v1: the values the schema names; any other string is legal too.")]
+    """`values.py`: the values this version of the schema names for each open enum."""
+    lines = [HEADER.format(title=f"ACP v{schema.version}: the values the schema names; any other string is legal too.")]
     lines += ["from typing import Final", "", "KNOWN_VALUES: Final[dict[str, frozenset[str]]] = {"]
     for name, enum in sorted(schema.enums.items()):
         values = ", ".join(json.dumps(value) for value in enum.values)
@@ -107,8 +111,8 @@ def values_module(schema: Schema) -> str:
 
 
 def marks_module(schema: Schema) -> str:
-    """`v1/marks.py`: what the forgiving pass may do to which member."""
-    lines = [HEADER.format(title="ACP v1: the marks of the forgiving pass.")]
+    """`marks.py`: what the forgiving pass may do to which member."""
+    lines = [HEADER.format(title=f"ACP v{schema.version}: the marks of the forgiving pass.")]
     lines += ["from typing import Final", "", "MARKS: Final[dict[str, dict[str, str]]] = {"]
     for name in sorted(schema.records):
         marks = {
@@ -122,7 +126,9 @@ def marks_module(schema: Schema) -> str:
             lines.append(f'    "{name}": {_dict(marks, f"{name}: ")},')
     lines += ["}", '"""Record -> wire name -> e: default on error, s: skip invalid items, n: default on null.']
     lines += ["", "`_meta` is always `e` and left out where it is alone.", '"""', ""]
-    lines.append(f"LENIENT_NAMES: Final[dict[str, dict[str, str]]] = {json.dumps(choices.LENIENT_NAMES)}")
+    lines.append(
+        f"LENIENT_NAMES: Final[dict[str, dict[str, str]]] = {json.dumps(VERSIONS[schema.version].lenient_names)}"
+    )
     return "\n".join([*lines, ""])
 
 
@@ -134,7 +140,7 @@ def _dict(items: dict[str, str], prefix: str) -> str:
 
 
 def stability_module(schema: Schema, stable: Schema) -> str:
-    """`v1/stability.py`: what the unstable schema has and the stable one has not."""
+    """`stability.py`: what the unstable schema has and the stable one has not."""
     types = {name for name in schema.records if name not in stable.records}
     members = {
         name: new
@@ -142,7 +148,7 @@ def stability_module(schema: Schema, stable: Schema) -> str:
         if name in stable.records and (new := _new_members(schema.records[name], stable.records[name]))
     }
     within = {name for name in schema.records if {*types, *members} & set(schema.closure([name]))}
-    lines = [HEADER.format(title="ACP v1: what only the unstable schema has.")]
+    lines = [HEADER.format(title=f"ACP v{schema.version}: what only the unstable schema has.")]
     lines += ["from typing import Final", ""]
     lines += _names("TYPES", types) + _names("WITHIN", within)
     lines += [

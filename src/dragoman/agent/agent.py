@@ -72,7 +72,9 @@ class Agent(Handlers):
         self.error_details = error_details
         self.limits = limits
 
-    def run(self, *, observers: Sequence[Observer] = ()) -> None:
+    def run(
+        self, *, observers: Sequence[Observer] = (), through: Callable[[Transport], Transport] | None = None
+    ) -> None:
         """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
 
         SIGTERM and SIGINT end it in the same way, with turns cancelled and children ended; the exit code is then
@@ -80,6 +82,8 @@ class Agent(Handlers):
 
         Args:
             observers: See every line that is sent or received.
+            through: Makes the transport to serve of that to the client, such as a `TranslatedTransport` for a client
+                of another version of the protocol.
 
         Raises:
             LocalProtocolError: A handler is missing that every such agent needs.
@@ -93,7 +97,7 @@ class Agent(Handlers):
         collects = gc.isenabled()
         gc.disable()
         try:
-            number = asyncio.run(self._serve_stdio(last_resort, observers, collects=collects))
+            number = asyncio.run(self._serve_stdio(last_resort, observers, through, collects=collects))
         finally:
             last_resort.cancel()
             if collects:
@@ -171,7 +175,12 @@ class Agent(Handlers):
         await AgentConnection(self, transport, observers).serve()
 
     async def _serve_stdio(
-        self, last_resort: threading.Timer, observers: Sequence[Observer], *, collects: bool
+        self,
+        last_resort: threading.Timer,
+        observers: Sequence[Observer],
+        through: Callable[[Transport], Transport] | None,
+        *,
+        collects: bool,
     ) -> int | None:
         """Returns the signal that ended it, None if the client did."""
         from dragoman.transports.stdio import StdioTransport
@@ -179,7 +188,10 @@ class Agent(Handlers):
         loop = asyncio.get_running_loop()
         if collects:
             loop.call_later(_START_SECONDS, gc.enable)
-        serving = asyncio.ensure_future(self.serve(StdioTransport(), observers=observers))
+        transport: Transport = StdioTransport()
+        if through is not None:
+            transport = through(transport)
+        serving = asyncio.ensure_future(self.serve(transport, observers=observers))
         signals: list[int] = []
 
         def stop(number: int) -> None:

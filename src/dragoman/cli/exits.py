@@ -66,9 +66,27 @@ def cli_error_of(error: Exception) -> CliError:
         case OSError():
             return CliError(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         case _:
+            found = _host_failure(error)
+            if found is not None:
+                return found
             name = type(error).__name__
             return CliError(
                 f"internal error: {name}: {error}" if str(error) else f"internal error: {name}",
                 hint="this is a bug; set DRAGOMAN_DEBUG=1 to see the traceback",
                 exit_code=BUG,
             )
+
+
+def _host_failure(error: Exception) -> CliError | None:
+    """The failure of the local host that an exception stands for; None for another one."""
+    from dragoman.host.local.start import NoHost
+    from dragoman.host.local.thin import HostLost, HostRefused
+
+    match error:
+        case NoHost():
+            return CliError(str(error), hint="exec without --session needs no host; see docs/sessions.md")
+        case HostRefused():
+            return CliError(str(error), exit_code=AGENT_ERROR)
+        case HostLost():
+            return CliError(str(error), hint="try again: a new host is started", exit_code=AGENT_DIED)
+    return None

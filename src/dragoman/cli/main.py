@@ -69,6 +69,12 @@ def _run(words: list[str]) -> int:
 
 
 def _run_verb(verb: str, words: list[str]) -> int:
+    if verb == "exec" and "--session" in words and "--" not in words:
+        from dragoman.cli.exec.hosted.warm import run_plain
+
+        code = run_plain(words)
+        if code is not None:
+            return code
     from dragoman.cli.command import help_text, parse, split_program
 
     command = table.load(verb)

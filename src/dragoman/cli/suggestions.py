@@ -36,6 +36,18 @@ def session_ids() -> tuple[str, ...]:
     return tuple(name for name in found if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
 
 
+def hosted_names() -> tuple[str, ...]:
+    """Return the names of the local host's sessions that need no quoting in a shell; the host is not started."""
+    from dragoman.cli.sessions.hosted import hosted_sessions
+    from dragoman.errors import StoreError
+
+    try:
+        found = [each.name for each in hosted_sessions() if each.name]
+    except (StoreError, OSError):
+        return ()
+    return tuple(name for name in dict.fromkeys(found) if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
+
+
 def agent_names() -> tuple[str, ...]:
     """Return the names of agents that need no quoting in a shell; none if the settings cannot be read."""
     from dragoman.cli.agents.context import load_agents_here

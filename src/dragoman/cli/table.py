@@ -21,7 +21,9 @@ COMMANDS = {
     "rules": "list, explain and change what agents may do without asking",
     "serve": "run agents for other machines: a host with tokens, whose sessions outlive connections",
     "sessions": "list, show, search and export the sessions of all agents",
+    "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol",
+    "wrap": "serve a function, an agent of a framework or an endpoint as an ACP agent",
 }
 
 EXAMPLES = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,7 +24,6 @@ from dragoman.state import ToolCallState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dragoman.client.session import Session
     from dragoman.state import SessionState
 
 _Source: TypeAlias = v1.ToolCallPatch | ToolCallState
@@ -41,6 +40,14 @@ _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
 # Gemini asks about its to-do list too, which is neither a file nor a command.
 _GEMINI_TODOS: Final = re.compile(r"write_todos[_-].*")
+
+
+class InFolder(Protocol):
+    """A session, as far as paths are concerned."""
+
+    @property
+    def cwd(self) -> str:
+        """The session's folder."""
 
 
 class Evidence(Struct, frozen=True):
@@ -193,7 +200,7 @@ def _distinct(commands: Iterable[ShownCommand], root: str) -> tuple[ShownCommand
     return tuple(found.values())
 
 
-def settle_evidence(evidence: Evidence, session: Session, *, agent: str, root: str | None = None) -> Evidence:
+def settle_evidence(evidence: Evidence, session: InFolder, *, agent: str, root: str | None = None) -> Evidence:
     """The same evidence with all paths made absolute and links resolved, as they are now."""
     folder = root if root is not None else session.cwd
     changes: list[ShownChange] = []
@@ -211,7 +218,7 @@ def real_path(path: str, folder: str) -> str:
     return path if "\0" in path else os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
 
 
-def settle_paths(request: Request, session: Session, *, agent: str, root: str | None = None) -> Request:
+def settle_paths(request: Request, session: InFolder, *, agent: str, root: str | None = None) -> Request:
     """The same request with its agent and project filled in, and every path both as written and with links resolved.
 
     A path that cannot be resolved stays as written.

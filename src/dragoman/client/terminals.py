@@ -108,6 +108,7 @@ class LocalTerminals:
         columns, rows: the size of that terminal.
         on_output: called with the terminal's id, the session and raw output as it arrives.
         kept_variables: environment variables that commands may see besides the usual ones.
+        environment: gives the environment that the variables are taken from; None takes them from this program's own.
         most_terminals: how many terminals one session may have at a time.
         ceiling_bytes: the most output that is kept of a terminal, whatever limit the agent sets.
         spare: daemons that are left running, by words of their command line.
@@ -123,6 +124,7 @@ class LocalTerminals:
         rows: int = ROWS,
         on_output: Callable[[str, Session, bytes], None] | None = None,
         kept_variables: Collection[str] = (),
+        environment: Callable[[], Mapping[str, str]] | None = None,
         most_terminals: int = MOST_TERMINALS,
         ceiling_bytes: int = CEILING_BYTES,
         spare: Spare = (),
@@ -134,6 +136,7 @@ class LocalTerminals:
         self._rows = rows
         self._on_output = on_output
         self._kept_variables = kept_variables
+        self._environment = environment
         self._most_terminals = most_terminals
         self._ceiling_bytes = ceiling_bytes
         self._spare = spare
@@ -145,7 +148,8 @@ class LocalTerminals:
 
     async def create(self, request: v1.CreateTerminalRequest, session: Session) -> str:
         added = {variable.name: variable.value for variable in request.env_or_default}
-        env = child_environment(added, kept=self._kept_variables)
+        source = None if self._environment is None else self._environment()
+        env = child_environment(added, kept=self._kept_variables, source=source)
         cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
         argv, is_shell = resolve_command(request.command, request.args_or_default, env, cwd)
         line = request.command if is_shell else shlex.join(argv)

@@ -265,6 +265,9 @@ class Host:
         """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
         return {}
 
+    def opened(self, session: HostedSession) -> None:
+        """Called when a new session is in the log."""
+
     def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """The `_meta` that the agent gets with `session/new`."""
         return meta
@@ -341,6 +344,7 @@ class Host:
         session.keep_facts()
         self._sessions[session.id] = session
         session.append("agent", {"started": True}, turn=0)
+        self.opened(session)
         session.agent.release_early(keeps=keeps_early)
 
     def records(self, visitor: Visitor) -> list[SessionRecord]:

@@ -20,7 +20,7 @@ from msgspec import UNSET, ValidationError, convert, inspect, structs
 from dragoman.errors import RemoteProtocolError
 from dragoman.schema.codec import Loss, read_choice
 from dragoman.schema.parts import Choice, Unknown
-from dragoman.schema.v1.marks import LENIENT_NAMES, MARKS
+from dragoman.schema.v1 import marks as v1_marks
 
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
@@ -29,6 +29,8 @@ _shapes: Final[dict[Any, inspect.Type]] = {}
 # What is needed at each object and each union, computed at the first of its kind.
 _optional: Final[dict[type, dict[str, inspect.Field]]] = {}
 _unions: Final[dict[int, _Union]] = {}
+# Record -> what may be done to which member, and other names of members; by class, since two versions share names.
+_marks: Final[dict[type, tuple[dict[str, str], dict[str, str]]]] = {}
 
 # The member in the path that ends every message of msgspec: "Expected `str`, got `int` - at `$.title`".
 _MEMBER: Final = re.compile(r"`\$\.([^.\[`]+)[^`]*`\Z")
@@ -106,19 +108,18 @@ class _Reader:
     def _struct(self, shape: inspect.StructType, value: Any, path: str) -> Any:
         if type(value) is not dict:
             raise _no(path, "an object", value)
-        name = shape.cls.__name__
+        marks, lenient = _marks_of(shape.cls)
         # The outermost object was tried already: that is why this runs. Other names than the schema's are looked up.
-        if self.tries_whole and path != "$" and name not in LENIENT_NAMES:
+        if self.tries_whole and path != "$" and not lenient:
             found = self._whole(shape.cls, value, path)
             if found is not None:
                 return found
         self._check_tag(shape, value, path)
-        marks = MARKS.get(name, _META_ONLY)
         members: dict[str, Any] = {}
         for field in shape.fields:
             wire = field.encode_name
-            if wire not in value and wire in LENIENT_NAMES.get(name, ()):
-                wire = LENIENT_NAMES[name][wire]
+            if wire not in value and wire in lenient:
+                wire = lenient[wire]
                 if wire in value:
                     self.losses.append(Loss(f"{path}.{wire}", f"read as `{field.encode_name}`"))
             if wire in value:
@@ -151,7 +152,7 @@ class _Reader:
             return found
         if len(flawed) > 1:  # losses are reported in the order of the schema
             flawed = {name: field for name, field in optional.items() if name in flawed}
-        marks = MARKS.get(kind.__name__, _META_ONLY)
+        marks, _ = _marks_of(kind)
         changes = {}
         for name, field in flawed.items():
             member = self._member(field, value[name], f"{path}.{name}", marks.get(name, ""))
@@ -258,6 +259,19 @@ def _taken_apart(shape: inspect.UnionType) -> _Union:
         return _unions[id(shape)]
     except KeyError:
         made = _unions[id(shape)] = _Union(shape)
+        return made
+
+
+def _marks_of(kind: type) -> tuple[dict[str, str], dict[str, str]]:
+    """The marks of a record's members, and the other names they are read from."""
+    try:
+        return _marks[kind]
+    except KeyError:
+        tables = v1_marks
+        if kind.__module__.startswith("dragoman.schema.v2."):
+            from dragoman.schema.v2 import marks as tables  # type: ignore[no-redef]  # the same two names
+        name = kind.__name__
+        made = _marks[kind] = (tables.MARKS.get(name, _META_ONLY), tables.LENIENT_NAMES.get(name, {}))
         return made
 
 

@@ -5,10 +5,11 @@ Types are resolved when first asked for, so the table costs no Struct. Does not 
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from types import ModuleType
+from typing import Any, Final, Literal, NamedTuple
 
 from dragoman.schema import v1
-from dragoman.schema.v1.methods import ROWS
+from dragoman.schema.v1.methods import ROWS, Row
 
 
 class Method:
@@ -17,6 +18,7 @@ class Method:
     __slots__ = (
         "_params",
         "_result",
+        "_types",
         "gate",
         "is_session_scoped",
         "is_stable",
@@ -48,7 +50,9 @@ class Method:
         gate: str | None,
         is_session_scoped: bool,
         null_result_ok: bool,
+        types: ModuleType = v1,
     ) -> None:
+        self._types = types
         self.name = name
         self.side = side
         self.kind = kind
@@ -62,24 +66,47 @@ class Method:
     @property
     def params(self) -> Any:
         """The type of its params: a Struct, or a union where the schema has one."""
-        return getattr(v1, self._params)
+        return getattr(self._types, self._params)
 
     @property
     def result(self) -> Any:
         """The type of its result; None for a notification."""
-        return None if self._result is None else getattr(v1, self._result)
+        return None if self._result is None else getattr(self._types, self._result)
 
     def __repr__(self) -> str:
         return f"Method({self.name!r}, {self.side!r}, {self.kind!r})"
 
 
-def _table(side: str) -> dict[str, Method]:
-    return {row[0]: Method(*row) for row in ROWS if row[1] == side}
+class MethodTables(NamedTuple):
+    """The methods of one version of the protocol, by the side that serves them."""
+
+    agent: dict[str, Method]
+    client: dict[str, Method]
+    protocol: dict[str, Method]
 
 
-AGENT_METHODS: Final = _table("agent")
-"""What an agent serves."""
-CLIENT_METHODS: Final = _table("client")
-"""What a client serves."""
-PROTOCOL_METHODS: Final = _table("protocol")
-"""What both serve, below every role."""
+def _tables(rows: tuple[Row, ...], types: ModuleType) -> MethodTables:
+    def table(side: str) -> dict[str, Method]:
+        return {row[0]: Method(*row, types) for row in rows if row[1] == side}
+
+    return MethodTables(table("agent"), table("client"), table("protocol"))
+
+
+_made: Final = {1: _tables(ROWS, v1)}
+AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS = _made[1]
+
+
+def method_tables(version: int) -> MethodTables:
+    """The method tables of version 1 or 2; those of version 2 are loaded when first asked for.
+
+    Raises:
+        ValueError: The version is neither.
+    """
+    if version == 2 and version not in _made:
+        from dragoman.schema import v2
+        from dragoman.schema.v2.methods import ROWS as V2_ROWS
+
+        _made[2] = _tables(V2_ROWS, v2)
+    if version not in _made:
+        raise ValueError(f"there are types for the versions 1 and 2 of the protocol, not for {version}")
+    return _made[version]

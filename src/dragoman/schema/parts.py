@@ -81,12 +81,12 @@ def by_tag(
     name: str,
     field: str,
     tagged: Mapping[str, type],
-    untagged: type,
+    untagged: type | None = None,
     *,
     own_tags: tuple[str, ...] = (),
     is_open: bool = True,
 ) -> Choice:
-    """Variants told apart by a string member, and one variant without it.
+    """Variants told apart by a string member, and at most one variant without it.
 
     `own_tags` are values the untagged variant may carry all the same. Any other value is `Unknown`, never the
     untagged variant: what looks like a program to start must not come from a guess.
@@ -96,7 +96,7 @@ def by_tag(
         if type(value) is not dict:
             raise ValueError("expected an object")
         tag = value.get(field)
-        if tag is None:
+        if tag is None and untagged is not None:
             return untagged
         if type(tag) is not str:
             raise ValueError(f"member `{field}` is not a string")
@@ -104,7 +104,7 @@ def by_tag(
             return tagged[tag]
         return Unknown(tag, value) if is_open and tag not in own_tags else untagged
 
-    kinds = (*tagged.values(), untagged)
+    kinds = (*tagged.values(), *(() if untagged is None else (untagged,)))
     return _choice(name, (*kinds, Unknown) if is_open else kinds, pick)
 
 

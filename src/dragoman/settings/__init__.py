@@ -7,8 +7,7 @@ anything that the user has not accepted.
 It does not know which agents exist, what a rule means, or how a server is started. Read `effective.py` first.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
     from dragoman.settings.effective import EffectiveSettings, load_settings
     from dragoman.settings.file import RuleTexts, SettingsFile, read_settings_file

@@ -27,7 +27,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve"),
+    *("system_prompt", "append_system_prompt", "serve", "host"),
 )
 
 
@@ -41,6 +41,15 @@ class RuleTexts(Struct, frozen=True):
     def of(self, action: Action) -> tuple[str, ...]:
         """The rules of one action."""
         return {"allow": self.allow, "deny": self.deny, "ask": self.ask}[action]
+
+
+class HostMembers(Struct, frozen=True):
+    """The member `host`: how the local host behaves."""
+
+    idle_seconds: float = 300.0
+    """`idle`: it ends after so many seconds without a client and without work."""
+    env: tuple[str, ...] = ()
+    """Names of variables that its agents get from the client of their session, besides the usual ones."""
 
 
 class SettingsFile(Struct, frozen=True):
@@ -71,6 +80,7 @@ class SettingsFile(Struct, frozen=True):
     """`ledger`: whether `dragoman exec` writes its sessions into the ledger."""
     serve_limits: dict[str, float] = {}
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
+    host: HostMembers = HostMembers()
 
 
 def user_file(config_dir: Path) -> Path:
@@ -133,6 +143,7 @@ class _Reader:
             safe_commands=self._user_flag("safe_commands", True),
             uses_ledger=self._user_flag("ledger", True),
             serve_limits=self._serve_limits(),
+            host=self._host(),
             notes=tuple(self._notes),
         )
 
@@ -152,6 +163,22 @@ class _Reader:
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise self._document.error("a limit must be a number of 0 or more", "serve", "limits", name)
         return dict(limits)
+
+    def _host(self) -> HostMembers:
+        members = self._object("host")
+        if members and self._owner == "project":
+            place = self._document.place("host")
+            self._notes.append(f"{place}: a project's file cannot change the host; write it in your own settings")
+            return HostMembers()
+        for name in members:
+            if name not in ("idle", "env"):
+                raise self._document.error(f"{name!r} is not a setting of the host; use idle or env", "host", name)
+        idle, env = members.get("idle", HostMembers().idle_seconds), members.get("env", [])
+        if isinstance(idle, bool) or not isinstance(idle, int | float) or idle < 0:
+            raise self._document.error("idle must be a number of seconds, such as 300", "host", "idle")
+        if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
+            raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
+        return HostMembers(float(idle), tuple(env))
 
     def _rules(self) -> RuleTexts:
         rules = self._object("rules")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.errors import CapabilityError, RequestError
@@ -363,8 +364,10 @@ async def _flood(turn: Turn, rest: str) -> None:
 async def _slow(turn: Turn, rest: str) -> None:
     """Works until cancelled, or for the seconds named in the prompt."""
     await turn.say("working")
-    async with turn.tool("Waiting", kind="other"), asyncio.timeout(float(rest) if rest else None):
-        await asyncio.Event().wait()
+    async with turn.tool("Waiting", kind="other"):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(float(rest) if rest else None):
+                await asyncio.Event().wait()
 
 
 @_shows("late", updates="agent_message_chunk")

@@ -70,6 +70,7 @@ class FdTransport:
         self._file_turn: asyncio.Handle | None = None
         self._is_over = False
         self._is_closed = False
+        self._ends_writing = False
         self._queue: deque[bytes | memoryview] = deque()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._waiters: list[asyncio.Future[None]] = []
@@ -203,7 +204,7 @@ class FdTransport:
 
     def write(self, data: bytes) -> None:
         """Write what the descriptor takes now and queue the rest. Nothing happens after `close` or a broken pipe."""
-        if self._write_fd < 0 or self._is_closed or not data:
+        if self._write_fd < 0 or self._is_closed or self._ends_writing or not data:
             return
         rest: bytes | memoryview = data
         if not self._queue and self._loop is not None:
@@ -221,6 +222,12 @@ class FdTransport:
             self._loop.add_writer(self._write_fd, self._write_some)
         self._queue.append(rest)
         self.unsent_bytes += len(rest)
+
+    def end_writing(self) -> None:
+        """Close the direction to the peer when everything is written; reading goes on."""
+        self._ends_writing = True
+        if not self._queue:
+            self._close_writing()
 
     def _write_some(self) -> None:
         queue = self._queue
@@ -246,7 +253,7 @@ class FdTransport:
         if not queue:
             assert self._loop is not None
             self._loop.remove_writer(self._write_fd)
-            if self._is_closed:
+            if self._is_closed or self._ends_writing:
                 self._close_writing()
         if self.unsent_bytes <= LOW_MARK_BYTES:
             self._drained()

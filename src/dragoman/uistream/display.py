@@ -63,6 +63,8 @@ class ToolDisplay(Struct, frozen=True, omit_defaults=True):
     kind: Kind = "other"
     locations: tuple[Location, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
+    parent: str | None = None
+    """The call that this one belongs to, such as that of a sub-agent: `_meta.dragoman.parentToolCallId`."""
 
 
 class ToolOutput(Struct, frozen=True, omit_defaults=True):

@@ -308,6 +308,7 @@ _NEW_PARTS: dict[type, Callable[[Any], Part]] = {
     c.SourceDocument: lambda chunk: SourceDocumentPart(chunk.source_id, chunk.media_type, chunk.title, chunk.filename),
     c.File: lambda chunk: FilePart(chunk.url, chunk.media_type),
     c.ReasoningFile: lambda chunk: FilePart(chunk.url, chunk.media_type, is_reasoning=True),
+    c.OtherChunk: lambda chunk: OtherPart(chunk.raw),
     c.SteeringMessage: lambda chunk: OtherPart({"type": "steering-message", "id": chunk.id, "parts": chunk.parts}),
 }
 _FOLDS: dict[type, Callable[[Reducer, Any], None]] = {

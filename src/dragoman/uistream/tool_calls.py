@@ -14,13 +14,20 @@ from msgspec import UNSET
 
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
+from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, ToolOutput, display_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.uistream import chunks as c
-
+# Chunks that can stand between the arguments of a call and the question about it.
+_BEFORE_QUESTIONS: Final = (
+    c.ToolInputStart,
+    c.ToolInputDelta,
+    c.ToolInputAvailable,
+    c.ToolApprovalRequest,
+    c.MessageMetadata,
+)
 # Members of a ToolOutput whose JSON name in `rawOutput` differs from the one in the stream.
 _RAW_OUTPUT_NAMES: Final = {
     "exit_code": "exitCode",
@@ -34,10 +41,11 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "is_hidden", "kind", "locations", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "parent", "raw_input", "status", "title")
 
-    def __init__(self, title: str, kind: str, *, is_hidden: bool = False) -> None:
+    def __init__(self, title: str, kind: str, *, is_hidden: bool = False, parent: str | None = None) -> None:
         self.title = one_line(title)
+        self.parent = parent
         self.kind = kind
         self.is_hidden = is_hidden
         self.status = "pending"
@@ -71,8 +79,23 @@ class ToolCallUpdates:
         self._starts_on_input = starts_on_input
         self._is_hidden = is_hidden
         self._calls: dict[str, ShownCall] = {}
-        self._asked: dict[str, str] = {}
-        """Tool call by the id of the permission question about it."""
+        self._asked: dict[str, c.ToolApprovalRequest] = {}
+        """Permission questions without an answer, by their id."""
+        self._ready: list[str] = []
+        """Calls with complete arguments that run unless a question about them comes next."""
+
+    def __contains__(self, tool_call_id: object) -> bool:
+        return tool_call_id in self._calls
+
+    @property
+    def open_questions(self) -> tuple[c.ToolApprovalRequest, ...]:
+        """Permission questions that wait for an answer of the user."""
+        return tuple(
+            asked
+            for asked in self._asked.values()
+            if asked.is_automatic is not True
+            and (asked.tool_call_id not in self._calls or not self._calls[asked.tool_call_id].is_over)
+        )
 
     def patch(self, tool_call_id: str) -> v1.ToolCallPatch:
         """Everything the client was shown of a call: a permission request repeats it."""
@@ -94,6 +117,19 @@ class ToolCallUpdates:
             return ()
         call.status = "in_progress"
         return _changed(tool_call_id, call, status="in_progress")
+
+    def settle(self, chunk: c.Chunk | None = None) -> Sequence[v1.SessionUpdate]:
+        """Start the calls that are ready: what follows them, or that nothing does, shows that they run.
+
+        Arguments of other calls and questions do not show it: several calls are often announced before the first
+        question. So no call is shown as running and then as waiting for permission.
+        """
+        if not self._ready or isinstance(chunk, _BEFORE_QUESTIONS):
+            return ()
+        ready, self._ready = self._ready, []
+        if isinstance(chunk, c.ToolOutputDenied) and chunk.tool_call_id in ready:
+            ready.remove(chunk.tool_call_id)
+        return [update for each in ready for update in self.start(each)]
 
     def end_all(self, why: str) -> list[v1.SessionUpdate]:
         """Fail every call that has no outcome."""
@@ -126,7 +162,7 @@ class ToolCallUpdates:
         call.raw_input = chunk.input
         changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
         if self._starts_on_input or chunk.provider_executed is True:
-            call.status = changes["status"] = "in_progress"
+            self._ready.append(chunk.tool_call_id)
         return (*announced, *_changed(chunk.tool_call_id, call, raw_input=chunk.input, kind=call.kind, **changes))
 
     def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
@@ -135,17 +171,15 @@ class ToolCallUpdates:
         return (*announced, *self._fail(chunk.tool_call_id, call, chunk.error_text, raw_input=chunk.input))
 
     def permission_asked(self, chunk: c.ToolApprovalRequest) -> Sequence[v1.SessionUpdate]:
-        """The question itself is a request of its own; a call that waits for permission is pending."""
-        self._asked[chunk.approval_id] = chunk.tool_call_id
-        call = self._calls.get(chunk.tool_call_id)
-        if call is None or call.status != "in_progress":
-            return ()
-        call.status = "pending"
-        return _changed(chunk.tool_call_id, call, status="pending")
+        """The question itself is a request of its own; a call that waits for permission stays as it is shown."""
+        self._asked[chunk.approval_id] = chunk
+        if chunk.tool_call_id in self._ready:
+            self._ready.remove(chunk.tool_call_id)
+        return ()
 
     def permission_answered(self, chunk: c.ToolApprovalResponse) -> Sequence[v1.SessionUpdate]:
-        tool_call_id = self._asked.get(chunk.approval_id)
-        return () if tool_call_id is None or not chunk.approved else self.start(tool_call_id)
+        asked = self._asked.pop(chunk.approval_id, None)
+        return () if asked is None or not chunk.approved else self.start(asked.tool_call_id)
 
     def output(self, chunk: c.ToolOutputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._find(chunk.tool_call_id)
@@ -180,7 +214,8 @@ class ToolCallUpdates:
         if call is not None:
             return call, ()
         display = display_of(chunk.tool_name, chunk.provider_metadata)
-        call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=self._is_hidden(chunk.tool_name))
+        is_hidden = self._is_hidden(chunk.tool_name)
+        call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=is_hidden, parent=display.parent)
         self._calls[chunk.tool_call_id] = call
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
@@ -205,7 +240,8 @@ class ToolCallUpdates:
 
 
 def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
-    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending")
+    meta = UNSET if call.parent is None else {"dragoman": {"parentToolCallId": call.parent}}
+    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=meta)
 
 
 def _changed(tool_call_id: str, call: ShownCall, **members: Any) -> Sequence[v1.SessionUpdate]:

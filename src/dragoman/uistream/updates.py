@@ -112,8 +112,20 @@ class Projector:
 
     def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
         """The updates this chunk makes, in order. A chunk of an unknown type makes none."""
+        started = self.calls.settle(chunk)
         projected = self._table.get(type(chunk))
-        return () if projected is None else projected(chunk)
+        updates = () if projected is None else projected(chunk)
+        return [*started, *updates] if started else updates
+
+    def settle(self) -> Sequence[v1.SessionUpdate]:
+        """The updates for what only a pause of the stream shows: calls that run by now. To be called when it rests."""
+        return self.calls.settle()
+
+    @property
+    def open_questions(self) -> tuple[c.ToolApprovalRequest, ...]:
+        """Permission questions without an answer. A stream that ended with some has to be continued with the answers;
+        its turn is not over, and `stop_reason` is None."""
+        return self.calls.open_questions
 
     @staticmethod
     def user_message(message: UIMessage) -> list[v1.SessionUpdate]:
@@ -235,6 +247,8 @@ class Projector:
         return [*self._compactions.end_all(), *self.calls.end_all("cancelled")]
 
     def _finish(self, chunk: c.Finish) -> Sequence[v1.SessionUpdate]:
+        if self.open_questions:
+            return ()
         if self.stop_reason is None and chunk.finish_reason is not UNSET:
             self.stop_reason = stop_reason_of(chunk.finish_reason)
         elif self.stop_reason is None and self.error is None:

@@ -11,6 +11,8 @@ from dragoman.cli.console import write_note
 from dragoman.settings.edit import edit_settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.command import CliCall
     from dragoman.registry.agents import Agents
 
@@ -18,15 +20,16 @@ if TYPE_CHECKING:
 def add_agent(call: CliCall) -> int:
     name = required_name(call.given.name, "add", "dragoman agents add mine -- my-agent --acp")
     agents = load_agents_here()
-    if call.program is None and call.given.default:
+    if call.program is None and call.given.default and not call.given.wrap:
         make_default(agents, agents.find(name).name)
         return exits.OK
-    if not call.program:
+    command = _wrapping(call) if call.given.wrap else call.program
+    if not command:
         raise exits.CliError(
             "agents add needs the agent's command after --", hint=f"dragoman agents add {name} -- my-agent --acp"
         )
     _check_name(name, agents, may_replace=call.given.replace)
-    entry: dict[str, Any] = {"command": call.program[0], "args": list(call.program[1:])}
+    entry: dict[str, Any] = {"command": command[0], "args": list(command[1:])}
     if call.given.env:
         entry["env"] = dict(map(_variable, call.given.env))
     with edit_settings(agents.settings.user.path) as settings:
@@ -37,6 +40,19 @@ def add_agent(call: CliCall) -> int:
     default = " as the default agent" if call.given.default else ""
     write_note(f"{name} was added to {where}{default}; try it with: dragoman agents doctor {name}")
     return exits.OK
+
+
+def _wrapping(call: CliCall) -> Sequence[str]:
+    """The command that wraps an object or an endpoint, for any folder. Raises: CliError."""
+    from dragoman.cli.command import parse
+    from dragoman.cli.commands.wrap import COMMAND, wrap_command
+    from dragoman.cli.wrap.source import check_words
+
+    wrapping = parse("wrap", COMMAND, [call.given.wrap, *(call.program or ())])
+    check_words(wrapping)
+    if wrapping.given.print_settings is not None:
+        raise exits.CliError("agents add --wrap does not take --print-settings", hint="see dragoman wrap --help")
+    return wrap_command(wrapping)
 
 
 def make_default(agents: Agents, name: str) -> None:

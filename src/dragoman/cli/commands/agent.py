@@ -13,9 +13,11 @@ from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.suggestions import provider_names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.builtin.limits import TurnLimits
     from dragoman.builtin.settings import AgentSettings
-    from dragoman.rpc import Observer
+    from dragoman.rpc import Observer, Transport
 
 _LONGEST_PATH = 1024  # a longer text is not the name of a file
 _LEVELS = ("debug", "info", "warning", "error")
@@ -65,8 +67,17 @@ def run(call: CliCall) -> int:
 
     mask_streams()  # stored keys, and those that a client passes, are learned later
     _note_if_scripted(settings.model)
-    build_agent(settings).run(observers=_telemetry())
+    build_agent(settings).run(observers=_telemetry(), through=_through(given.protocol))
     return exits.OK
+
+
+def _through(protocol: str | None) -> Callable[[Transport], Transport] | None:
+    """How a client of 2025.1 is served; None for one of version 1."""
+    if protocol in (None, "1"):
+        return None
+    from dragoman.cli.dialect import serve_dialect_client
+
+    return serve_dialect_client
 
 
 def _telemetry() -> tuple[Observer, ...]:
@@ -259,6 +270,9 @@ COMMAND = CliCommand(
             "--max-session-tokens",
             "end every turn when the session has written this many tokens",
             value="NUMBER",
+        ),
+        CliOption(
+            "--protocol", "the version that the editor speaks (default: 1)", value="VERSION", choices=("1", "2025.1")
         ),
         CliOption("--keyring", "with login: store the key in the keyring of the system (needs the package keyring)"),
         CliOption("--log", "the file to log to", value="FILE"),

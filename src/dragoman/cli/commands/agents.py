@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ACTIONS: Final = {
     "list": ("list_agents", ("registry", "json")),
     "show": ("show_agent", ("json",)),
-    "add": ("add_agent", ("env", "default", "replace")),
+    "add": ("add_agent", ("env", "default", "replace", "wrap")),
     "remove": ("remove_agent", ()),
     "install": ("install_agent", ("distribution", "without_checksum", "python", "default", "json")),
     "accept": ("accept_proposal", ("mcp", "yes", "json")),
@@ -69,6 +69,9 @@ COMMAND = CliCommand(
         CliOption("--env", "add: an environment variable for the agent", value="NAME=VALUE", is_repeatable=True),
         CliOption("--default", "add, install: make it the default agent"),
         CliOption("--replace", "add: overwrite an entry with the same name"),
+        CliOption(
+            "--wrap", "add: wrap an object or a URL, as dragoman wrap does, with its options after --", value="SOURCE"
+        ),
         CliOption("--distribution", "install: the kind of package", value="FORM", choices=("npx", "uvx", "binary")),
         CliOption("--without-checksum", "install: accept an archive for which the registry lists no sha256"),
         CliOption("--python", "install: the Python interpreter for a Python package", value="PROGRAM"),
@@ -82,6 +85,8 @@ COMMAND = CliCommand(
         "dragoman agents list --registry --json",
         "dragoman agents show gemini",
         "dragoman agents add mine --env MY_KEY=secret --default -- my-agent --acp",
+        "dragoman agents add mine --wrap my_agent:agent",
+        "dragoman agents add chat --wrap http://127.0.0.1:8080/v1 -- --model qwen3",
         "dragoman agents install gemini",
         "dragoman agents install gemini@0.61.0 --distribution npx",
         "dragoman agents accept project-agent",

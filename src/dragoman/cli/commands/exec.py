@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
-from dragoman.cli.suggestions import session_ids
+from dragoman.cli.suggestions import hosted_names, session_ids
 
 
 def run(call: CliCall) -> int:
@@ -17,6 +17,14 @@ def run(call: CliCall) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
+    if call.given.session is not None:
+        from dragoman.cli.exec.hosted.command import execute_hosted
+
+        gc.enable()
+        return execute_hosted(call)
+    if call.given.queue or call.given.no_wait:
+        flag = "--queue" if call.given.queue else "--no-wait"
+        raise exits.CliError(f"{flag} goes with --session", hint="dragoman exec --session NAME 'PROMPT'")
     from dragoman.cli.exec.run import execute
 
     return execute(call)
@@ -55,6 +63,9 @@ COMMAND = CliCommand(
         CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
         CliOption("--file", "read the prompt from a file", value="FILE"),
         CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
+        CliOption(
+            "--protocol", "the version that the agent speaks (default: 1)", value="VERSION", choices=("1", "2025.1")
+        ),
         CliOption("--mode", "set the mode of the session first", value="MODE"),
         CliOption("--model", "use this model", value="MODEL"),
         CliOption(
@@ -77,6 +88,14 @@ COMMAND = CliCommand(
         CliOption("--no-terminal", "offer the agent no terminals; most agents then run commands themselves"),
         CliOption("--set", "set an option of the agent first", value="KEY=VALUE", is_repeatable=True),
         CliOption("--mcp-config", 'MCP servers for the session: {"mcpServers": {...}}', value="FILE"),
+        CliOption(
+            "--session",
+            "a named session in this folder that stays open between runs; opened at its first use",
+            value="NAME",
+            suggest=hosted_names,
+        ),
+        CliOption("--queue", "with --session: wait behind a turn that runs; without it, a busy session is an error"),
+        CliOption("--no-wait", "with --session: return as soon as the prompt is queued; the turn goes on"),
         CliOption("--continue", "continue the last session of this agent in this folder", short="-c"),
         CliOption(
             "--resume",
@@ -138,6 +157,8 @@ COMMAND = CliCommand(
         "(echo 'Review this change:'; git diff) | dragoman exec -a codex",
         "dragoman exec -a gemini --output json --timeout 600 'Explain @README.md' | jq -r .text",
         "dragoman exec -a claude --continue 'Now write a test for it'",
+        "dragoman exec --session review -a claude 'Look at the last commit'",
+        "dragoman exec --session review --no-wait 'Now fix what you found'",
         "dragoman exec 'What can you do?' -- gemini --acp",
         "dragoman exec --url wss://agents.example/acp --token-env AGENTS_TOKEN 'What is this project?'",
     ),

@@ -22,13 +22,20 @@ ACTIONS: Final = {
     "export": ("show.export_session", ("agent", "cwd", "offline", "format", "o")),
     "rename": ("change.rename_session", ("agent", "cwd", "offline")),
     "delete": ("change.delete_session", ("agent", "cwd", "offline")),
+    "cancel": ("hosted.cancel_session", ()),
+    "watch": ("hosted.watch_session", ("json",)),
+    "close": ("hosted.close_session", ()),
 }
+_HOST: Final = ("hosted.show_host", ("host", "json"))
 _SEE_HELP: Final = "see dragoman sessions --help"
 
 
 def run(call: CliCall) -> int:
     given = call.given
-    place, taken = ACTIONS[given.action]
+    if given.host and given.action is not None:
+        raise exits.CliError("--host stands alone", hint="dragoman sessions --host")
+    given.action = given.action or "list"
+    place, taken = _HOST if given.host else ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.lstrip("-").replace("-", "_")
         if getattr(given, name) not in (None, False) and name not in taken:
@@ -64,10 +71,15 @@ COMMAND = CliCommand(
         "  search   find the sessions that contain a text\n"
         "  export   write a session as Markdown, as one HTML page, or as JSON\n"
         "  rename   give a session a title; an empty one brings back the agent's\n"
-        "  delete   delete a session from the ledger and, if the agent can, at the agent"
+        "  delete   delete a session from the ledger and, if the agent can, at the agent\n"
+        "Sessions with a name stay open in the local host (dragoman exec --session NAME). Of these the list has the\n"
+        "state: running, waiting (a question is open), idle, lost, readOnly; and how many clients are attached.\n"
+        "  cancel   cancel the turn that runs\n"
+        "  watch    show a session and what is added to it, until Ctrl-C\n"
+        "  close    end a session and its agent, and free its name; its history stays"
     ),
     arguments=(
-        Argument("action", "what to do", choices=tuple(ACTIONS)),
+        Argument("action", "what to do (default: list)", choices=tuple(ACTIONS), is_optional=True),
         Argument("id", "the session; for search, the text", is_optional=True, suggest=session_ids),
         Argument("title", "rename: the new title", is_optional=True),
     ),
@@ -83,11 +95,12 @@ COMMAND = CliCommand(
             value="FORM",
             choices=("md", "html", "json"),
         ),
+        CliOption("--host", "show the process of the local host, and the address that clients connect to"),
         CliOption("-o", "export: write to this file instead of stdout", value="FILE"),
         JSON,
     ),
     examples=(
-        "dragoman sessions list",
+        "dragoman sessions",
         "dragoman sessions list -a claude --cwd . --json",
         "dragoman sessions show last",
         "dragoman sessions show @12",
@@ -96,6 +109,8 @@ COMMAND = CliCommand(
         "dragoman sessions rename @12 'The login bug'",
         "dragoman sessions delete 0193ab -a claude",
         "dragoman sessions list -- my-agent --acp",
+        "dragoman sessions watch review",
+        "dragoman sessions --host",
     ),
     takes_program=True,
 )

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from dragoman.policy.decide import Decision
     from dragoman.process.launch import Launched
     from dragoman.process.sandbox import ProtectedChange
-    from dragoman.rpc import Observer
+    from dragoman.rpc import Observer, Transport
     from dragoman.state.turns import TurnState
     from dragoman.view.blocks import ShownTerminal
     from dragoman.workspace import Workspace
@@ -225,9 +225,10 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
     mask = SplitMask(output.secrets)
     on_stderr = (lambda data: _log(output, mask.feed(data))) if options.is_verbose else None
     conn.transport = transport = ProcessTransport(Child(program, on_stderr=on_stderr))
+    link = _spoken(conn, transport, output)
     is_draft = conn.request.passed.system_prompt is not None  # the only unstable member that a run may send
     try:
-        async with connect(transport, observers=observers, limits=LIMITS, unstable=is_draft, **services) as agent:
+        async with connect(link, observers=observers, limits=LIMITS, unstable=is_draft, **services) as agent:
             conn.agent = agent
             conn.is_scripted = conn.is_scripted or _is_marked_scripted(agent.capabilities.meta)
             yield agent
@@ -236,6 +237,16 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
         note_spared(conn.request.entry.quirks, program.marker, output.note)
         if conn.terminals is not None:
             await conn.terminals.close()
+
+
+def _spoken(conn: RunConnection, transport: ProcessTransport, output: Output) -> Transport:
+    """The transport in version 1 of the protocol, whatever the agent speaks."""
+    options = conn.request.options
+    if options.protocol == "1":
+        return transport
+    from dragoman.cli.dialect import drive_dialect_agent
+
+    return drive_dialect_agent(transport, options.cwd, is_lazy=bool(conn.request.servers), say=output.note)
 
 
 async def open_session(agent: RemoteAgent, request: RunRequest) -> Session:

@@ -22,6 +22,7 @@ Form = Literal["text", "json", "events", "raw"]
 _MOST_RETRIES: Final = 100
 ProgressForm = Literal["terminal", "plain", "none", "github", "json"]
 SandboxMode = Literal["off", "auto", "require"]
+Protocol = Literal["1", "2025.1"]
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -34,6 +35,8 @@ class Options(Struct, frozen=True, kw_only=True):
     images: tuple[str, ...] = ()
     cwd: str
     directories: tuple[str, ...] = ()
+    protocol: Protocol = "1"
+    """The version of the protocol that the agent speaks."""
     mode: str | None = None
     model: str | None = None
     append_system_prompt: str | None = None
@@ -99,6 +102,7 @@ def read_options(call: CliCall) -> Options:
         images=tuple(given.image),
         cwd=folder("--cwd", given.cwd or "."),
         directories=tuple(folder("--add-dir", path) for path in given.add_dir),
+        protocol=given.protocol or "1",
         mode=given.mode,
         model=given.model,
         append_system_prompt=given.append_system_prompt,

@@ -84,6 +84,15 @@ class Output:
             has_status=options.progress == "terminal" and os.environ.get("TERM", "dumb") != "dumb",
         )
 
+    def begin_progress(self) -> None:
+        """Show progress from now on: there is no program of an agent to start."""
+        self._begin_progress()
+
+    def write_event(self, event: Event) -> None:
+        """Write an event that has no place of its own here, if events are written."""
+        if self._has_events:
+            self._event(event)
+
     @property
     def _has_events(self) -> bool:
         return self.form == "events" or self.progress_form == "json"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dragoman.cli.command import CliCall
+    from dragoman.cli.sessions.hosted import HostedEntry
     from dragoman.registry.agents import AgentEntry
     from dragoman.schema import v1
     from dragoman.store.ledger import Ledger, LedgerEntry
@@ -46,10 +47,15 @@ class KnownSession(Struct, frozen=True, kw_only=True):
     """The built-in agent's store has it."""
     is_listed: bool = False
     """The agent itself lists it."""
+    hosted: HostedEntry | None = None
+    """What the local host says of it, for one of its sessions."""
 
     @property
     def shown_title(self) -> str:
         """The title, or the first prompt in quotation marks."""
+        if self.hosted is not None:
+            name = f"[{self.hosted.name}]" if self.hosted.name else ""
+            return f"{name} {self.title or ''}".strip()
         if self.title or self.entry is None:
             return self.title or ""
         return f'"{self.entry.first_prompt}"'
@@ -212,6 +218,24 @@ async def offline_sessions(ledger: Ledger | None, agent: AgentEntry | None, cwd:
     return joined(entries, own)
 
 
+def live_sessions(agent: str | None, cwd: str | None) -> list[KnownSession]:
+    """Return the sessions of the local host: of one agent, or of all."""
+    from dragoman.cli.sessions.hosted import hosted_sessions
+
+    return [
+        KnownSession(
+            agent=each.agent.removeprefix("-- "),
+            session_id=each.session_id,
+            folder=each.folder,
+            title=each.title,
+            updated_at=each.updated_at,
+            hosted=each,
+        )
+        for each in hosted_sessions()
+        if (agent is None or each.agent.removeprefix("-- ") == agent) and (cwd is None or is_in(each.folder, cwd))
+    ]
+
+
 def pick(
     word: str, found: list[KnownSession], ledger: Ledger | None, agent: str | None, cwd: str | None = None
 ) -> KnownSession:
@@ -278,7 +302,7 @@ def document(row: KnownSession) -> dict[str, Any]:
         "first_prompt": None if entry is None else entry.first_prompt,
         "created_at": None if entry is None else entry.created_at,
         "turns": None if entry is None else entry.turns,
-        "state": None if entry is None else entry.state,
+        "state": row.hosted.state if row.hosted is not None else None if entry is None else entry.state,
         "exit_code": None if entry is None else entry.exit_code,
         "stop_reason": None if entry is None else entry.stop_reason,
         "error": None if entry is None else entry.error,
@@ -287,7 +311,13 @@ def document(row: KnownSession) -> dict[str, Any]:
         "can_continue": None if entry is None else entry.can_reopen and not entry.is_replaced,
         "known_by": [
             name
-            for name, is_true in (("ledger", entry is not None), ("agent", row.is_listed or row.is_stored))
+            for name, is_true in (
+                ("ledger", entry is not None),
+                ("agent", row.is_listed or row.is_stored),
+                ("host", row.hosted is not None),
+            )
             if is_true
         ],
+        "name": None if row.hosted is None else row.hosted.name,
+        "attached": None if row.hosted is None else row.hosted.attached,
     }

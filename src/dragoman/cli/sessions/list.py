@@ -16,10 +16,11 @@ from dragoman.cli.sessions.known import (
     handle,
     joined,
     listed_sessions,
+    live_sessions,
     offline_sessions,
     opened_ledger,
 )
-from dragoman.cli.times import ago
+from dragoman.cli.times import ago, moment
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
@@ -45,6 +46,7 @@ def list_sessions(call: CliCall) -> int:
 async def _gather(scope: Scope) -> list[KnownSession]:
     with opened_ledger() as ledger:
         rows = await offline_sessions(ledger, scope.agent if scope.is_named else None, scope.cwd)
+    rows = sorted([*rows, *live_sessions(scope.agent_name, scope.cwd)], key=lambda row: -moment(row.updated_at or ""))
     # Without a name, only an agent that the user made the default one is started.
     if scope.is_offline or not (scope.is_named or not is_built_in(scope.agent)):
         return rows
@@ -55,7 +57,7 @@ async def _gather(scope: Scope) -> list[KnownSession]:
 def joined_rows(rows: list[KnownSession], others: list[KnownSession]) -> list[KnownSession]:
     """Add what an agent lists to what is known."""
     entries = [row.entry for row in rows if row.entry is not None]
-    return joined(entries, [*(row for row in rows if row.is_stored), *others])
+    return joined(entries, [*(row for row in rows if row.is_stored or row.hosted is not None), *others])
 
 
 async def _listed(scope: Scope, *, has_others: bool) -> list[KnownSession]:
@@ -99,6 +101,9 @@ def _table(rows: list[KnownSession], *, has_agent: bool) -> list[list[str]]:
         agent = [shown_agent(row)] if has_agent else []
         found.append([number, row.session_id[:length], shown_time(row), *agent, shown_folder(row.folder)])
         state = "" if row.entry is None or row.entry.state == "ended" else f" ({row.entry.state})"
+        if row.hosted is not None:
+            attached = f", {row.hosted.attached} attached" if row.hosted.attached else ""
+            state = f" ({row.hosted.state}{attached})"
         titles.append((one_line(row.shown_title), state))
     room = _TITLE
     if is_terminal:

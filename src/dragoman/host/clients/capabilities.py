@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman._version import __version__
+from dragoman.host.local.build import hello
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.clients.client_kind import ClientKind
 
-PROTOCOL: Final = 1
-"""Of the extensions that clients of ours use."""
 LOGIN_METHOD: Final = "dragoman-login"
 
 
@@ -40,7 +39,7 @@ def initialize_answer(
         is_local: Whether it runs on this machine.
         unstable: Whether the host uses the unstable parts of the protocol.
     """
-    own = {"version": __version__, "protocol": PROTOCOL, "agents": sorted(agents)}
+    own = {**hello(), "agents": sorted(agents)}
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
     if unstable and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from dragoman.process import Child, Patience
 from dragoman.text.secrets import SplitMask
 from dragoman.trace.record.lines import ExactLines
-from dragoman.trace.record.pump import Outlet, OwnStreams, Pump
+from dragoman.trace.record.pump import OwnStreams, Pump
+from dragoman.transports._outlet import Outlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,0 +1,20 @@
+"""The error for a framework that is not installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from dragoman.errors import ConfigError
+
+
+def load(module: str, extra: str) -> Any:
+    """Import a module of a framework. Raises: ConfigError with the command that installs it."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module.split(".", maxsplit=1)[0] != error.name.split(".")[0]:
+            raise  # the framework is there; something that it needs is missing
+        raise ConfigError(
+            f"{module.split('.', maxsplit=1)[0]} is not installed; install it with: pip install 'dragoman[{extra}]'"
+        ) from None

@@ -1,0 +1,89 @@
+"""The dialect 2025.1 for the programs of the command line: both roles through a translator.
+
+Says once, at the start, what the dialect cannot do; `dragoman.versions` translates.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+from dragoman.transports.translated import TranslatedTransport
+from dragoman.versions import translator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.policy import Rule
+    from dragoman.rpc import Transport
+    from dragoman.versions import Lost
+
+DIALECT: Final = "2025.1"
+TOKEN_VARIABLE = "DRAGOMAN_2025_1_TOKEN"
+_ASKED = (
+    f"a client of {DIALECT} cannot be asked for permission: what your rules do not allow is refused "
+    "(dragoman rules add --allow ...)"
+)
+_TIME = f"clients of {DIALECT} are known to give up a prompt after 30 seconds; a longer turn goes on unseen"
+_CANCEL = f"agents of {DIALECT} are known to read nothing while they work: a cancel counts when the turn ends"
+
+
+def notes_for(client: str, agent: str) -> list[str]:
+    """What a user should know before the first message between a client and an agent of these versions."""
+    if client == agent:
+        return []
+    notes = [_ASKED, _TIME] if client == DIALECT else []
+    return [*notes, _CANCEL] if agent == DIALECT else notes
+
+
+def serve_dialect_client(transport: Transport) -> Transport:
+    """The transport of an agent of version 1 whose client speaks the dialect; permission is decided by the rules."""
+    from dragoman.proxy.rules import RuleAnswers
+
+    for note in notes_for(DIALECT, "1"):
+        _say(note)
+    made = translator(DIALECT, "1", decide=RuleAnswers(rules_of, "dragoman").decide)
+    return TranslatedTransport(transport, made, "agent", on_loss=_say_lost, on_noise=_say)
+
+
+def drive_dialect_agent(
+    transport: Transport, folder: str, *, is_lazy: bool, say: Callable[[str], None]
+) -> TranslatedTransport:
+    """The transport of a client of version 1 whose agent speaks the dialect.
+
+    Args:
+        folder: The folder to work in.
+        is_lazy: The first session names MCP servers.
+        say: Shows the user a sentence.
+    """
+    for note in notes_for("1", DIALECT):
+        say(note)
+    made = translator("1", DIALECT, folder=folder, token=os.environ.get(TOKEN_VARIABLE), is_lazy=is_lazy)
+    return TranslatedTransport(
+        transport, made, "client", on_loss=lambda lost: say(f"not translated: {lost.what}"), on_noise=say
+    )
+
+
+def rules_of(folder: str) -> list[Rule]:
+    """The user's rules for a folder: those of the rule file and of the settings.
+
+    Raises:
+        ConfigError: a file is broken.
+    """
+    from pathlib import Path
+
+    from dragoman.cli.exec.rules import remembered_rules
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import config_dir
+
+    project = find_project(Path(folder))
+    return remembered_rules(str(project)) + load_settings(config_dir(), project).rules()
+
+
+def _say_lost(lost: Lost) -> None:
+    _say(f"not translated: {lost.what}")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"dragoman agent: {sentence}\n")

@@ -1,0 +1,288 @@
+"""The sessions of the local host, with their live state; and what can be done with one from outside.
+
+The host is asked if one runs, and never started for this. Without one, its log is read: then nothing runs, and a
+session is `idle` until its next prompt.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.cli import exits
+from dragoman.cli.console import write_json, write_note, write_table
+from dragoman.host.local.place import find_places
+from dragoman.host.local.start import find_host
+from dragoman.host.local.thin import HostLost, HostRefused, ThinClient, begin, begun, connect_any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dragoman.cli.command import CliCall
+
+LOG_FILE: Final = "hosted.db"
+_HINT: Final = "dragoman sessions lists them"
+
+
+class HostedEntry(Struct, frozen=True, kw_only=True):
+    """One session of the local host."""
+
+    session_id: str
+    name: str | None
+    agent: str
+    folder: str
+    state: str
+    """`running`, `waiting`, `idle`, `lost` or `readOnly`."""
+    attached: int
+    title: str | None = None
+    updated_at: str | None = None
+
+
+def hosted_sessions() -> list[HostedEntry]:
+    """All sessions of the local host, the last used first; empty if there never was one. Raises: StoreError."""
+    client = find_host(find_places())
+    if client is None:
+        return _from_log()
+    try:
+        return list(_listed(client))
+    except (HostLost, HostRefused):
+        return _from_log()
+    finally:
+        client.close()
+
+
+def _listed(client: ThinClient) -> Iterator[HostedEntry]:
+    cursor: dict[str, Any] = {}
+    while True:
+        page = client.call("session/list", **cursor)
+        for each in page.get("sessions", ()):
+            own = (each.get("_meta") or {}).get("dragoman") or {}
+            yield HostedEntry(
+                session_id=each["sessionId"],
+                name=own.get("name"),
+                agent=str(own.get("agent", "")),
+                folder=each["cwd"],
+                state=str(own.get("state", "idle")),
+                attached=int(own.get("attached", 0)),
+                title=each.get("title"),
+                updated_at=each.get("updatedAt"),
+            )
+        if not isinstance(page.get("nextCursor"), str):
+            return
+        cursor = {"cursor": page["nextCursor"]}
+
+
+def _from_log() -> list[HostedEntry]:
+    import sqlite3
+    from datetime import UTC, datetime
+
+    from dragoman.settings.places import data_dir
+
+    path = data_dir() / LOG_FILE
+    if not path.exists():
+        return []
+    try:
+        connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)
+        try:
+            rows = connection.execute(
+                "SELECT id, agent, cwd, facts, updated_at FROM hosted ORDER BY updated_at DESC, id DESC"
+            ).fetchall()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        write_note(f"the sessions of the local host cannot be read: {error}")
+        return []
+    found = []
+    for id, agent, cwd, facts, updated_at in rows:
+        kept = msgspec.json.decode(facts)
+        moment = datetime.fromtimestamp(updated_at, UTC).isoformat().replace("+00:00", "Z")
+        found.append(
+            HostedEntry(
+                session_id=id,
+                name=kept.get("name"),
+                agent=agent,
+                folder=cwd,
+                state="idle",
+                attached=0,
+                title=kept.get("title"),
+                updated_at=moment,
+            )
+        )
+    return found
+
+
+def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
+    """The session that a word names: its name, in this folder first, or its id or the beginning of it.
+
+    Raises:
+        CliError: it names none, or several.
+    """
+    here = os.path.realpath(".")
+    rows = [row for row in found if row.name == word and os.path.realpath(row.folder) == here]
+    rows = rows or [row for row in found if row.name == word]
+    rows = rows or [row for row in found if row.session_id == word]
+    rows = rows or [row for row in found if row.session_id.startswith(word)]
+    if len(rows) == 1:
+        return rows[0]
+    if not rows:
+        raise exits.CliError(f"the local host has no session {word!r}", hint=_HINT)
+    shown = ", ".join(f"{row.session_id[:8]} ({row.folder})" for row in rows[:5])
+    raise exits.CliError(f"{word!r} names {len(rows)} sessions: {shown}", hint="write the beginning of its id")
+
+
+def _require_host() -> ThinClient:
+    client = find_host(find_places())
+    if client is None:
+        raise exits.CliError("no host runs, so that no session does anything", hint="dragoman exec --session NAME")
+    return client
+
+
+def cancel_session(call: CliCall) -> int:
+    """Cancel the turn that runs."""
+    client = _require_host()
+    row = pick_hosted(call.given.id, list(_listed(client)))
+    if row.state not in ("running", "waiting"):
+        write_note(f"no turn runs in {_label(row)}")
+        return exits.OK
+    client.notify("session/cancel", sessionId=row.session_id)
+    client.call("_dragoman/queued")  # behind the notification: it has arrived
+    client.close()
+    write_note(f"cancelled the turn of {_label(row)}")
+    return exits.OK
+
+
+def close_session(call: CliCall) -> int:
+    """End a session's turn and its agent, and let its name go; its history stays."""
+    client = _require_host()
+    row = pick_hosted(call.given.id, list(_listed(client)))
+    client.call("_dragoman/release", sessionId=row.session_id)
+    client.close()
+    write_note(f"closed {_label(row)}")
+    return exits.OK
+
+
+def _label(row: HostedEntry) -> str:
+    return row.name or row.session_id[:8]
+
+
+def show_host(call: CliCall) -> int:
+    """Print what the host's process is, and where it listens."""
+    from dragoman.host.local.permit import logout_warning_here
+    from dragoman.host.local.start import log_path
+
+    places = find_places()
+    client = find_host(places)
+    if client is None:
+        if call.given.json:
+            write_json(None)
+        else:
+            write_note("no host runs; dragoman exec --session NAME starts one")
+        return exits.OK
+    found: dict[str, Any] = client.call("_dragoman/host")
+    found["log"] = log_path(client.place)
+    has_work = any(row.state in ("running", "waiting") for row in _listed(client))
+    client.close()
+    if call.given.json:
+        write_json(found)
+    else:
+        names = ("pid", "executable", "version", "socket", "uptimeSeconds", "sessions", "agents", "idleSeconds", "log")
+        write_table(("HOST", ""), [(name, str(found.get(name))) for name in names])
+    warning = logout_warning_here(runs=has_work)
+    if warning:
+        write_note(warning)
+    return exits.OK
+
+
+def watch_session(call: CliCall) -> int:
+    """Show the conversation of a session and what is added to it, until Ctrl-C or its end."""
+    places = find_places()
+    client = connect_any(places)
+    if client is None:
+        client = _require_host()
+    begun(client, begin(client, role="observer"))
+    row = pick_hosted(call.given.id, list(_listed(client)))
+    view = _Watch(is_json=call.given.json)
+    loaded = client.request("session/load", sessionId=row.session_id, cwd=row.folder, mcpServers=[])
+    try:
+        client.result(loaded, view.show)
+        while True:
+            view.show(client.read())
+    except HostLost:
+        view.end()
+        write_note("the host ended")
+    except KeyboardInterrupt:
+        view.end()
+        return exits.CANCELLED
+    finally:
+        client.close()
+    return exits.OK
+
+
+class _Watch:
+    """Writes updates as lines: JSON, or the text of the conversation."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self._is_json = is_json
+        self._who = ""
+
+    def show(self, message: dict[str, Any]) -> None:
+        params = message.get("params")
+        if not isinstance(params, dict):
+            return
+        if message.get("method") == "_dragoman/turn_ended":
+            self._turn_ended(params)
+            return
+        update = params.get("update")
+        if message.get("method") != "session/update" or not isinstance(update, dict):
+            return
+        if self._is_json:
+            self._write(msgspec.json.encode(update).decode() + "\n")
+            return
+        content = update.get("content")
+        text = content.get("text") if isinstance(content, dict) else None
+        match update.get("sessionUpdate"):
+            case "user_message_chunk" if isinstance(text, str):
+                self._piece("user", text)
+            case "agent_message_chunk" if isinstance(text, str):
+                self._piece("agent", text)
+            case "tool_call":
+                self._line(f"[{update.get('kind') or 'other'}] {update.get('title')}")
+            case "tool_call_update" if update.get("status") in ("completed", "failed") and update.get("title"):
+                self._line(f"[{update.get('status')}] {update.get('title')}")
+
+    def _turn_ended(self, params: dict[str, Any]) -> None:
+        error, result = params.get("error"), params.get("result")
+        if self._is_json:
+            self._write(msgspec.json.encode({"turn_ended": {"error": error, "result": result}}).decode() + "\n")
+        elif isinstance(error, dict):
+            self._line(f"-- the turn failed: {error.get('message')}")
+        else:
+            self._line(f"-- the turn ended: {(result or {}).get('stopReason')}")
+
+    def end(self) -> None:
+        if self._who:
+            self._write("\n")
+            self._who = ""
+
+    def _piece(self, who: str, text: str) -> None:
+        if who != self._who:
+            self.end()
+            self._who = who
+            self._write("> " if who == "user" else "")
+        self._write(text)
+
+    def _line(self, text: str) -> None:
+        self.end()
+        self._write(text + "\n")
+
+    def _write(self, text: str) -> None:
+        from dragoman.text.secrets import known_keys
+        from dragoman.text.terminal import plain
+
+        text = known_keys.mask(text)
+        sys.stdout.write(text if self._is_json or not sys.stdout.isatty() else plain(text))
+        sys.stdout.flush()

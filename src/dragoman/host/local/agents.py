@@ -1,0 +1,114 @@
+"""The agents of this machine as sources of a host: by name, by command.
+
+A host writes down how an agent is started as one text: `NAME`, `NAME ARGUMENT...` with further arguments, or
+`-- PROGRAM ARGUMENT...`. It is resolved at each start, in the folder of the session, so that changed settings count.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from dragoman.errors import ConfigError
+from dragoman.host.local.environment import allowed_names, pick, received
+from dragoman.process.child import Child
+from dragoman.process.launch import launch
+from dragoman.registry.agents import BUILT_IN, load_agents, resolve_command
+from dragoman.settings import find_project, load_settings
+from dragoman.settings.places import cache_dir, config_dir, data_dir
+from dragoman.text.secrets import remember_keys
+from dragoman.transports.process import ProcessTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.rpc import Transport
+    from dragoman.settings import EffectiveSettings
+
+COMMAND_MARK: Final = "-- "
+HOSTED_VARIABLE: Final = "DRAGOMAN_HOSTED"
+"""Marks the processes of a host's agents, so that the next host finds what an earlier one left behind."""
+# When memory runs out, an agent goes before the host, and the host before nothing of the user's.
+_SOONER: Final = 300
+
+
+def find_entry(text: str, cwd: str) -> tuple[AgentEntry, EffectiveSettings]:
+    """The agent that a text stands for, in this folder.
+
+    Raises:
+        ConfigError: there is none, or the user has to do something first.
+    """
+    settings = load_settings(config_dir(), find_project(Path(cwd)))
+    if text.startswith(COMMAND_MARK):
+        return resolve_command(_words(text.removeprefix(COMMAND_MARK))), settings
+    name, *added = _words(text) or [""]
+    entry = load_agents(settings, data_dir(), cache_dir()).find(name)
+    return (replace(entry, command=(*entry.command, *added)) if added else entry), settings
+
+
+def default_agent(cwd: str) -> str:
+    """The agent for a session that names none."""
+    settings = load_settings(config_dir(), find_project(Path(cwd)))
+    return load_agents(settings, data_dir(), cache_dir()).default or BUILT_IN
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"the command of the agent cannot be read ({error}): {text}") from None
+
+
+def runs_built_in(entry: AgentEntry) -> bool:
+    """Whether it is the built-in agent, also as a command that was written out."""
+    words = list(entry.command)
+    program = os.path.basename(words[0]) if words else ""
+    if entry.source == "built-in" and entry.name == BUILT_IN:
+        return True
+    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
+        return words[3:4] == ["agent"]
+    return program == "dragoman" and words[1:2] == ["agent"]
+
+
+class MachineAgent:
+    """An agent that is a program of this machine."""
+
+    def __init__(self, name: str, mark: str) -> None:
+        """Make a source.
+
+        Args:
+            name: How it is started, as the log has it.
+            mark: Of this host, for the processes of its agents.
+        """
+        self.name = name
+        self._mark = mark
+
+    async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
+        entry, settings = find_entry(self.name, cwd)
+        names = allowed_names(entry, settings.user.host.env)
+        inherited = pick(os.environ, names) if env is None else received(env, names)
+        for name, value in entry.changed_env(inherited).items():
+            if value is None:
+                inherited.pop(name, None)
+            else:
+                inherited[name] = value
+        remember_keys(entry.env)
+        inherited[HOSTED_VARIABLE] = self._mark
+        launched = launch(entry.command, cwd=cwd, env=inherited, inherit_env=False, spare=entry.quirks.spare)
+        yield_first(launched.pid)
+        return ProcessTransport(Child(launched))
+
+
+def yield_first(pid: int) -> None:
+    """Let this process be ended before the host when memory runs out."""
+    with suppress(OSError, ValueError):
+        with open("/proc/self/oom_score_adj", encoding="ascii") as file:
+            own = int(file.read())
+        with open(f"/proc/{pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(str(min(1000, own + _SOONER)))

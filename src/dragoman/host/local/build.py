@@ -1,0 +1,31 @@
+"""Which dragoman this is: its version, the version of its own methods, and a stamp of its files.
+
+A running host and a new client compare them. The stamp changes when the package is installed again, so that a host
+whose files were replaced under it can leave.
+"""
+
+import os
+
+from dragoman._version import __version__
+
+PROTOCOL = 1
+"""Of the `_dragoman/` methods between a local host and its clients; it changes when one of them does."""
+
+
+def package_folder() -> str:
+    """The folder of this package."""
+    return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def build_stamp() -> str:
+    """What the files of this package are now; different after an update in place, empty if they are gone."""
+    try:
+        files = [os.stat(f"{package_folder()}/{name}") for name in ("__init__.py", "_version.py")]
+    except OSError:
+        return ""
+    return "-".join(f"{each.st_mtime_ns:x}.{each.st_size:x}" for each in files)
+
+
+def hello() -> "dict[str, object]":
+    """What a host and its clients send about themselves in `initialize`."""
+    return {"version": __version__, "protocol": PROTOCOL, "build": build_stamp()}

@@ -1,0 +1,270 @@
+"""The program of the local host: from an inherited lock to the last client.
+
+Owns the process: its descriptors, its log, its signals, and when it ends. Sessions belong to `LocalHost`.
+
+Theory of operation
+-------------------
+The host lives while a client is connected, a turn runs or waits, or a question is open; `host.idle` seconds after
+that it ends. Ends come from the idle timer, SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes
+it, and then no client can find the socket any more), or new files of its own package. All but SIGTERM wait for an idle
+moment. `_leave` is the one way out: it stops to listen first, so that a client that is not accepted yet finds the end
+of the file and asks for another host, and only then looks whether there is anything to close.
+Timers use the monotonic clock, which stands still while a laptop sleeps: not all of them fire when it wakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import DragomanError
+from dragoman.host.host import Visitor
+from dragoman.host.local.build import build_stamp, hello
+from dragoman.host.local.local_host import open_local_host
+from dragoman.host.local.network_files import why_not_here
+from dragoman.host.local.place import HostPlace
+from dragoman.host.local.preload import load_everything
+from dragoman.host.local.start import own_identity
+from dragoman.settings.places import data_dir
+from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
+from dragoman.workspace.private import make_private_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.host.local.local_host import LocalHost
+
+_log = logging.getLogger("dragoman.host")
+_LOG_BYTES: Final = 5 * 1024 * 1024
+DRAIN_SECONDS: Final = 10.0
+WATCH_SECONDS: Final = 2.0
+# An older host whose folder was removed notices it after WATCH_SECONDS, and writes the log until then.
+_OWNER_SECONDS: Final = 4.0
+
+
+def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
+    """Be the host until it is not needed any more; gives the exit code of the program."""
+    place = HostPlace(folder, mark)
+    settle_process(lock, ready)
+    keep_short_log()
+    try:
+        owner = own_log(data_dir())
+        try:
+            host = open_local_host(data_dir(), mark)
+        except BaseException:
+            os.close(owner)
+            raise
+    except DragomanError as error:
+        _log.error("the host cannot start: %s", error)
+        return 1
+    try:
+        asyncio.run(_Daemon(host, place, lock, ready).run())
+    finally:
+        host.log.close()
+    return 0
+
+
+def settle_process(lock: int, ready: int) -> None:
+    """Keep nothing of the starter but the lock, the pipe and the log; agents must not inherit the lock either."""
+    os.umask(0o077)
+    os.chdir("/")
+    for descriptor in (lock, ready):
+        os.set_inheritable(descriptor, False)
+    low, high = sorted((lock, ready))
+    last = os.sysconf("SC_OPEN_MAX")
+    for start, end in ((3, low), (low + 1, high), (high + 1, last)):
+        os.closerange(start, end)
+
+
+def keep_short_log() -> None:
+    """Write warnings to stderr, which is the log file, and start it again when it is too long."""
+
+    class Limited(logging.StreamHandler[Any]):
+        def emit(self, record: logging.LogRecord) -> None:
+            shorten_log(2)
+            super().emit(record)
+
+    handler = Limited(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.getLogger("dragoman").addHandler(handler)
+    logging.getLogger("dragoman").setLevel(logging.INFO)
+    logging.getLogger("asyncio").addHandler(handler)
+
+
+def shorten_log(descriptor: int, most_bytes: int = _LOG_BYTES) -> None:
+    """Empty a file that is written at its end, if it is too long."""
+    with suppress(OSError):  # stderr may be a pipe when the program is started by hand
+        if os.fstat(descriptor).st_size > most_bytes:
+            os.ftruncate(descriptor, 0)
+
+
+def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> int:
+    """Lock the event log for this host: two writers must never meet, also if the runtime folder was made twice.
+
+    Raises:
+        DragomanError: another host writes it, or it is in a place where it cannot be kept.
+    """
+    try:
+        make_private_folder(folder)
+        why = why_not_here(os.fspath(folder))
+        if why:
+            raise DragomanError(why)
+        descriptor = os.open(folder / "hosted.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise DragomanError(f"{folder} cannot be used: {error.strerror}") from None
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                os.close(descriptor)
+                raise DragomanError(f"another host still writes the sessions in {folder}; end it first") from None
+            time.sleep(0.05)
+
+
+class _Daemon:
+    """One running host with its socket."""
+
+    def __init__(self, host: LocalHost, place: HostPlace, lock: int, ready: int) -> None:
+        self._host = host
+        self._place = place
+        self._lock = lock
+        self._ready = ready
+        self._over = asyncio.Event()
+        self._serving: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self._is_leaving_soon = False
+        self._is_terminated = False
+        self._build = build_stamp()
+
+    async def run(self) -> None:
+        """Serve until the end."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._terminate)
+        self._server, self._inode = self._listen()
+        self._host.on_retire = self._retire
+        self._host.describe(self._place)
+        self._write_holder()
+        os.write(self._ready, b"+")
+        os.close(self._ready)
+        _log.info("listening at %s, pid %d", self._place.socket, os.getpid())
+        self._watch = loop.call_later(WATCH_SECONDS, self._look)
+        self._wait_for_use()
+        loading = loop.create_task(asyncio.to_thread(load_everything))
+        try:
+            await self._over.wait()
+        finally:
+            await self._end(loading)
+
+    def _listen(self) -> tuple[UnixServer, int]:
+        """Bind under another name, listen, and take the place of a stale socket in one step."""
+        path = f"{self._place.socket}.{os.getpid()}"
+        with suppress(FileNotFoundError):
+            os.unlink(path)  # of a host with our pid, long ago
+        server = UnixServer(bind_unix(path), self._opened)
+        inode = os.stat(path).st_ino
+        os.rename(path, self._place.socket)
+        return server, inode
+
+    def _write_holder(self) -> None:
+        holder = {"pid": os.getpid(), "executable": sys.executable, **hello(), **own_identity()}
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, json.dumps(holder).encode(), 0)
+
+    # Clients
+
+    def _opened(self, transport: UnixTransport) -> None:
+        if build_stamp() != self._build:
+            self._is_leaving_soon = True  # what we have not loaded yet would be of another version
+        task = asyncio.get_running_loop().create_task(self._host.serve(transport, Visitor()))
+        self._serving.add(task)
+        task.add_done_callback(self._closed)
+
+    def _closed(self, task: asyncio.Task[None]) -> None:
+        self._serving.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.error("a connection failed", exc_info=task.exception())
+        self._wait_for_use()
+
+    # Ends
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._serving and self._host.is_idle
+
+    def _wait_for_use(self) -> None:
+        """Start the idle time again."""
+        if self._idle is not None:
+            self._idle.cancel()
+        seconds = 0.0 if self._is_leaving_soon else self._host.idle_seconds
+        self._idle = asyncio.get_running_loop().call_later(seconds, self._idle_is_over)
+
+    def _idle_is_over(self) -> None:
+        if self._is_idle:
+            self._over.set()
+        elif not self._serving:  # a turn runs without a client; there is no event for its end
+            self._idle = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._idle_is_over)
+
+    def _look(self) -> None:
+        """Leave if the socket is not ours any more, and end questions that were not answered for a day."""
+        try:
+            is_found = os.stat(self._place.socket).st_ino == self._inode
+        except OSError:
+            is_found = False
+        if not is_found and not self._is_leaving_soon:
+            _log.info("the socket is gone; this host ends when it is idle")
+            self._is_leaving_soon = True
+        if self._is_leaving_soon and self._is_idle:
+            self._over.set()
+        self._host.end_old_questions()
+        self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
+
+    def _retire(self) -> bool:
+        """A newer client wants another host: leave when idle; whether that is at once."""
+        self._is_leaving_soon = True
+        is_now = len(self._serving) <= 1 and not self._host.has_work
+        if is_now:
+            self._stop_listening()
+            self._over.set()
+        return is_now
+
+    def _terminate(self) -> None:
+        self._is_terminated = True
+        self._over.set()
+
+    def _stop_listening(self) -> None:
+        self._server.close()
+        with suppress(OSError):
+            if os.stat(self._place.socket).st_ino == self._inode:
+                os.unlink(self._place.socket)
+
+    async def _end(self, loading: asyncio.Task[None]) -> None:
+        self._stop_listening()
+        for timer in (self._idle, self._watch):
+            if timer is not None:
+                timer.cancel()
+        why = "The host was asked to end." if self._is_terminated else "The host ends."
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._host.close(why)
+                if self._serving:
+                    await asyncio.wait(self._serving)
+        except TimeoutError:
+            _log.warning("not everything ended within %g seconds", DRAIN_SECONDS)
+        for task in self._serving:
+            task.cancel()
+        with suppress(Exception):
+            await loading
+        _log.info("ended, pid %d", os.getpid())

@@ -1,0 +1,283 @@
+"""The host of one user on this machine: every agent that `exec` can start, sessions with names, methods of its own.
+
+Names belong to a folder: `NAME` in two folders is two sessions. The methods are for clients on this machine only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import ConfigError, RequestError
+from dragoman.host.host import Host, HostSettings
+from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
+from dragoman.host.local.build import hello
+from dragoman.host.local.environment import allowed_names
+from dragoman.host.local.services import SessionServices, read_terms
+from dragoman.host.services import HostServices
+from dragoman.process.sweep import sweep
+from dragoman.settings import load_settings
+from dragoman.settings.places import config_dir
+from dragoman.store.sqlite_log import SqliteLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+    from pathlib import Path
+
+    from dragoman.client import ClientOptions
+    from dragoman.host.agents import AgentSource
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.local.place import HostPlace
+    from dragoman.host.services import AsksClients
+    from dragoman.host.session import HostedSession
+    from dragoman.rpc import Call
+    from dragoman.store.event_log import EventLog, SessionRecord
+
+LOG_FILE: Final = "hosted.db"
+_OWNER_FILE: Final = "hosted.owner"
+QUESTION_SECONDS: Final = 24 * 3600.0
+"""A question without an answer keeps the host alive for so long, by the wall clock."""
+_LONGEST_NAME: Final = 100
+
+
+class LocalHost(Host):
+    """Runs the agents of this machine for its user."""
+
+    def __init__(self, log: EventLog, *, mark: str, idle_seconds: float) -> None:
+        """Make a host.
+
+        Args:
+            mark: In the environment of its agents' processes.
+            idle_seconds: How long it stays without a client and without work.
+        """
+        super().__init__(log, (), settings=HostSettings(), services=HostServices(self._services_of))
+        self.idle_seconds = idle_seconds
+        self.on_retire: Callable[[], bool] = lambda: False
+        self._mark = mark
+        self._socket = ""
+        self._started_at = time.time()
+        self._opening: set[tuple[str, str]] = set()
+        self._services: dict[str, SessionServices] = {}
+        self._asked_at: dict[str, float] = {}
+        self._own_methods = {
+            "_dragoman/named": self._named,
+            "_dragoman/queued": self._queued,
+            "_dragoman/report": self._report,
+            "_dragoman/release": self._release,
+            "_dragoman/host": self._host,
+            "_dragoman/retire": self._retire,
+        }
+
+    def describe(self, place: HostPlace) -> None:
+        """Note where it listens, for `_dragoman/host`."""
+        self._socket = place.socket
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a turn runs or waits, or a question is open."""
+        return any(session.is_busy for session in self.live_sessions())
+
+    def end_old_questions(self, now: float | None = None) -> None:
+        """Cancel the turns whose questions wait for more than a day."""
+        moment = time.time() if now is None else now
+        found: dict[str, float] = {}
+        for session in self.live_sessions():
+            for id, question in list(session.questions.items()):
+                if question.is_open:
+                    found[id] = self._asked_at.get(id, moment)
+                    if moment - found[id] > QUESTION_SECONDS:
+                        session.append("notice", {"text": "A question was not answered for a day."}, turn=0)
+                        running = session.turn
+                        if running is not None:
+                            session.cancel_prompt(running["promptId"])
+        self._asked_at = found
+
+    # What a host of this machine knows
+
+    def agent_names(self) -> list[str]:
+        return []
+
+    def find_source(self, name: str) -> AgentSource | None:
+        return MachineAgent(name, self._mark)
+
+    def default_agent(self, cwd: str) -> str | None:
+        try:
+            return default_agent(cwd)
+        except ConfigError as error:
+            raise RequestError(-32603, str(error), {"reason": "settings"}) from None
+
+    def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        try:
+            read_terms(own.get("terms"))
+        except ConfigError as error:
+            raise RequestError.invalid_params(str(error)) from None
+        if own.get("terms"):
+            facts["terms"] = own["terms"]
+        name = own.get("name")
+        if name is not None:
+            facts["name"] = self._reserve(name, cwd)
+        return facts
+
+    def opened(self, session: HostedSession) -> None:
+        if session.env is None:
+            text = "The agent has the environment of the host, because the client sent none (_meta.dragoman.env)."
+            session.append("notice", {"text": text}, turn=0)
+
+    def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        added = own.get("agentMeta")
+        return {**(meta or {}), "dragoman": added} if isinstance(added, dict) and added else meta
+
+    def _reserve(self, name: object, cwd: str) -> str:
+        """Take a name for the session that this task opens."""
+        if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
+            raise RequestError.invalid_params("a name is a short text on one line")
+        key = (os.path.realpath(cwd), name)
+        if key in self._opening or self._find_named(name, cwd) is not None:
+            data = {"reason": "name_taken"}
+            raise RequestError(-32602, f"there is a session {name!r} in {cwd} already", data)
+        self._opening.add(key)
+        task = asyncio.current_task()
+        if task is not None:
+            task.add_done_callback(lambda _: self._opening.discard(key))
+        return name
+
+    def _services_of(self, session: HostedSession, asks: AsksClients) -> ClientOptions:
+        earlier = self._services.pop(session.id, None)
+        if earlier is not None:
+            earlier.close()
+        services = self._services[session.id] = SessionServices(session, asks)
+        return services.options()
+
+    async def close_session(self, session: HostedSession, why: str) -> None:
+        await super().close_session(session, why)
+        services = self._services.pop(session.id, None)
+        if services is not None:
+            services.close()
+
+    async def close(self, why: str = "The host ends.") -> None:
+        await super().close(why)
+        for services in self._services.values():
+            services.close()
+        self._services.clear()
+
+    # Methods
+
+    def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
+        return self._own_methods.get(method)
+
+    def _find_named(self, name: str, cwd: str) -> SessionRecord | None:
+        folder = os.path.realpath(cwd)
+        for record in self.log.sessions():
+            if os.path.realpath(record.cwd) == folder and msgspec.json.decode(record.facts).get("name") == name:
+                return record
+        return None
+
+    async def _named(self, client: HostConnection, call: Call) -> object:
+        """The session with a name in a folder; null if there is none."""
+        params = _params(call)
+        name, cwd = str(params.get("name", "")), str(params.get("cwd", ""))
+        record = self._find_named(name, cwd)
+        session = None if record is None else self.find(record.id, client.visitor)
+        if record is None or session is None:
+            return {"session": None}
+        found: dict[str, Any] = {
+            "sessionId": record.id,
+            "cwd": record.cwd,
+            "agent": record.agent,
+            "state": session.state,
+            "isBusy": session.is_busy,
+            "hasAgent": session.has_agent,
+            "terms": session.facts.get("terms") or {},
+        }
+        if not session.has_agent:  # the client that asks gives its environment to the agent that has to be started
+            found["env"] = self._names_for(record)
+        return {"session": found}
+
+    def _names_for(self, record: SessionRecord) -> list[str]:
+        try:
+            entry, settings = find_entry(record.agent, record.cwd)
+        except ConfigError:
+            return allowed_names(None)
+        return allowed_names(entry, settings.user.host.env)
+
+    async def _queued(self, client: HostConnection, call: Call) -> object:
+        """Answered when everything that was accepted is in the log."""
+        await self.log.settle()
+        return {}
+
+    async def _report(self, client: HostConnection, call: Call) -> object:
+        """What the host decided and did in the turn of a prompt."""
+        params = _params(call)
+        id = str(params.get("sessionId", ""))
+        services = self._services.get(id) if self.find(id, client.visitor) is not None else None
+        if services is None:
+            return {"report": None}
+        report = await asyncio.to_thread(services.report, str(params.get("promptId", "")))
+        return {"report": msgspec.to_builtins(report)}
+
+    async def _release(self, client: HostConnection, call: Call) -> object:
+        """Close a session and let its name go, so that the next prompt with this name opens another one."""
+        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        session.facts.pop("name", None)
+        session.keep_facts()
+        await self.close_session(session, "The session was closed.")
+        return {}
+
+    async def _host(self, client: HostConnection, call: Call) -> object:
+        """About this process."""
+        sessions = self.live_sessions()
+        return {
+            "pid": os.getpid(),
+            "executable": sys.executable,
+            **hello(),
+            "socket": f"unix:{self._socket}",
+            "startedAt": self._started_at,
+            "uptimeSeconds": round(time.time() - self._started_at, 1),
+            "sessions": len(sessions),
+            "agents": sum(session.has_agent for session in sessions),
+            "idleSeconds": self.idle_seconds,
+        }
+
+    async def _retire(self, client: HostConnection, call: Call) -> object:
+        """Leave when idle; `now` if that is as soon as this connection ends."""
+        return {"now": self.on_retire()}
+
+
+def _params(call: Call) -> dict[str, Any]:
+    found: Any = msgspec.json.decode(call.params or b"{}")
+    if not isinstance(found, dict):
+        raise RequestError.invalid_params("the parameters must be an object")
+    return found
+
+
+def open_local_host(folder: Path, mark: str) -> LocalHost:
+    """Open the log in the data folder, and end what an earlier host left running.
+
+    Raises:
+        StoreError, ConfigError: the log or the settings cannot be used.
+    """
+    idle = load_settings(config_dir()).user.host.idle_seconds
+    own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
+    _end_orphans(folder, own)
+    return LocalHost(SqliteLog(folder / LOG_FILE), mark=own, idle_seconds=idle)
+
+
+def _end_orphans(folder: Path, own: str) -> None:
+    """End agents of the last host, if it and its guard were killed together."""
+    path = folder / _OWNER_FILE
+    with suppress(OSError):
+        last = path.read_text("ascii").strip()
+        if last.startswith("dragoman-host-"):
+            sweep({last: ()})
+    with suppress(OSError):
+        path.write_text(own, "ascii")

@@ -1,0 +1,124 @@
+"""Which adapter has which feature, each proven by a test: the source of the table in docs/adapters.md."""
+
+ADAPTERS = ("function", "pydantic_ai", "langgraph", "openai_agents", "ui_stream", "ag_ui", "openai_chat")
+
+_FUNCTIONS = "tests/adapters/test_functions.py"
+_PERMISSION = "tests/adapters/test_permission.py"
+_SESSIONS = "tests/adapters/test_sessions.py"
+_PYDANTIC = "tests/adapters/test_pydantic_agent.py"
+_GRAPHS = "tests/interop/frameworks/test_graphs.py"
+_OPENAI = "tests/interop/frameworks/test_openai_agents.py"
+_UI = "tests/adapters/test_ui_stream.py"
+_AG_UI = "tests/adapters/test_ag_ui.py"
+_CHAT = "tests/adapters/test_openai_chat.py"
+_RECORDINGS = "tests/adapters/test_framework_recordings.py"
+
+# Feature -> adapter -> the test that shows it.
+FEATURES: dict[str, dict[str, str]] = {
+    "text, streamed": {
+        "function": f"{_FUNCTIONS}::test_every_shape_of_callable_answers",
+        "pydantic_ai": f"{_PYDANTIC}::test_text_thoughts_and_history_of_its_own_across_programs",
+        "langgraph": f"{_GRAPHS}::test_an_agent_answers_asks_plans_and_goes_on",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
+        "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+        "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
+    },
+    "thoughts": {
+        "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",
+        "pydantic_ai": f"{_PYDANTIC}::test_text_thoughts_and_history_of_its_own_across_programs",
+        "langgraph": f"{_RECORDINGS}::test_thoughts_of_a_graph_and_of_openai_agents_are_thoughts",
+        "openai_agents": f"{_RECORDINGS}::test_thoughts_of_a_graph_and_of_openai_agents_are_thoughts",
+        "ui_stream": f"{_UI}::test_an_agent_that_pydantic_ai_serves_answers_and_remembers",
+        "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+        "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
+    },
+    "tool calls": {
+        "function": f"{_FUNCTIONS}::test_text_after_a_tool_call_is_a_message_of_its_own",
+        "pydantic_ai": f"{_PYDANTIC}::test_a_call_that_needs_permission_is_asked_inside_the_run",
+        "langgraph": f"{_GRAPHS}::test_an_agent_answers_asks_plans_and_goes_on",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
+        "ag_ui": f"{_AG_UI}::test_every_kind_of_event_is_mapped_and_others_show_nothing",
+        "openai_chat": f"{_CHAT}::test_a_call_of_a_tool_is_shown_and_refused",
+    },
+    "permission": {
+        "function": f"{_PERMISSION}::test_the_question_shows_the_call_and_the_options_with_their_kinds",
+        "pydantic_ai": f"{_PYDANTIC}::test_a_call_that_needs_permission_is_asked_inside_the_run",
+        "langgraph": f"{_GRAPHS}::test_an_agent_answers_asks_plans_and_goes_on",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_permission_is_given_by_posting_again_as_the_sdks_client_does",
+        "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+    },
+    "changed arguments": {
+        "function": f"{_PERMISSION}::test_the_user_can_change_the_input_in_a_form_where_the_client_has_forms",
+        "pydantic_ai": f"{_PYDANTIC}::test_the_user_can_change_the_arguments",
+        "langgraph": f"{_GRAPHS}::test_the_user_can_change_the_arguments",
+        "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+    },
+    "questions as forms": {
+        "function": f"{_PERMISSION}::test_a_form_is_filled_in_declined_or_not_there",
+        "langgraph": f"{_GRAPHS}::test_a_question_in_words_is_a_form_or_the_next_prompt",
+        "ag_ui": f"{_AG_UI}::test_an_interrupt_without_a_call_is_a_form",
+    },
+    "cancel": {
+        "function": f"{_FUNCTIONS}::test_cancel_ends_an_async_function_at_once_with_its_clean_up",
+        "pydantic_ai": f"{_PYDANTIC}::test_cancel_keeps_what_was_shown_and_the_next_turn_works",
+        "langgraph": f"{_GRAPHS}::test_cancel_ends_a_streaming_model_and_the_next_turn_works",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_cancel_closes_the_connection",
+        "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+        "openai_chat": f"{_CHAT}::test_a_server_answers_remembers_and_can_be_cancelled",
+    },
+    "sessions: list, load, resume, delete": {
+        "function": f"{_SESSIONS}::test_a_session_is_listed_loaded_resumed_and_deleted_across_programs",
+        "pydantic_ai": f"{_PYDANTIC}::test_text_thoughts_and_history_of_its_own_across_programs",
+        "langgraph": f"{_GRAPHS}::test_a_session_goes_on_in_another_program",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_what_arrived_before_a_stream_broke_off_is_kept_and_shown",
+        "ag_ui": "tests/adapters/test_conformance.py::test_no_rule_is_broken",
+        "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
+    },
+    "plan": {
+        "function": f"{_FUNCTIONS}::test_a_function_shows_plan_usage_and_notices",
+        "langgraph": f"{_GRAPHS}::test_an_agent_answers_asks_plans_and_goes_on",
+    },
+    "usage of the context window": {
+        "function": f"{_FUNCTIONS}::test_a_function_shows_plan_usage_and_notices",
+    },
+    "models, modes, options": {
+        "function": f"{_FUNCTIONS}::test_settings_are_offered_chosen_kept_and_seen_by_the_function",
+        "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
+    },
+    "images": {
+        "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",
+        "pydantic_ai": f"{_PYDANTIC}::test_images_reach_the_model",
+        "langgraph": f"{_GRAPHS}::test_an_image_reaches_the_model",
+        "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
+        "ui_stream": f"{_UI}::test_the_whole_conversation_is_sent_each_time",
+        "ag_ui": f"{_AG_UI}::test_an_image_is_sent_as_a_part",
+        "openai_chat": f"{_CHAT}::test_an_image_is_sent_as_a_data_url",
+    },
+    "sub-agents": {
+        "langgraph": f"{_GRAPHS}::test_the_text_of_a_sub_agent_is_the_output_of_its_call",
+    },
+    "continued after a broken connection": {
+        "ui_stream": f"{_UI}::test_a_broken_stream_is_continued_by_get_where_the_server_offers_it",
+    },
+    "real recordings": {
+        "pydantic_ai": f"{_RECORDINGS}::test_a_recorded_run_of_pydantic_ai",
+        "langgraph": f"{_RECORDINGS}::test_a_recorded_run_of_a_graph",
+        "openai_agents": f"{_RECORDINGS}::test_a_recorded_run_of_openai_agents",
+        "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
+    },
+}
+
+
+def table() -> str:
+    """The table as it stands in docs/adapters.md."""
+    lines = [f"| feature | {' | '.join(f'`{name}`' for name in ADAPTERS)} |", "|---|" + "---|" * len(ADAPTERS)]
+    for feature, shown in FEATURES.items():
+        if feature == "real recordings":
+            continue
+        lines.append(f"| {feature} | {' | '.join('yes' if name in shown else '' for name in ADAPTERS)} |")
+    return "\n".join(lines)

@@ -1,0 +1,25 @@
+"""A local host for each test that asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.host.local.kit import HostPlaceKit, local_place, scripted
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+    with local_place(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
+    """One running host with the session `s`, for tests that only look at it."""
+    with local_place(tmp_path_factory.mktemp("host")) as found:
+        found.environment["ANTHROPIC_API_KEY"] = "key-that-must-not-be-stored"
+        assert scripted(found).code == 0
+        yield found

@@ -1,0 +1,1 @@
+"""Translators between versions of the protocol."""
