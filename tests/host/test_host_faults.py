@@ -37,6 +37,7 @@ class Follower:
         self.port = 0
         self.session = ""
         self.seen: list[tuple[int, str]] = []
+        self.updates = 0
         self._line: Watcher | None = None
 
     @property
@@ -80,6 +81,12 @@ class Follower:
             while self.is_connected and len(self.seen) < count:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.001)
 
+    async def until_updates(self, count: int) -> None:
+        """So many updates came, or the connection broke."""
+        async with asyncio.timeout(SECONDS):
+            while self.is_connected and self.updates < count:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.001)
+
     async def leave(self) -> None:
         if self._line is not None:
             self._line.close()
@@ -107,6 +114,7 @@ class Follower:
     def _take(self) -> None:
         if self._line is not None:
             self.seen += self._line.events
+            self.updates += sum(what.startswith("{") for _, what in self._line.events)
             self._line.events.clear()
 
 
@@ -212,7 +220,7 @@ async def kill_hosts(file: Path, kills: int, dice: random.Random) -> None:
                 assert made is not None
                 follower.session = made["result"]["sessionId"]
             follower.prompt("count 1000000", f"p{number}")
-            await follower.until(len(follower.seen) + dice.randrange(1, 300))
+            await follower.until_updates(follower.updates + dice.randrange(1, 300))  # so the prompt was taken
             process.kill()
             await process.wait()
         async with asyncio.timeout(SECONDS):

@@ -15,7 +15,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
-from dragoman.host.serving.server import Endpoint, HostServer, ServeOptions
+from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from dragoman.store.event_log import EventLog
 from tests.host.kit import InProcess, make_log
@@ -28,7 +28,7 @@ class Served:
     """A host that listens, and what a test needs of it."""
 
     def __init__(
-        self, server: HostServer, endpoint: Endpoint, tokens: HostTokens, secret: str, source: InProcess
+        self, server: HostServer, endpoint: ListeningAddress, tokens: HostTokens, secret: str, source: InProcess
     ) -> None:
         self.server = server
         self.endpoint = endpoint

@@ -22,7 +22,7 @@ from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
 from dragoman.host.serving.programs import ProgramAgent
-from dragoman.host.serving.server import Endpoint, HostServer, ServeOptions, check_open_address
+from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from dragoman.store.sqlite_log import SqliteLog
@@ -127,7 +127,7 @@ class _Serving:
                 file.write(f"{secret}\n")
         return str(path) if self._tokens.get("first") is not None and path.exists() else None
 
-    def _introduce(self, endpoints: list[Endpoint], first: str | None) -> None:
+    def _introduce(self, endpoints: list[ListeningAddress], first: str | None) -> None:
         for endpoint in endpoints:
             sys.stdout.write(f"{endpoint.url}\n")
         sys.stdout.flush()

@@ -66,7 +66,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     drain_seconds: float = 30.0
 
 
-class Endpoint(NamedTuple):
+class ListeningAddress(NamedTuple):
     """A place at which the host can be reached."""
 
     kind: Literal["http", "https", "unix"]
@@ -118,7 +118,7 @@ class HostServer:
 
     # Listening
 
-    async def listen(self, address: str, tls: ssl.SSLContext | None = None) -> Endpoint:
+    async def listen(self, address: str, tls: ssl.SSLContext | None = None) -> ListeningAddress:
         """Listen at `HOST:PORT`, or at `unix:PATH`.
 
         Raises:
@@ -129,10 +129,10 @@ class HostServer:
         if address.startswith(_UNIX):
             path = os.path.abspath(address.removeprefix(_UNIX))  # noqa: ASYNC240 - does not touch the disk
             self._unix.append((UnixServer(bind_unix(path), self._unix_opened), path))
-            return Endpoint("unix", path)
+            return ListeningAddress("unix", path)
         return await self._listen_at_port(address, tls)
 
-    async def _listen_at_port(self, address: str, tls: ssl.SSLContext | None) -> Endpoint:
+    async def _listen_at_port(self, address: str, tls: ssl.SSLContext | None) -> ListeningAddress:
         host, port = read_address(address)
         check_open_address(address, host, tls, self._options)
         sock = bind_port(host, port)
@@ -164,7 +164,7 @@ class HostServer:
         await server.listen(sock, ssl=tls)
         self._servers.append(server)
         shown = f"[{host}]" if ":" in host else host
-        return Endpoint("https" if tls is not None else "http", f"{shown}:{port}")
+        return ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
 
     # Who may enter
 
