@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
+
+# On a busy machine an example of a property test may take a second; that says nothing about the code.
+settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy machine")
 
 # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: then no test could
 # show that Ctrl-C works.

@@ -1,6 +1,6 @@
 """Every kind of adapter keeps the rules of the protocol: the judge of `dragoman check agent`, over memory.
 
-The whole judge runs in `make interop`; here the cases that need no waiting for what must not happen.
+The whole judge takes minutes for each kind; these are the cases that do not wait for what must not happen.
 """
 
 from pathlib import Path
