@@ -2,11 +2,13 @@
 
 Prompts become messages of the user, neighbouring pieces of one message are joined, a tool call is sent once in its last
 state at its first place, and of plan, title, commands and usage only the last remains. Notices, modes and options are
-left out: the answer to `session/load` has the latter. One turn is held in memory at a time.
+left out: the answer to `session/load` has the latter. Of a turn only what follows its first tool call is held in
+memory, because the call may still change.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -57,7 +59,7 @@ class HistoryReplay:
     def __init__(self, *, with_prompts: bool = True) -> None:
         self._with_prompts = with_prompts
         self._shown = ShownTerminals()
-        self._items: list[Replayed | str] = []
+        self._items: deque[Replayed | str] = deque()
         self._tools: dict[str, tuple[dict[str, Any], int]] = {}
         self._chunk: _Chunk | None = None
         self._chunk_bytes = 0
@@ -75,6 +77,13 @@ class HistoryReplay:
                 yield from self._end_turn()
             else:
                 self.take(event)
+                yield from self._ready()
+
+    def _ready(self) -> Iterator[Replayed]:
+        """What stands before the first tool call of the turn: it does not change any more."""
+        while self._items and isinstance(item := self._items[0], Replayed):
+            self._items.popleft()
+            yield item
 
     def take(self, event: LogEvent) -> None:
         """An event inside a turn."""
@@ -164,7 +173,7 @@ class HistoryReplay:
 
     def _end_turn(self) -> Iterator[Replayed]:
         self._end_chunk()
-        items, self._items = self._items, []
+        items, self._items = self._items, deque()
         for item in items:
             if isinstance(item, Replayed):
                 yield item
