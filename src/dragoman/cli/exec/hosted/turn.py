@@ -229,6 +229,7 @@ class HostedTurn:
                 self._interrupt(client, ending)
 
     def _answered(self, message: "dict[str, Any]") -> None:
+        self._is_ours = False  # what comes while the report is awaited belongs to the next turn
         if "error" in message:
             self.end.error = HostRefused(message["error"])  # the report of the turn may say why
             return
