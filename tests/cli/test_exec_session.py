@@ -57,7 +57,7 @@ def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -
     (row,) = [each for each in rows(place) if each["name"] == "s"]
     assert row["title"] == "The first"
     assert row["agent"] == "scripted"
-    assert row["known_by"] == ["host"]
+    assert "host" in row["known_by"]
     assert row["cwd"] == str(place.project)
 
 

@@ -21,6 +21,7 @@ from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
+from dragoman.host.history.facts import CLOSED
 from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, JoinedEvents
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
@@ -272,6 +273,10 @@ class Host:
         """The `_meta` that the agent gets with `session/new`."""
         return meta
 
+    def ledger_for(self, session: HostedSession) -> Ledger | None:
+        """The ledger that the next turn of a session is written into; None for none."""
+        return self.ledger
+
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
         """The handler of a `_dragoman/` method that only some hosts have."""
         return None
@@ -389,6 +394,8 @@ class Host:
 
     async def close_session(self, session: HostedSession, why: str) -> None:
         """End a session's turn and its agent; its history stays."""
+        session.facts[CLOSED] = True
+        session.keep_facts()
         await session.close(why)
         self._sessions.pop(session.id, None)
 

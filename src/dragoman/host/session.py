@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
+from dragoman.host.history.facts import kept_state
 from dragoman.host.history.frames import PreparedUpdate
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
@@ -88,7 +89,7 @@ class HostedSession:
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
         self.settings = SharedSettings(self)
-        self.ledger = SessionLedger(host.ledger, host.find_source(record.agent))
+        self.ledger = SessionLedger(host)
         self._host = host
         self._prepared: dict[int, PreparedUpdate] = {}
         self._id = msgspec.json.encode(record.id)
@@ -101,7 +102,7 @@ class HostedSession:
 
     @property
     def state(self) -> str:
-        """`idle`, `running`, `waiting`, `stuck`, `lost` or `readOnly`, for `session/list`."""
+        """`idle`, `running`, `waiting`, `stuck`, `lost`, `readOnly` or `closed`, for `session/list`."""
         if any(True for _ in self.questions):
             return "waiting"
         if self.prompts.is_busy:
@@ -110,7 +111,7 @@ class HostedSession:
             return "readOnly"
         if self.agent.is_stuck:
             return "stuck"
-        return "lost" if self.agent.is_lost else "idle"
+        return "lost" if self.agent.is_lost else kept_state(self.facts)
 
     @property
     def is_busy(self) -> bool:

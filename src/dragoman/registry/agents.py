@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman._version import __version__
 from dragoman.errors import ConfigError
 from dragoman.registry.editors import editor_files, read_editor_agents
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
@@ -70,6 +71,8 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
     """The variables that it may inherit besides those every program needs; None for all that `changed_env` keeps."""
     url: str = ""
     """Where it is, if it runs elsewhere; the command then connects to it."""
+    version: str = ""
+    """Of its program, where that is known without running it."""
 
     @property
     def is_scripted(self) -> bool:
@@ -310,7 +313,8 @@ class Agents:
             found = self._installed.get(server.registry_id)
             if found is None:
                 return replace(entry, problem=_not_installed(server))
-            entry = replace(entry, command=self.installed.argv(found), env={**found.env, **server.env})
+            command = self.installed.argv(found)
+            entry = replace(entry, command=command, env={**found.env, **server.env}, version=found.version)
             known = quirks_of(server.registry_id, entry.command)
         else:
             known = quirks_of(server.name, server.command)
@@ -408,6 +412,7 @@ class Agents:
             quirks=quirks_of(agent.name, found.command),
             problem=problem,
             package=found.package,
+            version=found.package.rpartition("@")[2],
         )
 
     def _make_npx_folder(self) -> None:
@@ -435,6 +440,7 @@ class Agents:
             source="registry",
             where=str(self.installed.root / found.folder),
             quirks=quirks_of(found.id, command),
+            version=found.version,
         )
 
     def _note(self, sentence: str) -> None:
@@ -472,6 +478,7 @@ def _built_in() -> AgentEntry:
         command=(sys.executable, "-m", "dragoman", "agent"),
         source="built-in",
         where="dragoman agent",
+        version=__version__,
     )
 
 
@@ -481,6 +488,7 @@ def _scripted() -> AgentEntry:
         command=(sys.executable, "-m", "dragoman.testing.scripted_agent"),
         source="built-in",
         where="dragoman itself; it calls no model",
+        version=__version__,
     )
 
 

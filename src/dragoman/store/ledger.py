@@ -130,13 +130,14 @@ class Ledger:
 
     # Written by a run
 
-    def begin_turn(self, entry: NewEntry, record: bytes, *, is_new: bool) -> Future[int]:
+    def begin_turn(self, entry: NewEntry, record: bytes, *, is_new: bool, number: int | None = None) -> Future[int]:
         """Add a session, or find the one that is continued, and begin a turn in it. The result is its number.
 
         Args:
             is_new: the agent has just made the session. An older one with the same id is another session then.
+            number: the session that is continued, if that is known for sure; it is added again if it was deleted.
         """
-        return self._database.post(lambda db: self._begin(db, entry, record, is_new=is_new))
+        return self._database.post(lambda db: self._begin(db, entry, record, is_new=is_new, known=number))
 
     def save_turn(self, number: int, record: bytes | None) -> Future[None]:
         """Replace the record of the running turn of this program; None keeps the one that is there."""
@@ -248,10 +249,14 @@ class Ledger:
 
         self._database.ask(truncate).result()
 
-    def _begin(self, db: sqlite3.Connection, entry: NewEntry, record: bytes, *, is_new: bool) -> int:
+    def _begin(
+        self, db: sqlite3.Connection, entry: NewEntry, record: bytes, *, is_new: bool, known: int | None = None
+    ) -> int:
         stamp = now()
         query = "SELECT number FROM entries WHERE agent = ? AND session_id = ? AND is_replaced = 0 ORDER BY number DESC"
         found = db.execute(query, (entry.agent, entry.session_id)).fetchone()
+        if known is not None:
+            found = db.execute("SELECT number FROM entries WHERE number = ?", (known,)).fetchone() or found
         if is_new and found is not None:
             db.execute(
                 "UPDATE entries SET is_replaced = 1 WHERE agent = ? AND session_id = ?", (entry.agent, entry.session_id)

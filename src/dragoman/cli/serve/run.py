@@ -15,7 +15,7 @@ from dragoman.cli.console import shown_log, write_note
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.places import ServePlaces
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
@@ -25,6 +25,7 @@ from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.workspace.private import open_private
 
@@ -88,7 +89,10 @@ class _Serving:
             sessions_per_principal=self._options.limits.sessions,
             is_shared=True,
         )
-        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=ProjectServices())
+        ledger = _open_ledger()
+        host = Host(
+            counting_log(log, metrics), self._agents, settings=settings, services=ProjectServices(), ledger=ledger
+        )
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
         server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
         try:
@@ -96,6 +100,8 @@ class _Serving:
                 return await self._serve(server)
         finally:
             await server.close()
+            if ledger is not None:
+                ledger.close()
             log.close()
 
     async def _serve(self, server: HostServer) -> int:
@@ -157,6 +163,20 @@ def _agents(call: CliCall) -> list[ProgramAgent]:
             raise CliError(f"the agent {entry.name!r} is named twice", hint=_SEE_HELP)
         agents[entry.name] = ProgramAgent(entry)
     return list(agents.values())
+
+
+def _open_ledger() -> Ledger | None:
+    """The user's ledger of sessions, unless the settings have `"ledger": false`."""
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir, data_dir
+
+    if not load_settings(config_dir()).uses_ledger:
+        return None
+    try:
+        return Ledger.open(data_dir() / FILE_NAME)
+    except (StoreError, OSError) as error:
+        write_note(f"sessions are not in the ledger of sessions: {error}")
+        return None
 
 
 def _options(given: Any) -> ServeOptions:

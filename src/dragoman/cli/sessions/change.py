@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli import exits
 from dragoman.cli.console import write_note
 from dragoman.cli.named_agent import find_agent, short_connection
+from dragoman.cli.sessions.hosted import delete_hosted
 from dragoman.cli.sessions.known import LAST, Scope, offline_sessions, opened_ledger, pick, store_path
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ async def _rename(scope: Scope, word: str, title: str) -> None:
         row = pick(word, found, ledger, scope.agent_name, scope.cwd)
         if row.entry is not None and ledger is not None:
             ledger.rename(row.entry.number, title)
+        elif not row.is_stored:
+            raise exits.CliError(
+                "only sessions of the ledger and of the built-in agent can be renamed", hint="dragoman sessions list"
+            )
     if row.is_stored and title:
         from dragoman.store.sessions import Store
 
@@ -62,14 +67,22 @@ async def _delete(scope: Scope, word: str) -> int:
             # A word that names several must not delete one of them. Another one may be an id that only the agent knows.
             if "names" in error.message or word.startswith("@") or word == LAST or scope.is_offline:
                 raise
+        if scope.is_offline and (row is None or row.entry is None):
+            raise exits.CliError(
+                f"the session {word!r} is not in the ledger", hint="leave out --offline to delete it at its agent"
+            )
         is_deleted = False
-        if not scope.is_offline and (row is None or row.entry is None or not row.entry.is_replaced):
+        if row is not None and row.hosted is not None and not scope.is_offline:
+            delete_hosted(row.hosted)  # which asks the agent, if the agent can
+            is_deleted = row.is_stored
+        elif not scope.is_offline and (row is None or row.entry is None or not row.entry.is_replaced):
             is_deleted = await _delete_at_agent(scope, row, word)
         if row is not None and row.entry is not None and ledger is not None:
             ledger.delete([row.entry.number])
-            if not is_deleted:
-                write_note("the session is deleted from the ledger; the agent may still have it")
-                return exits.OK
+    if not is_deleted:
+        where = "" if row is None or row.entry is None else " from the ledger"
+        write_note(f"the session is deleted{where}; the agent may still have it")
+        return exits.OK
     write_note("the session is deleted")
     return exits.OK
 

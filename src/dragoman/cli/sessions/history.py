@@ -77,6 +77,10 @@ async def read_history(scope: Scope, word: str) -> SessionHistory:
             return SessionHistory(row, await _stored_history(row), {})
         if row.entry is not None and ledger is not None:
             return SessionHistory(row, *replay_turns(ledger.turns(row.entry.number)))
+        if row.hosted is not None and agent is None:
+            word = row.hosted.name or row.hosted.session_id
+            hint = f"dragoman sessions watch {word} shows it while the host runs"
+            raise exits.CliError(f"{word} is in the local host only, not in the ledger", hint=hint)
     return SessionHistory(row, await _loaded_history(scope, row), {})
 
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from dragoman.cli import exits
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.host.local.place import find_places
-from dragoman.host.local.start import find_host
+from dragoman.host.local.start import NoHost, find_host, reach_host
 from dragoman.host.local.thin import HostLost, HostRefused, ThinClient, begin, begun, connect_any
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
 
 LOG_FILE: Final = "hosted.db"
+NUMBER: Final = "ledgerNumber"
 _HINT: Final = "dragoman sessions lists them"
 
 
@@ -36,10 +37,14 @@ class HostedEntry(Struct, frozen=True, kw_only=True):
     agent: str
     folder: str
     state: str
-    """`running`, `waiting`, `idle`, `lost` or `readOnly`."""
+    """`running`, `waiting`, `idle`, `lost`, `readOnly`, `stuck` or `closed`."""
     attached: int
     title: str | None = None
     updated_at: str | None = None
+    agent_session: str | None = None
+    """The id that the agent gave to it."""
+    number: int | None = None
+    """In the ledger."""
 
 
 def hosted_sessions() -> list[HostedEntry]:
@@ -70,6 +75,8 @@ def _listed(client: ThinClient) -> Iterator[HostedEntry]:
                 attached=int(own.get("attached", 0)),
                 title=each.get("title"),
                 updated_at=each.get("updatedAt"),
+                agent_session=own.get("agentSessionId"),
+                number=own.get(NUMBER),
             )
         if not isinstance(page.get("nextCursor"), str):
             return
@@ -80,6 +87,7 @@ def _from_log() -> list[HostedEntry]:
     import sqlite3
     from datetime import UTC, datetime
 
+    from dragoman.host.history.facts import kept_state
     from dragoman.settings.places import data_dir
 
     path = data_dir() / LOG_FILE
@@ -89,7 +97,8 @@ def _from_log() -> list[HostedEntry]:
         connection = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=2.0)
         try:
             rows = connection.execute(
-                "SELECT id, agent, cwd, facts, updated_at FROM hosted ORDER BY updated_at DESC, id DESC"
+                "SELECT id, agent, agent_session, cwd, facts, head, updated_at FROM hosted "
+                "ORDER BY updated_at DESC, id DESC"
             ).fetchall()
         finally:
             connection.close()
@@ -97,7 +106,7 @@ def _from_log() -> list[HostedEntry]:
         write_note(f"the sessions of the local host cannot be read: {error}")
         return []
     found = []
-    for id, agent, cwd, facts, updated_at in rows:
+    for id, agent, agent_session, cwd, facts, head, updated_at in rows:
         kept = msgspec.json.decode(facts)
         moment = datetime.fromtimestamp(updated_at, UTC).isoformat().replace("+00:00", "Z")
         found.append(
@@ -106,26 +115,38 @@ def _from_log() -> list[HostedEntry]:
                 name=kept.get("name"),
                 agent=agent,
                 folder=cwd,
-                state="idle",
+                state=kept_state(kept, head),
                 attached=0,
                 title=kept.get("title"),
                 updated_at=moment,
+                agent_session=agent_session,
+                number=kept.get(NUMBER),
             )
         )
     return found
 
 
+def matching(word: str, found: list[HostedEntry]) -> list[HostedEntry]:
+    """The sessions that a word names; the first of the rules that finds one decides."""
+    here = os.path.realpath(".")
+    rows = [row for row in found if row.name == word and os.path.realpath(row.folder) == here]
+    rows = rows or [row for row in found if row.name == word]
+    rows = rows or [row for row in found if row.number is not None and f"@{row.number}" == word]
+    rows = rows or [row for row in found if word in (row.session_id, row.agent_session)]
+    return rows or [row for row in found if row.session_id.startswith(word) or _begins(row.agent_session, word)]
+
+
+def _begins(id: str | None, word: str) -> bool:
+    return id is not None and id.startswith(word)
+
+
 def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
-    """The session that a word names: its name, in this folder first, or its id or the beginning of it.
+    """The session that a word names: its name, in this folder first, its @NUMBER, an id of it or the beginning of one.
 
     Raises:
         CliError: it names none, or several.
     """
-    here = os.path.realpath(".")
-    rows = [row for row in found if row.name == word and os.path.realpath(row.folder) == here]
-    rows = rows or [row for row in found if row.name == word]
-    rows = rows or [row for row in found if row.session_id == word]
-    rows = rows or [row for row in found if row.session_id.startswith(word)]
+    rows = matching(word, found)
     if len(rows) == 1:
         return rows[0]
     if not rows:
@@ -163,6 +184,21 @@ def close_session(call: CliCall) -> int:
     client.close()
     write_note(f"closed {_label(row)}")
     return exits.OK
+
+
+def delete_hosted(row: HostedEntry) -> None:
+    """Delete a session of the host with its log, and at its agent if the agent can; starts a host if none runs.
+
+    Raises:
+        CliError: no host can be started, or it refuses.
+    """
+    try:
+        client = reach_host(find_places())
+        begun(client, begin(client))
+        client.call("session/delete", sessionId=row.session_id)
+        client.close()
+    except (NoHost, HostLost, HostRefused) as error:
+        raise exits.CliError(f"the local host did not delete {_label(row)}: {error}", hint=_HINT) from None
 
 
 def _label(row: HostedEntry) -> str:

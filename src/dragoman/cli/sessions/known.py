@@ -1,4 +1,4 @@
-"""All sessions that are known on this machine, joined from the ledger, the built-in agent's store and an agent's list.
+"""All sessions that are known here: of the ledger, the local host, the built-in agent's store and an agent's list.
 
 Owns how they are joined: one session is one row, however many of them know it. Only an agent that the user
 names is started.
@@ -55,7 +55,11 @@ class KnownSession(Struct, frozen=True, kw_only=True):
         """The title, or the first prompt in quotation marks."""
         if self.hosted is not None:
             name = f"[{self.hosted.name}]" if self.hosted.name else ""
-            return f"{name} {self.title or ''}".strip()
+            return f"{name} {self._own_title}".strip()
+        return self._own_title
+
+    @property
+    def _own_title(self) -> str:
         if self.title or self.entry is None:
             return self.title or ""
         return f'"{self.entry.first_prompt}"'
@@ -182,22 +186,39 @@ def from_entry(entry: LedgerEntry) -> KnownSession:
     )
 
 
-def joined(entries: Iterable[LedgerEntry], others: Iterable[KnownSession]) -> list[KnownSession]:
-    """Return every session once, the last changed first."""
+def joined(known: Iterable[KnownSession], others: Iterable[KnownSession]) -> list[KnownSession]:
+    """Return every session once, the last changed first. Hosted sessions come before what an agent lists."""
     rows: dict[Any, KnownSession] = {}
-    for entry in entries:
+    by_number: dict[int, Any] = {}
+    for row in known:
         # A session whose id the agent used again is another one than the agent's.
-        key: Any = ("replaced", entry.number) if entry.is_replaced else (entry.agent, entry.session_id)
-        rows[key] = from_entry(entry)
-    # The built-in agent may have been run by a command of the user; its ids are its own, whatever started it.
-    of_command = {key[1]: key for key, row in rows.items() if row.entry is not None and " " in row.agent}
+        is_replaced = row.entry is not None and row.entry.is_replaced
+        key = ("replaced", row.entry.number) if row.entry is not None and is_replaced else _key(row, rows)
+        rows[key] = row
+        if row.entry is not None:
+            by_number[row.entry.number] = key
     for other in others:
-        key = (other.agent, other.session_id)
-        if other.agent == BUILT_IN and key not in rows:
-            key = of_command.get(other.session_id, key)
-        known = rows.get(key)
-        rows[key] = other if known is None else _join(known, other)
+        number = None if other.hosted is None else other.hosted.number
+        key = by_number[number] if number in by_number else _key(other, rows)
+        rows[key] = _join(rows[key], other) if key in rows else other
     return sorted(rows.values(), key=lambda row: -moment(row.updated_at or ""))
+
+
+def _key(row: KnownSession, rows: dict[Any, KnownSession]) -> Any:
+    """Where a session is among the rows, or belongs if it is not there yet."""
+    key: Any = (row.agent, row.session_id)
+    if row.agent == BUILT_IN and key not in rows:
+        # The built-in agent may have been run by a command of the user; its ids are its own, whatever started it.
+        key = next((each for each, found in rows.items() if _is_of_command(found, row.session_id)), key)
+    there = rows.get(key)
+    if row.hosted is not None and there is not None and there.hosted is not None:
+        return "hosted", row.hosted.session_id  # the agent used an id for two sessions of the host
+    return key
+
+
+def _is_of_command(row: KnownSession, id: str) -> bool:
+    is_replaced = row.entry is not None and row.entry.is_replaced
+    return row.session_id == id and " " in row.agent and not is_replaced
 
 
 def _join(known: KnownSession, other: KnownSession) -> KnownSession:
@@ -208,6 +229,7 @@ def _join(known: KnownSession, other: KnownSession) -> KnownSession:
         directories=known.directories or other.directories,
         is_stored=known.is_stored or other.is_stored,
         is_listed=known.is_listed or other.is_listed,
+        hosted=known.hosted or other.hosted,
     )
 
 
@@ -215,24 +237,26 @@ async def offline_sessions(ledger: Ledger | None, agent: AgentEntry | None, cwd:
     """Return what is known without starting an agent: of one agent, or of all. Raises: StoreError."""
     entries = [] if ledger is None else ledger.entries(agent=None if agent is None else ledger_name(agent), folder=cwd)
     own = await own_sessions(cwd) if agent is None or is_built_in(agent) else []
-    return joined(entries, own)
+    live = live_sessions(None if agent is None else ledger_name(agent), cwd)
+    return joined(map(from_entry, entries), [*live, *own])
 
 
 def live_sessions(agent: str | None, cwd: str | None) -> list[KnownSession]:
     """Return the sessions of the local host: of one agent, or of all."""
     from dragoman.cli.sessions.hosted import hosted_sessions
+    from dragoman.host.local.agents import ledger_name as hosted_name
 
     return [
         KnownSession(
-            agent=each.agent.removeprefix("-- "),
-            session_id=each.session_id,
+            agent=hosted_name(each.agent),
+            session_id=each.agent_session or each.session_id,
             folder=each.folder,
             title=each.title,
             updated_at=each.updated_at,
             hosted=each,
         )
         for each in hosted_sessions()
-        if (agent is None or each.agent.removeprefix("-- ") == agent) and (cwd is None or is_in(each.folder, cwd))
+        if (agent is None or hosted_name(each.agent) == agent) and (cwd is None or is_in(each.folder, cwd))
     ]
 
 
@@ -242,7 +266,8 @@ def pick(
     """Return the one session that a word names.
 
     Args:
-        word: its id or the beginning of it, its @NUMBER, its title, or `last` for the one that was used last.
+        word: its id or the beginning of it, its @NUMBER, its title, its name in the local host, or `last` for the one
+            that was used last.
         found: the sessions that are known, the last used first.
         ledger: where a number or a title is looked up.
         agent: the name of the agent in the ledger, if only its sessions count.
@@ -261,6 +286,8 @@ def pick(
     named = [] if ledger is None else ledger.find(word, agent=agent)
     rows = [by_number.get(entry.number) or from_entry(entry) for entry in named]
     if not rows and not word.startswith("@"):
+        rows = _named_in_host(word, found)
+    if not rows and not word.startswith("@"):
         rest = [row for row in found if row.entry is None]
         wanted = word.casefold()
         rows = [row for row in rest if row.session_id == word]
@@ -276,6 +303,14 @@ def pick(
         )
     shown = ", ".join(f"{handle(row)} {row.shown_title[:40]}".rstrip() for row in rows[:5])
     raise exits.CliError(f"{word!r} names {len(rows)} sessions: {shown}", hint="write more of it, or its @NUMBER")
+
+
+def _named_in_host(word: str, found: list[KnownSession]) -> list[KnownSession]:
+    from dragoman.cli.sessions.hosted import matching
+
+    by_id = {row.hosted.session_id: row for row in found if row.hosted is not None}
+    named = matching(word, [row.hosted for row in found if row.hosted is not None])
+    return [by_id[each.session_id] for each in named]
 
 
 def handle(row: KnownSession) -> str:
@@ -320,4 +355,5 @@ def document(row: KnownSession) -> dict[str, Any]:
         ],
         "name": None if row.hosted is None else row.hosted.name,
         "attached": None if row.hosted is None else row.hosted.attached,
+        "host_session_id": None if row.hosted is None else row.hosted.session_id,
     }

@@ -16,11 +16,10 @@ from dragoman.cli.sessions.known import (
     handle,
     joined,
     listed_sessions,
-    live_sessions,
     offline_sessions,
     opened_ledger,
 )
-from dragoman.cli.times import ago, moment
+from dragoman.cli.times import ago
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
@@ -46,18 +45,10 @@ def list_sessions(call: CliCall) -> int:
 async def _gather(scope: Scope) -> list[KnownSession]:
     with opened_ledger() as ledger:
         rows = await offline_sessions(ledger, scope.agent if scope.is_named else None, scope.cwd)
-    rows = sorted([*rows, *live_sessions(scope.agent_name, scope.cwd)], key=lambda row: -moment(row.updated_at or ""))
     # Without a name, only an agent that the user made the default one is started.
     if scope.is_offline or not (scope.is_named or not is_built_in(scope.agent)):
         return rows
-    others = await _listed(scope, has_others=bool(rows))
-    return joined_rows(rows, others)
-
-
-def joined_rows(rows: list[KnownSession], others: list[KnownSession]) -> list[KnownSession]:
-    """Add what an agent lists to what is known."""
-    entries = [row.entry for row in rows if row.entry is not None]
-    return joined(entries, [*(row for row in rows if row.is_stored or row.hosted is not None), *others])
+    return joined(rows, await _listed(scope, has_others=bool(rows)))
 
 
 async def _listed(scope: Scope, *, has_others: bool) -> list[KnownSession]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import RequestError
+from dragoman.host.history.facts import kept_state
+from dragoman.host.history.session_ledger import NUMBER
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -54,8 +56,7 @@ class SessionList:
     def _described(self, record: SessionRecord) -> dict[str, Any]:
         facts: dict[str, Any] = msgspec.json.decode(record.facts)
         live = self._host.live(record.id)
-        is_read_only = record.head > 0 and facts.get("canComeBack") is False
-        state = "readOnly" if is_read_only else "idle"
+        state = kept_state(facts, record.head)
         own: dict[str, Any] = {"agent": record.agent, "state": state, "attached": 0, "head": record.head}
         if live is not None:
             facts = live.facts
@@ -63,6 +64,8 @@ class SessionList:
         own["name"] = facts.get("name")
         if self._client.kind.knows_us:
             own["agentSessionId"] = record.agent_session if live is None else live.agent_session
+            if self._client.visitor.is_local:
+                own[NUMBER] = facts.get(NUMBER)
         return {
             "sessionId": record.id,
             "cwd": record.cwd,

@@ -9,7 +9,24 @@ import msgspec
 from dragoman.schema import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.state import SessionState
+
+
+CLOSED: Final = "isClosed"
+
+
+def kept_state(facts: Mapping[str, Any], head: int = 0) -> str:
+    """The state of a session that is not in memory: `idle`, `readOnly` or `closed`.
+
+    Args:
+        facts: What the session keeps.
+        head: The number of its last event.
+    """
+    if head > 0 and facts.get("canComeBack") is False:
+        return "readOnly"
+    return "closed" if facts.get(CLOSED) else "idle"
 
 
 def note_state(facts: dict[str, Any], state: SessionState) -> None:

@@ -6,10 +6,11 @@ A ledger that cannot be written costs a line in the log, never a turn.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import StoreError
 from dragoman.host.agents import command_of
@@ -18,48 +19,57 @@ from dragoman.store.ledger_record import pack, record_prompt, record_turn
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from dragoman.client import Session
-    from dragoman.host.agents import AgentSource, RunningAgent
+    from dragoman.host.agents import RunningAgent
+    from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
     from dragoman.store.ledger import Ledger
 
 _log = logging.getLogger("dragoman.host")
+NUMBER: Final = "ledgerNumber"
+"""The fact of a session that names its entry, because ids of agents are not always used once only."""
 
 
 class SessionLedger:
     """Writes the turns of one session; does nothing without a ledger."""
 
-    def __init__(self, ledger: Ledger | None, source: AgentSource | None) -> None:
-        self._ledger = ledger
-        self._command = command_of(source)
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._ledger: Ledger | None = None
         self._number: Future[int] | None = None
         self._session: Session | None = None
         self._secrets = Secrets(os.environ)
 
     def begin(self, hosted: HostedSession, agent: RunningAgent, item: HostedPrompt) -> None:
         """A turn begins."""
+        self._ledger = self._host.ledger_for(hosted)
         if self._ledger is None:
             return
+        source = self._host.find_source(hosted.record.agent)
         self._secrets = secrets = Secrets(os.environ, hosted.env or {})
         text = " ".join(block.text for block in item.blocks if hasattr(block, "text"))
         entry = NewEntry(
-            agent=secrets.mask(hosted.record.agent),
-            command=tuple(map(secrets.mask, self._command)),
+            agent=secrets.mask(getattr(source, "ledger_name", None) or hosted.record.agent),
+            command=tuple(map(secrets.mask, command_of(source))),
             session_id=agent.session.id,
             folder=hosted.record.cwd,
             directories=tuple(hosted.directories),
             title=_title(agent.session),
             first_prompt=secrets.mask(" ".join(text.split())),
             can_reopen=agent.can_come_back,
+            is_scripted=getattr(source, "is_scripted", False) or _is_marked_scripted(agent.remote.capabilities.meta),
         )
         self._session = agent.session
         with suppress(StoreError):
             record = pack(record_prompt(item.blocks), secrets.mask_bytes)
             is_new = hosted.prompts.turn_number == 1
-            self._number = self._ledger.begin_turn(entry, record, is_new=is_new)
+            number = hosted.facts.get(NUMBER)
+            self._number = self._ledger.begin_turn(entry, record, is_new=is_new, number=number)
+            self._number.add_done_callback(_noting(hosted))
             if is_new:
                 self._ledger.prune()
 
@@ -88,6 +98,28 @@ class SessionLedger:
                 ledger.end_turn(found.result(), record, ended)
 
         number.add_done_callback(write)
+
+
+def _noting(hosted: HostedSession) -> Callable[[Future[int]], None]:
+    """Keeps the number of the entry with the session; the ledger calls back in its own thread."""
+    loop = asyncio.get_running_loop()
+
+    def note(number: int) -> None:
+        if hosted.facts.get(NUMBER) != number and not hosted.is_closed:
+            hosted.facts[NUMBER] = number
+            hosted.keep_facts()
+
+    def found(written: Future[int]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(note, written.result())
+
+    return found
+
+
+def _is_marked_scripted(meta: object) -> bool:
+    own = meta.get("dragoman") if isinstance(meta, dict) else None
+    return isinstance(own, dict) and own.get("scripted") is True
 
 
 def _title(session: Session) -> str | None:

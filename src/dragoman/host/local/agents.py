@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
+from dragoman.host.entry_source import EntrySource
 from dragoman.host.local.environment import allowed_names, pick, received
 from dragoman.process.child import Child
 from dragoman.process.launch import launch
@@ -38,13 +39,13 @@ HOSTED_VARIABLE: Final = "DRAGOMAN_HOSTED"
 _SOONER: Final = 300
 
 
-def find_entry(text: str, cwd: str) -> tuple[AgentEntry, EffectiveSettings]:
-    """The agent that a text stands for, in this folder.
+def find_entry(text: str, cwd: str | None) -> tuple[AgentEntry, EffectiveSettings]:
+    """The agent that a text stands for, in this folder; None for no project.
 
     Raises:
         ConfigError: there is none, or the user has to do something first.
     """
-    settings = load_settings(config_dir(), find_project(Path(cwd)))
+    settings = load_settings(config_dir(), None if cwd is None else find_project(Path(cwd)))
     if text.startswith(COMMAND_MARK):
         return resolve_command(_words(text.removeprefix(COMMAND_MARK))), settings
     name, *added = _words(text) or [""]
@@ -65,6 +66,16 @@ def _words(text: str) -> list[str]:
         raise ConfigError(f"the command of the agent cannot be read ({error}): {text}") from None
 
 
+def ledger_name(text: str) -> str:
+    """The name in the ledger of the agent that a text stands for: a command line, or a name without its arguments."""
+    if text.startswith(COMMAND_MARK):
+        return text.removeprefix(COMMAND_MARK)
+    try:
+        return _words(text)[0]
+    except (ConfigError, IndexError):
+        return text
+
+
 def runs_built_in(entry: AgentEntry) -> bool:
     """Whether it is the built-in agent, also as a command that was written out."""
     words = list(entry.command)
@@ -76,7 +87,7 @@ def runs_built_in(entry: AgentEntry) -> bool:
     return program == "dragoman" and words[1:2] == ["agent"]
 
 
-class MachineAgent:
+class MachineAgent(EntrySource):
     """An agent that is a program of this machine."""
 
     def __init__(self, name: str, mark: str) -> None:
@@ -88,9 +99,19 @@ class MachineAgent:
         """
         self.name = name
         self._mark = mark
+        self._entry: AgentEntry | None = None
+
+    @property
+    def entry(self) -> AgentEntry | None:
+        """As it was last started; before that, as the user's own settings have it."""
+        if self._entry is None:
+            with suppress(ConfigError):
+                self._entry = find_entry(self.name, None)[0]
+        return self._entry
 
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
-        entry, settings = find_entry(self.name, cwd)
+        self._entry, settings = find_entry(self.name, cwd)
+        entry = self._entry
         names = allowed_names(entry, settings.user.host.env)
         inherited = pick(os.environ, names) if env is None else received(env, names)
         for name, value in entry.changed_env(inherited).items():

@@ -68,6 +68,8 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
     try:
         asyncio.run(_Daemon(host, place, lock, ready).run())
     finally:
+        if host.ledger is not None:
+            host.ledger.close()
         host.log.close()
     return 0
 

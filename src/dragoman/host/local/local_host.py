@@ -6,6 +6,7 @@ Names belong to a folder: `NAME` in two folders is two sessions. The methods are
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import sys
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import ConfigError, RequestError
+from dragoman.errors import ConfigError, RequestError, StoreError
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
@@ -24,7 +25,8 @@ from dragoman.host.local.services import SessionServices, read_terms
 from dragoman.host.services import HostServices
 from dragoman.process.sweep import sweep
 from dragoman.settings import load_settings
-from dragoman.settings.places import config_dir
+from dragoman.settings.places import config_dir, data_dir
+from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from dragoman.rpc import Call
     from dragoman.store.event_log import EventLog, SessionRecord
 
+_log = logging.getLogger("dragoman.host")
 LOG_FILE: Final = "hosted.db"
 _OWNER_FILE: Final = "hosted.owner"
 QUESTION_SECONDS: Final = 24 * 3600.0
@@ -61,6 +64,7 @@ class LocalHost(Host):
         self.idle_seconds = idle_seconds
         self.on_retire: Callable[[], bool] = lambda: False
         self._mark = mark
+        self._agents: dict[str, MachineAgent] = {}
         self._socket = ""
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
@@ -105,7 +109,20 @@ class LocalHost(Host):
         return []
 
     def find_source(self, name: str) -> AgentSource | None:
-        return MachineAgent(name, self._mark)
+        found = self._agents.get(name)
+        if found is None:
+            found = self._agents[name] = MachineAgent(name, self._mark)
+        return found
+
+    def ledger_for(self, session: HostedSession) -> Ledger | None:
+        """None if the user wants no ledger, or not for this session; the settings may change while the host runs."""
+        try:
+            is_wanted = read_terms(session.facts.get("terms")).uses_ledger and load_settings(config_dir()).uses_ledger
+        except ConfigError:
+            return None
+        if is_wanted and self.ledger is None:
+            self.ledger = _open_ledger()
+        return self.ledger if is_wanted else None
 
     def default_agent(self, cwd: str) -> str | None:
         try:
@@ -270,6 +287,14 @@ def open_local_host(folder: Path, mark: str) -> LocalHost:
     own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
     _end_orphans(folder, own)
     return LocalHost(SqliteLog(folder / LOG_FILE), mark=own, idle_seconds=idle)
+
+
+def _open_ledger() -> Ledger | None:
+    try:
+        return Ledger.open(data_dir() / FILE_NAME)
+    except (StoreError, OSError) as error:
+        _log.warning("hosted sessions are not in the ledger: %s", error)
+        return None
 
 
 def _end_orphans(folder: Path, own: str) -> None:

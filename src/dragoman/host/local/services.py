@@ -64,6 +64,7 @@ class SessionTerms(Struct, frozen=True, kw_only=True):
     writable: tuple[str, ...] = ()
     offers_files: bool = True
     offers_terminals: bool = True
+    uses_ledger: bool = True
 
 
 def read_terms(found: object) -> SessionTerms:

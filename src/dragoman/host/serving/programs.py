@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from dragoman.host.entry_source import EntrySource
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -15,12 +17,16 @@ if TYPE_CHECKING:
 _WITHHELD: Final = ("DRAGOMAN_TOKEN",)
 
 
-class ProgramAgent:
+class ProgramAgent(EntrySource):
     """An agent of the settings, the registry or the command line, started once for each session."""
 
     def __init__(self, entry: AgentEntry, name: str | None = None) -> None:
         self.name = name or entry.name
         self._entry = entry
+
+    @property
+    def entry(self) -> AgentEntry:
+        return self._entry
 
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
         """Start it for a session in this folder.

@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
-from dragoman.host.history.facts import OpenCalls, note_fact, note_state
+from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update, variant_of
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
@@ -188,6 +188,7 @@ class SessionAgent:
         session.agent_session = agent.session.id
         note_state(session.facts, agent.session.state)
         session.facts["canComeBack"] = agent.can_come_back
+        session.facts.pop(CLOSED, None)
         agent.when_ended(self._ended)
 
     def _require_servers(self) -> None:

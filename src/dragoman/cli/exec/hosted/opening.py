@@ -56,7 +56,7 @@ class SessionOpener:
         self._compare(found)
         if not found["hasAgent"]:
             self._prepare(client, found)
-        if found["state"] in ("idle", "lost"):
+        if found["state"] in ("idle", "lost", "closed"):
             self._apply(client, found, is_new=False)
         return found
 
@@ -131,10 +131,12 @@ class SessionOpener:
             "writable": list(options.writable),
             "offers_files": options.offers_files,
             "offers_terminals": options.offers_terminals,
+            "uses_ledger": not options.no_ledger,
         }
-        plain = {"sandbox": "off", "offers_files": True, "offers_terminals": True}
+        switches = ("offers_files", "offers_terminals", "uses_ledger")
+        plain = {"sandbox": "off", **dict.fromkeys(switches, True)}
         return {name: value for name, value in found.items() if value and value != plain.get(name)} | {
-            name: False for name in ("offers_files", "offers_terminals") if not found[name]
+            name: False for name in switches if not found[name]
         }
 
     def _servers(self, agents: Agents) -> list[Any]:
@@ -162,7 +164,7 @@ class SessionOpener:
         wanted = self._terms(typed_rules(options))
         if wanted and wanted != found["terms"]:
             raise CliError(
-                "the rules and the sandbox of a session are those it was opened with",
+                "the rules, the sandbox and --no-ledger of a session are those it was opened with",
                 hint="leave them out, choose another name, or end it first: dragoman sessions close",
             )
         if options.directories or options.mcp_file is not None:

@@ -1,0 +1,38 @@
+"""What a host knows about an agent of the settings, the registry or the command line without starting it."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dragoman.registry.agents import AgentEntry
+
+
+class EntrySource:
+    """The part of an agent's source that comes from its entry; nothing is known if there is none."""
+
+    @property
+    def entry(self) -> AgentEntry | None:
+        """What its name stands for."""
+        raise NotImplementedError
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return () if self.entry is None else self.entry.command
+
+    @property
+    def version(self) -> str | None:
+        return None if self.entry is None else self.entry.version or None
+
+    @property
+    def ledger_name(self) -> str | None:
+        """The name that `exec` gives to the agent in the ledger: for a command, the command line."""
+        entry = self.entry
+        if entry is None:
+            return None
+        return shlex.join(entry.command) if entry.source == "command" else entry.name
+
+    @property
+    def is_scripted(self) -> bool:
+        return self.entry is not None and self.entry.is_scripted
