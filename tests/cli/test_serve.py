@@ -120,6 +120,20 @@ def test_a_host_says_where_it_listens_and_keeps_its_files_private(tmp_path: Path
     assert not (tmp_path / "s").exists()
 
 
+def test_sessions_of_the_host_are_in_the_ledger_unless_the_settings_say_no(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    words = ("--listen", f"unix:{tmp_path}/s", "-a", "scripted")
+    for prompt in ("first of all", "not kept"):
+        with home.serving(*words):
+            done = home.run("exec", "--no-ledger", "--url", f"unix:{tmp_path}/s", prompt)
+            assert done.code == 0, done.err
+        (row,) = json.loads(home.run("sessions", "list", "--offline", "--json").out)
+        assert (row["agent"], row["first_prompt"], row["turns"]) == ("scripted", "first of all", 1)
+        assert (row["stop_reason"], row["scripted"]) == ("end_turn", True)
+        (home.folder / "dragoman" / "config").mkdir(exist_ok=True)
+        (home.folder / "dragoman" / "config" / "settings.json").write_text('{"ledger": false}')
+
+
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 def test_exec_runs_a_prompt_at_a_url(hosted: tuple[Home, str], scheme: str) -> None:
     home, url = hosted

@@ -11,7 +11,7 @@ from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.host.host import Visitor
 from dragoman.schema import v1
 from dragoman.store.event_log import LogEvent
-from tests.host.kit import OURS, Hosted, hosted, make_log
+from tests.host.kit import OURS, Hosted, OnTheWire, hosted, make_log
 
 CANCELLED = {"stopReason": "cancelled"}
 END = {"stopReason": "end_turn"}
@@ -365,6 +365,25 @@ async def test_close_is_not_offered_to_clients_that_do_not_know_the_host() -> No
         ours = await host.client(OURS)
         assert await ours.result("session/close", sessionId=session) == {}
         await _gone(host)
+
+
+async def test_a_closed_session_is_listed_as_closed_until_its_agent_runs_again() -> None:
+    async def state() -> str:
+        _, answer = await line.answer_to(line.ask("session/list"))
+        (row,) = answer["result"]["sessions"]
+        return str(row["_meta"]["dragoman"]["state"])
+
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        assert await state() == "idle"
+        await line.answer_to(line.ask("session/close", sessionId=session))
+        assert await state() == "closed"
+        await line.answer_to(line.ask("session/load", sessionId=session, cwd="/tmp", mcpServers=[]))
+        id = line.prompt(session)
+        source.agent.reply(await source.agent.prompted(), END)
+        await line.answer_to(id)
+        assert await state() == "idle"
 
 
 async def _gone(host: Hosted) -> None:

@@ -73,7 +73,7 @@ COMMAND = CliCommand(
         "  rename   give a session a title; an empty one brings back the agent's\n"
         "  delete   delete a session from the ledger and, if the agent can, at the agent\n"
         "Sessions with a name stay open in the local host (dragoman exec --session NAME). Of these the list has the\n"
-        "state: running, waiting (a question is open), idle, lost, readOnly; and how many clients are attached.\n"
+        "state: running, waiting (a question is open), idle, closed, lost, readOnly; and how many are attached.\n"
         "  cancel   cancel the turn that runs\n"
         "  watch    show a session and what is added to it, until Ctrl-C\n"
         "  close    end a session and its agent, and free its name; its history stays"

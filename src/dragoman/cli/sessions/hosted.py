@@ -126,27 +126,20 @@ def _from_log() -> list[HostedEntry]:
     return found
 
 
-def matching(word: str, found: list[HostedEntry]) -> list[HostedEntry]:
-    """The sessions that a word names; the first of the rules that finds one decides."""
-    here = os.path.realpath(".")
-    rows = [row for row in found if row.name == word and os.path.realpath(row.folder) == here]
-    rows = rows or [row for row in found if row.name == word]
-    rows = rows or [row for row in found if row.number is not None and f"@{row.number}" == word]
-    rows = rows or [row for row in found if word in (row.session_id, row.agent_session)]
-    return rows or [row for row in found if row.session_id.startswith(word) or _begins(row.agent_session, word)]
-
-
-def _begins(id: str | None, word: str) -> bool:
-    return id is not None and id.startswith(word)
-
-
 def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
     """The session that a word names: its name, in this folder first, its @NUMBER, an id of it or the beginning of one.
 
     Raises:
         CliError: it names none, or several.
     """
-    rows = matching(word, found)
+    here = os.path.realpath(".")
+    rows = [row for row in found if row.name == word and os.path.realpath(row.folder) == here]
+    rows = rows or [row for row in found if row.name == word]
+    rows = rows or [row for row in found if row.number is not None and f"@{row.number}" == word]
+    rows = rows or [row for row in found if word in (row.session_id, row.agent_session)]
+    rows = rows or [
+        row for row in found if any((id or "").startswith(word) for id in (row.session_id, row.agent_session))
+    ]
     if len(rows) == 1:
         return rows[0]
     if not rows:

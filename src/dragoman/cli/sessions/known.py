@@ -282,15 +282,14 @@ def pick(
             where = "" if cwd is None else f" in {cwd}"
             raise exits.CliError(f"last: there is no session yet{where}", hint="dragoman sessions list")
         return here[0]
+    rows = _named_in_host(word, found)
     by_number = {row.entry.number: row for row in found if row.entry is not None}
-    named = [] if ledger is None else ledger.find(word, agent=agent)
-    rows = [by_number.get(entry.number) or from_entry(entry) for entry in named]
-    if not rows and not word.startswith("@"):
-        rows = _named_in_host(word, found)
+    named = [] if ledger is None or rows else ledger.find(word, agent=agent)
+    rows = rows or [by_number.get(entry.number) or from_entry(entry) for entry in named]
     if not rows and not word.startswith("@"):
         rest = [row for row in found if row.entry is None]
         wanted = word.casefold()
-        rows = [row for row in rest if row.session_id == word]
+        rows = [row for row in rest if row.session_id == word] or _with_host_id(word, found)
         rows = rows or [row for row in rest if (row.title or "").casefold() == wanted]
         rows = rows or [row for row in rest if row.session_id.startswith(word)]
         rows = rows or [row for row in rest if wanted in (row.title or "").casefold()]
@@ -306,11 +305,15 @@ def pick(
 
 
 def _named_in_host(word: str, found: list[KnownSession]) -> list[KnownSession]:
-    from dragoman.cli.sessions.hosted import matching
+    """The sessions with this name, those of the current folder first."""
+    rows = [row for row in found if row.hosted is not None and row.hosted.name == word]
+    return [row for row in rows if is_in(row.folder, ".")] or rows
 
-    by_id = {row.hosted.session_id: row for row in found if row.hosted is not None}
-    named = matching(word, [row.hosted for row in found if row.hosted is not None])
-    return [by_id[each.session_id] for each in named]
+
+def _with_host_id(word: str, found: list[KnownSession]) -> list[KnownSession]:
+    """The sessions with this id in the local host, or with one that begins with it."""
+    rows = [row for row in found if row.hosted is not None and row.hosted.session_id.startswith(word)]
+    return [row for row in rows if row.hosted is not None and row.hosted.session_id == word] or rows
 
 
 def handle(row: KnownSession) -> str:
