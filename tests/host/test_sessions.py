@@ -11,7 +11,7 @@ from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.host.host import Visitor
 from dragoman.schema import v1
 from dragoman.store.event_log import LogEvent
-from tests.host.kit import OURS, Hosted, OnTheWire, hosted, make_log
+from tests.host.kit import OURS, Hosted, hosted, make_log
 
 CANCELLED = {"stopReason": "cancelled"}
 END = {"stopReason": "end_turn"}
@@ -373,16 +373,15 @@ async def test_a_closed_session_is_listed_as_closed_until_its_agent_runs_again()
         (row,) = answer["result"]["sessions"]
         return str(row["_meta"]["dragoman"]["state"])
 
-    source = OnTheWire()
-    async with hosted(source) as host:
+    steps = Steps()
+    steps.go.set()
+    async with hosted(steps) as host:
         line, session = await host.opened(OURS)
         assert await state() == "idle"
         await line.answer_to(line.ask("session/close", sessionId=session))
         assert await state() == "closed"
         await line.answer_to(line.ask("session/load", sessionId=session, cwd="/tmp", mcpServers=[]))
-        id = line.prompt(session)
-        source.agent.reply(await source.agent.prompted(), END)
-        await line.answer_to(id)
+        await line.answer_to(line.prompt(session))
         assert await state() == "idle"
 
 
