@@ -127,6 +127,8 @@ LINES = (
     _given("exec", "-a", "TEXT", "hello"),
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),
+    *(_given("sessions", action, "TEXT") for action in ("cancel", "watch", "close")),
+    _given("translate", "--client", "TEXT"),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),
     _given("serve", "--listen", "TEXT"),

@@ -84,6 +84,7 @@ def test_example_client_conforms() -> None:
     assert report.count("pass") > 90
 
 
+@pytest.mark.soak  # half a minute, and about the SDKs more than about us
 @pytest.mark.parametrize("sdk", SDKS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)

@@ -79,6 +79,7 @@ FINDINGS = {
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.soak  # a minute, and about the SDKs more than about us
 @pytest.mark.parametrize("sdk", AGENTS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)

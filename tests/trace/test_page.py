@@ -336,6 +336,7 @@ def test_page_folds_real_sessions_as_the_library_does(window: Browser, tmp_path:
         assert window.log() == []
 
 
+@pytest.mark.soak
 def test_hundred_thousand_messages_scroll_and_open_at_once(window: Browser, tmp_path: Path) -> None:
     trace = open_trace(large(tmp_path / "large.jsonl", 100_000))
     page = saved(trace, tmp_path / "large.html")

@@ -61,9 +61,9 @@ def test_a_token_ends_when_it_expires(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"name": "../x"}, "the name of a token"),
-        ({"name": "two words"}, "the name of a token"),
-        ({"user": ""}, "the name of a token"),
+        ({"name": "../x"}, "cannot name a token"),
+        ({"name": "two words"}, "cannot name a token"),
+        ({"user": ""}, "cannot name a token"),
         ({"rights": ("view", "everything")}, "not a right"),
         ({"rights": ("prompt",)}, "without the right view"),
         ({"folders": ("src",)}, "must be absolute"),

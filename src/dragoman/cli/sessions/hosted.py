@@ -134,16 +134,16 @@ def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
     raise exits.CliError(f"{word!r} names {len(rows)} sessions: {shown}", hint="write the beginning of its id")
 
 
-def _require_host() -> ThinClient:
+def _require_host(session: str) -> ThinClient:
     client = find_host(find_places())
     if client is None:
-        raise exits.CliError("no host runs, so that no session does anything", hint="dragoman exec --session NAME")
+        raise exits.CliError(f"no host runs, so that {session!r} does nothing", hint="dragoman exec --session NAME")
     return client
 
 
 def cancel_session(call: CliCall) -> int:
     """Cancel the turn that runs."""
-    client = _require_host()
+    client = _require_host(call.given.id)
     row = pick_hosted(call.given.id, list(_listed(client)))
     if row.state not in ("running", "waiting"):
         write_note(f"no turn runs in {_label(row)}")
@@ -157,7 +157,7 @@ def cancel_session(call: CliCall) -> int:
 
 def close_session(call: CliCall) -> int:
     """End a session's turn and its agent, and let its name go; its history stays."""
-    client = _require_host()
+    client = _require_host(call.given.id)
     row = pick_hosted(call.given.id, list(_listed(client)))
     client.call("_dragoman/release", sessionId=row.session_id)
     client.close()
@@ -202,7 +202,7 @@ def watch_session(call: CliCall) -> int:
     places = find_places()
     client = connect_any(places)
     if client is None:
-        client = _require_host()
+        client = _require_host(call.given.id)
     begun(client, begin(client, role="observer"))
     row = pick_hosted(call.given.id, list(_listed(client)))
     view = _Watch(is_json=call.given.json)

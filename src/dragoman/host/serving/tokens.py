@@ -165,8 +165,11 @@ def _read(path: Path) -> dict[str, HostToken]:
 
 
 def _check(token: HostToken) -> None:
-    if not _NAME.fullmatch(token.name) or not _NAME.fullmatch(token.user):
-        raise ConfigError("the name of a token or a user has up to 64 letters, digits, dots, dashes and underscores")
+    for name in (token.name, token.user):
+        if not _NAME.fullmatch(name):
+            raise ConfigError(
+                f"{name!r} cannot name a token or a user: use up to 64 letters, digits, dots, dashes and underscores"
+            )
     for right in token.rights:
         if right not in RIGHTS:
             raise ConfigError(f"{right!r} is not a right; the rights are {', '.join(RIGHTS)}")
