@@ -176,7 +176,7 @@ sys.exit(3)
             async for update in turn:
                 updates.append(update)  # what arrived before the error is looked at
 
-        with pytest.raises(RequestError, match=r"failed with exit code 3:\nine\n(line\n)+no key \(-32603\)$") as caught:
+        with pytest.raises(RequestError, match=r"failed with exit code 3:\n(line\n){19}no key \(-32603\)$") as caught:
             await read()
         assert len(str(caught.value)) < 3000
         assert text_of(on_wire(updates)) == "half an answer\n"
@@ -379,6 +379,12 @@ async def test_sessions_are_listed_and_loaded_with_what_was_shown(tmp_path: Path
         assert "heard one\n" in texts
         assert [call.title for call in loaded.state.tool_calls.values()] == ["Changed 1 file"]
         assert text_of(await ask(loaded, "two")) == "heard two\n"
+    async with client_of(agent) as remote:
+        resumed = await remote.resume_session(session.id, tmp_path / "work")
+        assert text_of(await ask(resumed, "three")) == "heard three\n"
+        await remote.close_session(session.id)
+        await remote.delete_session(session.id)
+        assert (await remote.list_sessions()).sessions == []
 
 
 def test_exec_runs_a_wrapped_command_as_a_user_does(tmp_path: Path) -> None:

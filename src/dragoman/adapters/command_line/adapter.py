@@ -38,7 +38,8 @@ _log = logging.getLogger("dragoman.adapters")
 
 _ANSWER_LETTERS: Final = 4 << 20  # of stdout in one turn: a session is stored, and sent again when it is loaded
 _THOUGHT_LETTERS: Final = 256 << 10  # of stderr
-_TAIL_BYTES: Final = 2000  # of stderr in an error
+_TAIL_BYTES: Final = 4000  # of stderr in an error, at most
+_TAIL_LINES: Final = 20
 _ARGUMENT_BYTES: Final = 128 << 10  # Linux allows no longer argument, its final NUL included
 # Python programs hold their output back when it is not a terminal; tools in other languages decide themselves.
 _ENVIRONMENT: Final = {"PYTHONUNBUFFERED": "1"}
@@ -109,7 +110,7 @@ class CommandAdapter(Adapter):
         """The files that changed, as tool calls; a notice, once for a session, if they cannot be found."""
         calls = await asyncio.to_thread(_calls, before)
         if calls is None and ctx.session.state is None:
-            ctx.session.state = "told"
+            ctx.session.state = "the notice was shown"
             await ctx.notice(
                 "Changed files are not shown",
                 f"{ctx.cwd} has more than {MOST_ENTRIES} files and folders. Open a smaller folder to see changes.",
@@ -124,7 +125,7 @@ class CommandAdapter(Adapter):
             how = f"was ended by the signal {_signal_name(-code)}"
         else:
             how = f"failed with exit code {code}"
-        tail = plain(tail).strip()
+        tail = "\n".join(plain(tail).strip().split("\n")[-_TAIL_LINES:])
         return f"{self.title} {how}:\n{tail}" if tail else f"{self.title} {how}; it wrote nothing to standard error"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PROMPT: Final = "{prompt}"
 _PLACEHOLDER: Final = re.compile(r"\{(prompt|cwd|session)\}")
-# Programs whose first argument says what they run, for a name that tells one wrapped script from another.
+# Programs whose first argument says what they run, so that each wrapped script has a name of its own.
 _RUNNER: Final = re.compile(r"(python|pypy|node|ruby|perl|bash|sh|deno|bun|npx|uvx|uv|pipx)[\d.]*")
 _SCRIPT: Final = re.compile(r"[\w@+./-]{1,200}")
 
