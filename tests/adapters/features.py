@@ -1,6 +1,6 @@
 """Which adapter has which feature, each proven by a test: the source of the table in docs/adapters.md."""
 
-ADAPTERS = ("function", "pydantic_ai", "langgraph", "openai_agents", "ui_stream", "ag_ui", "openai_chat")
+ADAPTERS = ("function", "pydantic_ai", "langgraph", "openai_agents", "ui_stream", "ag_ui", "openai_chat", "command")
 
 _FUNCTIONS = "tests/adapters/test_functions.py"
 _PERMISSION = "tests/adapters/test_permission.py"
@@ -11,6 +11,7 @@ _OPENAI = "tests/interop/frameworks/test_openai_agents.py"
 _UI = "tests/adapters/test_ui_stream.py"
 _AG_UI = "tests/adapters/test_ag_ui.py"
 _CHAT = "tests/adapters/test_openai_chat.py"
+_COMMAND = "tests/adapters/test_command.py"
 _RECORDINGS = "tests/adapters/test_framework_recordings.py"
 
 # Feature -> adapter -> the test that shows it.
@@ -23,6 +24,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
+        "command": f"{_COMMAND}::test_output_is_shown_while_the_tool_runs",
     },
     "thoughts": {
         "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",
@@ -32,6 +34,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_an_agent_that_pydantic_ai_serves_answers_and_remembers",
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
+        "command": f"{_COMMAND}::test_stderr_is_a_thought_and_the_answer_goes_on_after_it",
     },
     "tool calls": {
         "function": f"{_FUNCTIONS}::test_text_after_a_tool_call_is_a_message_of_its_own",
@@ -41,6 +44,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
         "ag_ui": f"{_AG_UI}::test_every_kind_of_event_is_mapped_and_others_show_nothing",
         "openai_chat": f"{_CHAT}::test_a_call_of_a_tool_is_shown_and_refused",
+        "command": f"{_COMMAND}::test_changed_files_are_tool_calls_with_diffs",
     },
     "permission": {
         "function": f"{_PERMISSION}::test_the_question_shows_the_call_and_the_options_with_their_kinds",
@@ -69,6 +73,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_cancel_closes_the_connection",
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_a_server_answers_remembers_and_can_be_cancelled",
+        "command": f"{_COMMAND}::test_cancel_ends_the_whole_tree_and_shows_what_changed",
     },
     "sessions: list, load, resume, delete": {
         "function": f"{_SESSIONS}::test_a_session_is_listed_loaded_resumed_and_deleted_across_programs",
@@ -78,6 +83,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_what_arrived_before_a_stream_broke_off_is_kept_and_shown",
         "ag_ui": "tests/adapters/test_conformance.py::test_no_rule_is_broken",
         "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
+        "command": f"{_COMMAND}::test_sessions_are_listed_and_loaded_with_what_was_shown",
     },
     "plan": {
         "function": f"{_FUNCTIONS}::test_a_function_shows_plan_usage_and_notices",
@@ -104,6 +110,9 @@ FEATURES: dict[str, dict[str, str]] = {
     },
     "continued after a broken connection": {
         "ui_stream": f"{_UI}::test_a_broken_stream_is_continued_by_get_where_the_server_offers_it",
+    },
+    "diffs of all files that changed": {
+        "command": f"{_COMMAND}::test_changed_files_are_tool_calls_with_diffs",
     },
     "real recordings": {
         "pydantic_ai": f"{_RECORDINGS}::test_a_recorded_run_of_pydantic_ai",

@@ -1,10 +1,11 @@
 """One agent of every kind that needs no more than the tests' environment, for tests that hold for all of them."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from dragoman.adapters import Adapter, FunctionAdapter, ag_ui, openai_chat, pydantic_ai, ui_stream
+from dragoman.adapters import Adapter, FunctionAdapter, ag_ui, command, openai_chat, pydantic_ai, ui_stream
 from examples import wrapped_function, wrapped_pydantic_ai
 from tests.adapters.http_server import Prepared, PreparedServer, Received, sse
 
@@ -51,10 +52,13 @@ def adapters(kind: str) -> Iterator[Callable[[], Adapter]]:
     if kind == "pydantic_ai":
         yield lambda: pydantic_ai(wrapped_pydantic_ai.assistant)
         return
+    if kind == "command":
+        yield lambda: command([sys.executable, "-S", "-c", f"for word in {WORDS}: print(word, end='')", "{prompt}"])
+        return
     answers = {"ui_stream": _ui_stream, "ag_ui": _ag_ui, "openai_chat": _chat}
     makers: dict[str, Callable[[str], Adapter]] = {"ui_stream": ui_stream, "ag_ui": ag_ui, "openai_chat": openai_chat}
     with PreparedServer(answers[kind]) as server:
         yield lambda: makers[kind](server.url)
 
 
-KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat")
+KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat", "command")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.adapters.adapter import Adapter
     from dragoman.adapters.context import PromptContext
@@ -124,3 +124,18 @@ def openai_chat(
     from dragoman.adapters.endpoints.openai_chat import OpenAIChatAdapter
 
     return OpenAIChatAdapter(url, model=model, system=system, key=key, headers=headers, body=body)
+
+
+def command(words: Sequence[str]) -> Adapter:
+    """A command-line tool: each prompt is one run of it, in the folder of the session.
+
+    Args:
+        words: the program and its arguments, such as `["llm", "{prompt}"]`. `{prompt}`, `{cwd}` and `{session}` in
+            arguments are replaced; without `{prompt}` the prompt is passed to standard input. No shell is involved.
+
+    Raises:
+        ConfigError: the program was not found.
+    """
+    from dragoman.adapters.command_line.adapter import CommandAdapter
+
+    return CommandAdapter(words)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAMS: Final[dict[str, str]] = {}
 """Name -> `module:function`, such as `"claude": "dragoman.adapters.claude:claude"`."""
-COMMAND: str | None = None
+COMMAND: str | None = "dragoman.adapters.makers:command"
 """`module:function` of the adapter for any command line."""
 
 

@@ -23,7 +23,7 @@ COMMANDS = {
     "sessions": "list, show, search and export the sessions of all agents",
     "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol",
-    "wrap": "serve a function, an agent of a framework or an endpoint as an ACP agent",
+    "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
 
 EXAMPLES = (

@@ -55,7 +55,10 @@ def wrap_command(call: CliCall) -> list[str]:
         words += ["--store", str(Path(given.store).absolute())]
     if given.no_sessions:
         words.append("--no-sessions")
-    return [*words, "--", *call.program] if call.program else words
+    if not call.program:
+        return words
+    program, *arguments = call.program
+    return [*words, "--", str(Path(program).absolute()) if "/" in program else program, *arguments]
 
 
 def _print_settings(call: CliCall) -> int:
@@ -97,7 +100,10 @@ COMMAND = CliCommand(
         "                                 LangChain, deepagents or openai-agents, or an adapter; () after the name\n"
         "                                 calls it first\n"
         "  URL                            an AI SDK endpoint, an AG-UI endpoint, or a chat-completions API; which of\n"
-        "                                 them is found out, or named with --as"
+        "                                 them is found out, or named with --as\n"
+        "  -- PROGRAM ARGUMENTS           a command-line tool, run once for each prompt in the folder of the session;\n"
+        "                                 {prompt}, {cwd} and {session} in arguments are replaced, and without\n"
+        "                                 {prompt} it reads the prompt from standard input"
     ),
     arguments=(Argument("source", "what to wrap: MODULE:OBJECT, FILE.py:OBJECT or a URL", is_optional=True),),
     options=(
@@ -125,6 +131,7 @@ COMMAND = CliCommand(
         "dragoman wrap ./graphs.py:make_graph()",
         "dragoman wrap --url http://127.0.0.1:3000/api/chat --as ui-stream",
         "dragoman wrap http://127.0.0.1:8080/v1 --model qwen3 --system 'Answer briefly.'",
+        "dragoman wrap -- aider --yes --message {prompt}",
         "dragoman wrap my_agent:agent --print-settings zed",
         "dragoman exec 'say hello' -- dragoman wrap my_agent:agent",
     ),

@@ -94,8 +94,10 @@ def _timed_out(facts: RunFacts, request: RunRequest | None) -> tuple[str, str]:
 
 def _with_cause(error: errors.RequestError) -> str:
     """Return the agent's message with the cause in its data, unless the message has it already."""
-    cause = cause_of(error.data)
-    return error.message if cause is None or cause in error.message else f"{error.message}: {cause}"
+    cause = cause_of(error.data)  # on one line, and cut
+    message = " ".join(error.message.split())
+    is_new = cause is not None and cause.removesuffix("…") not in message
+    return f"{error.message}: {cause}" if is_new else error.message
 
 
 def _unasked(permissions: LatePermissions) -> tuple[str, str]:

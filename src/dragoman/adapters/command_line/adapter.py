@@ -1,0 +1,223 @@
+"""Any command-line tool as an agent: every prompt is one run of it, in the folder of the session.
+
+Standard output is the answer. Standard error is shown as a thought: tools write their progress and their log there,
+which users want to see while they wait and which does not belong to the answer; a notice for each line would be noise.
+If the tool fails, the end of it is the error's text too. Files that changed while it ran are tool calls with diffs. The
+tool was named by the user who wraps it, so that permission for it is not asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from dragoman.adapters.adapter import Adapter
+from dragoman.adapters.command_line.child_output import ChildOutput
+from dragoman.adapters.command_line.output_text import OutputText
+from dragoman.adapters.command_line.prompt_text import PROMPT, checked, filled_in, name_of, prompt_text
+from dragoman.adapters.command_line.snapshot import MOST_ENTRIES, find_changes, take_snapshot
+from dragoman.adapters.values import AdapterError
+from dragoman.text.terminal import plain
+from dragoman.uistream import chunks as c
+from dragoman.uistream.display import FileDiff, Location, ToolDisplay, ToolOutput, with_display
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    from dragoman.adapters.adapter import Yielded
+    from dragoman.adapters.command_line.snapshot import Snapshot
+    from dragoman.adapters.context import PromptContext
+    from dragoman.uistream.display import Kind
+
+_log = logging.getLogger("dragoman.adapters")
+
+_ANSWER_LETTERS: Final = 4 << 20  # of stdout in one turn: a session is stored, and sent again when it is loaded
+_THOUGHT_LETTERS: Final = 256 << 10  # of stderr
+_TAIL_BYTES: Final = 4000  # of stderr in an error, at most
+_TAIL_LINES: Final = 20
+_ARGUMENT_BYTES: Final = 128 << 10  # Linux allows no longer argument, its final NUL included
+# Python programs hold their output back when it is not a terminal; tools in other languages decide themselves.
+_ENVIRONMENT: Final = {"PYTHONUNBUFFERED": "1"}
+
+
+class CommandAdapter(Adapter):
+    """A program and its arguments.
+
+    Args:
+        words: the command line. `{prompt}`, `{cwd}` and `{session}` in arguments are replaced; without `{prompt}`, the
+            prompt is passed to the program's standard input. No shell is involved.
+
+    Raises:
+        ConfigError: the program was not found.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = checked(words)
+        self._has_argument = any(PROMPT in word for word in words)
+        self.name = name_of(self._words)
+        self.title = self.name
+
+    async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
+        """Run the program once. Raises: AdapterError if it fails; ConfigError if it cannot be started."""
+        argv, stdin = self._prepared(ctx)
+        before = await asyncio.to_thread(take_snapshot, ctx.cwd)
+        environment = {name: value for name, value in _ENVIRONMENT.items() if name not in os.environ}
+        child = ChildOutput(argv, ctx.cwd, environment, stdin)
+        shown = _ShownOutput()
+        try:
+            while (piece := await child.next_piece()) is not None:
+                for chunk in shown.feed(piece.stream, piece.data):
+                    yield chunk
+            for chunk in shown.finish():
+                yield chunk
+            code = await child.exit_code()
+        except (asyncio.CancelledError, GeneratorExit):
+            await child.close()
+            await _show_after_cancel(ctx, before)
+            raise
+        finally:
+            await child.close()
+        has_changes = False
+        async for chunk in self._changed(ctx, before):
+            has_changes = True
+            yield chunk
+        if code != 0:
+            raise AdapterError(self._failure(code, child.stderr_tail(_TAIL_BYTES)))
+        if shown.is_cut or child.lost_bytes:
+            await ctx.notice(
+                "The output is not complete", f"{self.title} wrote more than can be shown.", severity="warning"
+            )
+        elif not shown.has_answer and not has_changes:
+            await ctx.notice(f"{self.title} ended without output", "Its exit code is 0, so it reports success.")
+
+    def _prepared(self, ctx: PromptContext) -> tuple[list[str], bytes]:
+        """The arguments and the input of a run. Raises: AdapterError."""
+        text = prompt_text(ctx.blocks)
+        argv = filled_in(self._words, {"prompt": text, "cwd": ctx.cwd, "session": ctx.session_id})
+        if any(len(word.encode("utf-8", "surrogateescape")) >= _ARGUMENT_BYTES for word in argv):
+            raise AdapterError(
+                f"the prompt is too long for an argument of {self.title}: the system allows {_ARGUMENT_BYTES} bytes. "
+                "Shorten it, or wrap the command without {prompt}, which passes it on standard input"
+            )
+        return argv, b"" if self._has_argument else text.encode()
+
+    async def _changed(self, ctx: PromptContext, before: Snapshot) -> AsyncIterator[c.Chunk]:
+        """The files that changed, as tool calls; a notice, once for a session, if they cannot be found."""
+        calls = await asyncio.to_thread(_calls, before)
+        if calls is None and ctx.session.state is None:
+            ctx.session.state = "the notice was shown"
+            await ctx.notice(
+                "Changed files are not shown",
+                f"{ctx.cwd} has more than {MOST_ENTRIES} files and folders. Open a smaller folder to see changes.",
+            )
+        for chunk in calls or ():
+            yield chunk
+
+    def _failure(self, code: int | None, tail: str) -> str:
+        if code is None:
+            how = "ended, and its exit code is not known"
+        elif code < 0:
+            how = f"was ended by the signal {_signal_name(-code)}"
+        else:
+            how = f"failed with exit code {code}"
+        tail = "\n".join(plain(tail).strip().split("\n")[-_TAIL_LINES:])
+        return f"{self.title} {how}:\n{tail}" if tail else f"{self.title} {how}; it wrote nothing to standard error"
+
+
+class _ShownOutput:
+    """The chunks for what a program writes: text for stdout, thoughts for stderr."""
+
+    def __init__(self) -> None:
+        self._texts = {"stdout": OutputText(_ANSWER_LETTERS), "stderr": OutputText(_THOUGHT_LETTERS)}
+        self._thoughts = 0
+        self._is_thinking = False
+        self.has_answer = False
+
+    @property
+    def is_cut(self) -> bool:
+        return any(text.is_cut for text in self._texts.values())
+
+    def feed(self, stream: Literal["stdout", "stderr"], data: bytes) -> Iterator[Yielded]:
+        yield from self._show(stream, self._texts[stream].feed(data))
+
+    def finish(self) -> Iterator[Yielded]:
+        for stream, text in self._texts.items():
+            yield from self._show(stream, text.finish())
+        yield from self._end_thought()
+
+    def _show(self, stream: str, text: str) -> Iterator[Yielded]:
+        if not text:
+            return
+        if stream == "stdout":
+            yield from self._end_thought()
+            self.has_answer = True
+            yield text
+            return
+        if not self._is_thinking:
+            self._is_thinking = True
+            self._thoughts += 1
+            yield c.ReasoningStart(f"stderr_{self._thoughts}")
+        yield c.ReasoningDelta(f"stderr_{self._thoughts}", text)
+
+    def _end_thought(self) -> Iterator[Yielded]:
+        if self._is_thinking:
+            self._is_thinking = False
+            yield c.ReasoningEnd(f"stderr_{self._thoughts}")
+
+
+async def _show_after_cancel(ctx: PromptContext, before: Snapshot) -> None:
+    """A cancelled tool may have changed files already."""
+    try:
+        for chunk in await asyncio.to_thread(_calls, before) or ():
+            await ctx.emit(chunk)
+    except Exception as error:  # the client is gone, or the turn has ended without waiting
+        _log.debug("changed files could not be shown", exc_info=error)
+
+
+def _calls(before: Snapshot) -> list[c.Chunk] | None:
+    """Tool calls about what changed since the snapshot; None if that cannot be found."""
+    changes = find_changes(before)
+    if changes is None:
+        return None
+    written = [FileDiff(each.path, each.before, each.after) for each in changes.shown if each.after is not None]
+    deleted = [FileDiff(each.path, each.before, "") for each in changes.shown if each.after is None]
+    chunks: list[c.Chunk] = []
+    if written:
+        chunks += _call("changed_files", "edit", f"Changed {_files(len(written))}", _output(before.root, written))
+    if deleted:
+        chunks += _call("deleted_files", "delete", f"Deleted {_files(len(deleted))}", _output(before.root, deleted))
+    if changes.unshown:
+        lines = [f"{os.path.relpath(each.path, before.root)}: {each.happened} ({each.why})" for each in changes.unshown]
+        output = ToolOutput("\n".join(lines), locations=tuple(Location(each.path) for each in changes.unshown))
+        title = f"{_files(len(changes.unshown))} changed, not shown as text"
+        chunks += _call("other_files", "edit", title, output)
+    return chunks
+
+
+def _output(root: str, diffs: Sequence[FileDiff]) -> ToolOutput:
+    names = "\n".join(os.path.relpath(diff.path, root) for diff in diffs)
+    return ToolOutput(names, tuple(diffs), tuple(Location(diff.path) for diff in diffs))
+
+
+def _call(name: str, kind: Kind, title: str, output: ToolOutput) -> Iterator[c.Chunk]:
+    """A call that is over. Its files come with the output: a client that copies files before a call would be late."""
+    call_id = f"call_{os.urandom(8).hex()}"
+    data: Any = msgspec.to_builtins(output)
+    yield with_display(c.ToolInputAvailable(call_id, name, {}, dynamic=True), title, ToolDisplay(kind))
+    yield c.ToolOutputAvailable(call_id, data, dynamic=True)
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
