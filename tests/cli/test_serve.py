@@ -230,7 +230,7 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
         (("serve", "token", "add", "x", "--listen", "a:1"), "goes with serve without"),
         (("serve", "token", "add"), "needs a name"),
         (("serve", "token", "add", "x", "--expires", "soon"), "not a duration"),
-        (("serve", "token", "add", "a b"), "the name of a token"),
+        (("serve", "token", "add", "a b"), "cannot name a token"),
         (("serve", "token", "revoke", "nobody"), "no token"),
         (("connect", "ftp://x"), "not the URL of an agent"),
         (("connect", "ws://user:secret@x/acp"), "must not hold a user name"),
