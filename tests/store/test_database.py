@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -162,3 +163,23 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.sessions()
+
+
+def test_programs_that_open_a_new_store_at_the_same_moment_wait_for_each_other(tmp_path: Path) -> None:
+    failed: list[StoreError] = []
+
+    def open_one(path: Path, together: threading.Barrier) -> None:
+        together.wait()
+        try:
+            Database(path, busy_seconds=60).close()
+        except StoreError as error:
+            failed.append(error)
+
+    for number in range(60):
+        together = threading.Barrier(4)
+        threads = [threading.Thread(target=open_one, args=(tmp_path / f"{number}.db", together)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failed == []

@@ -13,6 +13,7 @@ import queue
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dragoman.errors import StoreError
@@ -28,6 +29,7 @@ T = TypeVar("T")
 
 # Another program may be writing, such as a second editor. Its commits take milliseconds; seconds mean a problem.
 BUSY_SECONDS: Final = 5.0
+_WAIT_SECONDS: Final = 0.01
 _TOGETHER: Final = 256  # jobs in one transaction; with more, the first would wait too long for the last
 
 _Job = tuple["Callable[[sqlite3.Connection], Any]", "Future[Any]"]
@@ -126,9 +128,10 @@ class Database:
             connection = sqlite3.connect(
                 self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
             )
+            use_wal(connection, self._busy_seconds)
             # NORMAL: a commit survives a crash of this program; a power cut may undo the last transactions, each as a
             # whole.
-            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            for pragma in ("synchronous=NORMAL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except sqlite3.Error as error:
             if connection is not None:
@@ -229,6 +232,24 @@ class Database:
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
             return StoreUnwritable(f"{where} cannot be used: {error}; check its folder, or {self._remedy}")
         return StoreError(f"{where}: {error}")
+
+
+def use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:
+    """Write ahead. SQLite does not wait for another program that begins to do so at this moment, so it is tried again.
+
+    Raises: sqlite3.OperationalError if that program does not finish in time.
+    """
+    import sqlite3
+
+    give_up = monotonic() + busy_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= give_up:
+                raise
+        sleep(_WAIT_SECONDS)
 
 
 def _make_private(path: Path) -> None:
