@@ -65,6 +65,32 @@ class WritesFiles(Protocol):
     async def write_text_file(self, request: v1.WriteTextFileRequest, session: Session) -> None: ...
 
 
+class _ReadsOnly:
+    def __init__(self, files: ReadsFiles) -> None:
+        self.read_text_file = files.read_text_file
+
+
+class _WritesOnly:
+    def __init__(self, files: WritesFiles) -> None:
+        self.write_text_file = files.write_text_file
+
+
+def withhold_files(files: ReadsFiles | WritesFiles | None, withheld: frozenset[str]) -> ReadsFiles | WritesFiles | None:
+    """Return the file service without what an agent is known not to handle.
+
+    Args:
+        files: the service, or None if there is none.
+        withheld: capabilities that are not advertised: `fs.readTextFile`, `fs.writeTextFile`; others are ignored.
+    """
+    if withheld.isdisjoint(("fs.readTextFile", "fs.writeTextFile")):
+        return files
+    if "fs.readTextFile" not in withheld and isinstance(files, ReadsFiles):
+        return _ReadsOnly(files)
+    if "fs.writeTextFile" not in withheld and isinstance(files, WritesFiles):
+        return _WritesOnly(files)
+    return None
+
+
 class Terminals(Protocol):
     """Answers `terminal/*`. `create` returns the terminal's id at once."""
 

@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.connect import spawn as spawn_program
+from dragoman.client.services import withhold_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from typing import Unpack
 
-    from dragoman.client import ClientOptions, ReadsFiles, RemoteAgent, WritesFiles
+    from dragoman.client import ClientOptions, RemoteAgent
     from dragoman.process import Spare
     from dragoman.registry import AgentEntry
 
@@ -90,20 +91,6 @@ def _withhold(options: ClientOptions, withheld: frozenset[str]) -> ClientOptions
     found: Any = dict(options)
     if "terminal" in withheld:
         found["terminals"] = None
-    files = found.get("files")
-    if files is not None and "fs.readTextFile" in withheld:
-        found["files"] = _WritesOnly(files) if hasattr(files, "write_text_file") else None
-    if files is not None and "fs.writeTextFile" in withheld:
-        found["files"] = _ReadsOnly(files) if hasattr(found["files"], "read_text_file") else None
+    found["files"] = withhold_files(found.get("files"), withheld)
     kept: ClientOptions = found
     return kept
-
-
-class _ReadsOnly:
-    def __init__(self, files: ReadsFiles) -> None:
-        self.read_text_file = files.read_text_file
-
-
-class _WritesOnly:
-    def __init__(self, files: WritesFiles) -> None:
-        self.write_text_file = files.write_text_file

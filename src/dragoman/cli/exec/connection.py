@@ -26,6 +26,7 @@ from dragoman.cli.spared import note_spared
 from dragoman.client.confinement import Confinement
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
+from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
@@ -328,7 +329,7 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
             output.progress.look = conn.terminals.look
     return {
         "permission": permissions.permission,
-        "files": _withhold(files, entry.quirks.withhold) if request.options.offers_files else None,
+        "files": withhold_files(files, entry.quirks.withhold) if request.options.offers_files else None,
         "terminals": conn.terminals,
         "elicitation": user,
         # The built-in agent then asks no questions; other agents ignore it.
@@ -414,28 +415,6 @@ def _user_prompt(agent: str, output: Output) -> UserPrompt | None:
     if not UserPrompt.is_available():
         return None
     return UserPrompt(agent=agent, colour=console.uses_colour(sys.stderr), progress=output.progress)
-
-
-class _ReadsOnly:
-    def __init__(self, files: WorkspaceFiles) -> None:
-        self.read_text_file = files.read_text_file
-
-
-class _WritesOnly:
-    def __init__(self, files: WorkspaceFiles) -> None:
-        self.write_text_file = files.write_text_file
-
-
-def _withhold(files: WorkspaceFiles, withheld: frozenset[str]) -> object:
-    match "fs.readTextFile" in withheld, "fs.writeTextFile" in withheld:
-        case (True, True):
-            return None
-        case (True, False):
-            return _WritesOnly(files)
-        case (False, True):
-            return _ReadsOnly(files)
-        case _:
-            return files
 
 
 def _observers(conn: RunConnection, output: Output) -> list[Observer]:

@@ -20,6 +20,7 @@ from dragoman.builtin.modes import MODES
 from dragoman.client.confinement import Confinement
 from dragoman.client.files import WorkspaceFiles
 from dragoman.client.permission import ClientPermissions
+from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import ConfigError
 from dragoman.host.local.agents import find_entry, runs_built_in
@@ -147,7 +148,7 @@ class SessionServices:
         files = WorkspaceFiles(permissions=self.permissions, missing=self._entry.quirks.missing_file)
         return {
             "permission": self.permissions.permission,
-            "files": _withhold(files, withheld) if self._terms.offers_files else None,
+            "files": withhold_files(files, withheld) if self._terms.offers_files else None,
             "terminals": self.terminals,
             "elicitation": self._asks,
         }
@@ -322,26 +323,3 @@ class _Permissions(ClientPermissions):
             return True
         inner = os.path.relpath(path, self._root or "/")
         return any(path in line or inner in line for line in self._permitted_lines)
-
-
-class _ReadsOnly:
-    def __init__(self, files: WorkspaceFiles) -> None:
-        self.read_text_file = files.read_text_file
-
-
-class _WritesOnly:
-    def __init__(self, files: WorkspaceFiles) -> None:
-        self.write_text_file = files.write_text_file
-
-
-def _withhold(files: WorkspaceFiles, withheld: frozenset[str]) -> Any:
-    """The files without what this agent cannot handle."""
-    match "fs.readTextFile" in withheld, "fs.writeTextFile" in withheld:
-        case (True, True):
-            return None
-        case (True, False):
-            return _WritesOnly(files)
-        case (False, True):
-            return _ReadsOnly(files)
-        case _:
-            return files
