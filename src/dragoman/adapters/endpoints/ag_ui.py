@@ -15,10 +15,10 @@ from msgspec import UNSET
 
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.endpoints.ag_ui_events import AGUIEvents
-from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint, not_understood
 from dragoman.adapters.forms import form_for
 from dragoman.adapters.normal import text_of
-from dragoman.adapters.values import AdapterError, AskOption
+from dragoman.adapters.values import AskOption
 from dragoman.schema import v1
 from dragoman.uistream.content import blocks_of
 from dragoman.uistream.messages import TextPart, ToolPart
@@ -185,8 +185,4 @@ def _decoded(url: str, data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        start = data[:80].decode(errors="replace")
-        raise AdapterError(
-            f"{url} sent something that is not an AG-UI event ({error}): {start!r}; what arrived before is kept; check "
-            "the address, or name the kind of endpoint with --as"
-        ) from None
+        raise not_understood(url, "an AG-UI event", data, error) from None

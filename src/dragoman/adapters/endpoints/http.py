@@ -175,6 +175,15 @@ def _message_of(body: bytes) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
+def not_understood(url: str, what: str, data: bytes, error: Exception) -> AdapterError:
+    """The error for an event that is not what this kind of endpoint sends."""
+    start = data[:80].decode(errors="replace")
+    return AdapterError(
+        f"{url} sent something that is not {what} ({error}): {start!r}; what arrived before is kept; "
+        "check the address, or name the kind of endpoint with --as"
+    )
+
+
 def _why(error: Exception) -> str:
     return str(error) or type(error).__name__
 

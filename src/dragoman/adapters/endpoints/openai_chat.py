@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint, not_understood
 from dragoman.adapters.members import as_input
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AdapterError, Setting, SettingValue
@@ -206,8 +206,4 @@ def _decoded(url: str, data: bytes) -> dict[str, Any]:
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError as error:
-        start = data[:80].decode(errors="replace")
-        raise AdapterError(
-            f"{url} sent something that is not a chat completion ({error}): {start!r}; what arrived before is kept; "
-            "check the address, or name the kind of endpoint with --as"
-        ) from None
+        raise not_understood(url, "a chat completion", data, error) from None

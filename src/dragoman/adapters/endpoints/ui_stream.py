@@ -11,7 +11,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint
+from dragoman.adapters.endpoints.http import StreamBroken, StreamEndpoint, not_understood
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AdapterError
 from dragoman.store.messages import part_to_json
@@ -190,8 +190,4 @@ def _decoded(url: str, data: bytes) -> c.Chunk:
     try:
         return c.decode_chunk(data)
     except c.ChunkError as error:
-        start = data[:80].decode(errors="replace")
-        raise AdapterError(
-            f"{url} sent something that is not a chunk of a UI-message stream ({error}): {start!r}; "
-            "what arrived before is kept; check the address, or name the kind of endpoint with --as"
-        ) from None
+        raise not_understood(url, "a chunk of a UI-message stream", data, error) from None
