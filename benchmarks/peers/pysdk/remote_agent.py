@@ -20,8 +20,7 @@ async def main() -> None:
 
 
 def _agent(connection: object) -> BenchAgent:
-    # The SDK's own examples leave methods out, too: the protocol class answers for them.
-    agent = BenchAgent()  # type: ignore[abstract]
+    agent = BenchAgent()  # type: ignore[abstract]  # the protocol class answers for what is left out
     agent.on_connect(connection)  # type: ignore[arg-type]  # it is the connection to the client
     return agent
 

@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.context import AskedCall, PromptContext
@@ -225,7 +225,7 @@ class ThreadRun:
         context = contextvars.copy_context()
         self._thread = threading.Thread(target=lambda: context.run(self._work), name=name, daemon=True)
 
-    async def items(self) -> AsyncIterator[Any]:
+    async def items(self) -> AsyncGenerator[Any, None]:
         """Start the thread, and give what the function yields or returns. Raises what the function raises."""
         self._thread.start()
         try:

@@ -17,7 +17,7 @@ from dragoman.adapters.values import AdapterError, Setting, SettingValue
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.context import PromptContext
@@ -74,7 +74,7 @@ class FunctionAdapter(Adapter):
         self._settings = tuple(settings)
         if settings:
             self.settings = self._offered  # type: ignore[method-assign]  # a feature of this object
-            self.choose = self._chosen  # type: ignore[method-assign]
+            self.choose = self._chosen  # type: ignore[method-assign]  # it too
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
         items = self._items(ctx)
@@ -85,7 +85,7 @@ class FunctionAdapter(Adapter):
         except SystemExit as error:  # it would end the agent, for all sessions
             raise AdapterError(f"{self.name} called sys.exit({error.code!r}); let it return or raise instead") from None
         finally:
-            await items.aclose()  # type: ignore[attr-defined]  # it is a generator
+            await items.aclose()
 
     def resume(self, ctx: PromptContext, answers: Mapping[str, AskAnswer]) -> AsyncIterator[Yielded]:
         """Call the function again; it finds the answers in `ctx.answers`."""
@@ -96,7 +96,7 @@ class FunctionAdapter(Adapter):
             )
         return self.run(ctx)
 
-    async def _items(self, ctx: PromptContext) -> AsyncIterator[Any]:
+    async def _items(self, ctx: PromptContext) -> AsyncGenerator[Any, None]:
         if self._is_async:
             result = self._call(ctx)
             async for item in _results(result):
@@ -111,7 +111,7 @@ class FunctionAdapter(Adapter):
                 async for item in _results(result):
                     yield item
         finally:
-            await items.aclose()  # type: ignore[attr-defined]  # it is a generator
+            await items.aclose()
 
     def _call(self, ctx: PromptContext | BlockingContext) -> Any:
         return self._function(
