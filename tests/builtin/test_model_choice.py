@@ -88,6 +88,7 @@ def test_a_model_that_the_providers_list_does_not_have_is_refused() -> None:
 def test_advice_names_models_but_not_the_one_that_failed() -> None:
     assert near_names("anthropic:claude-sonet-5-5", {})[0] == "anthropic:claude-sonnet-5-5"
     assert "did you mean anthropic:claude-sonnet-5-5" in advice_for("anthropic:claude-sonet-5-5", {})
+    assert advice_for("anthropic:claude-sonet-5-5", {}).endswith("?")
     assert "anthropic:claude-sonnet-5-5 or" not in advice_for("anthropic:claude-sonnet-5-5", {}).partition("mean")[2]
 
 

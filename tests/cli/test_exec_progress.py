@@ -262,7 +262,7 @@ def test_github_gets_groups_annotations_and_a_summary(place: Place) -> None:
     group = done.err.index("::group::Edit a.txt\n")
     assert group < done.err.index("+b\n") < done.err.index("::endgroup::\n")
     assert "::warning title=dragoman%3A Denied::execute: rm -r | x (rule execute (--deny))\n" in done.err
-    assert "### dragoman exec: ✅ done" in summary
+    assert "### dragoman exec: ⚠️ done, 1 not permitted\n" in summary
     assert "| model | `large` |" in summary
     assert f"| modified | `{place.project / 'a.txt'}` |" in summary
     assert "| deny | `execute` | `rm -r \\| x` |" in summary

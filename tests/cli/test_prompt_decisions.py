@@ -29,6 +29,21 @@ def test_a_permission_and_the_check_of_the_file_that_it_is_for_are_one_line() ->
     ]
 
 
+def test_a_permission_for_a_command_and_its_start_in_a_shell_are_one_line() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream, colour=False, verbose=False)
+    asked = Decision(
+        action="allow", decided_by="rule execute:tee a", title="`tee a < b`", kind="execute", command="tee a < b"
+    )
+    started = replace(asked, title="", command="/bin/bash -c 'tee a < b'")
+    for decision in (asked, started, replace(asked, command="tee c < b", title="`tee c < b`")):
+        progress.decision(decision)
+    assert [line.partition(" (")[0] for line in stream.getvalue().splitlines()] == [
+        "allowed execute: `tee a < b`",
+        "allowed execute: `tee c < b`",
+    ]
+
+
 @pytest.mark.parametrize(
     ("action", "decided_by", "line"),
     [

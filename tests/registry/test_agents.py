@@ -128,7 +128,7 @@ def test_case_counts_only_between_two(home: Home) -> None:
     [
         ("gemni", ["no agent is called 'gemni'", "did you mean gemini?", "dragoman agents add gemni -- COMMAND"]),
         ("zzz", ["known agents: amp, ", ", dragoman, ", ", gemini, ", ", scripted, "]),
-        ("gemini --acp", ["to run a command write -- gemini --acp"]),
+        ("gemini --acp", ["To run a command write -- gemini --acp"]),
         ("lark-agent", ["'lark-agent' is in the registry but not installed", "dragoman agents install lark-agent"]),
     ],
 )

@@ -465,11 +465,11 @@ class Agents:
             )
         aliases = [alias for agent in well_known_agents() for alias in agent.aliases]
         known = self.names()
-        hint = did_you_mean(name, known) or did_you_mean(name, aliases) or f"known agents: {', '.join(known)}"
+        hint = did_you_mean(name, known) or did_you_mean(name, aliases) or f"known agents: {', '.join(known)}."
         looks_like_command = " " in name or os.sep in name
         more = f"-- {name}" if looks_like_command else f"dragoman agents add {name} -- COMMAND"
-        advice = "to run a command write" if looks_like_command else "to add it:"
-        return f"no agent is called {name!r}; {hint}; {advice} {more}"
+        advice = "To run a command write" if looks_like_command else "To add it:"
+        return f"no agent is called {name!r}; {hint} {advice} {more}"
 
 
 def _built_in() -> AgentEntry:

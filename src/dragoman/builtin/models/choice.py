@@ -86,7 +86,7 @@ def _close_names(word: str, names: Iterable[str]) -> list[str]:
 def advice_for(name: str, env: Mapping[str, str]) -> str:
     """Return what to write behind a provider's own error about a model that it does not have."""
     near = [each for each in near_names(name, env) if each != name]
-    return f"The model {name} may not exist there{_did_you_mean(near)}."
+    return f"The model {name} may not exist there{_did_you_mean(near)}{'' if near else '.'}"
 
 
 def efforts_of(name: str) -> tuple[str, ...]:

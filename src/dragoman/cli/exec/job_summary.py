@@ -27,8 +27,7 @@ def job_summary(result: RunResult, model: str | None = None) -> str:
     """Return the summary as Markdown."""
     agent = result.agent
     name = "agent" if agent is None else agent.title or agent.name or " ".join(agent.command[:1]) or "agent"
-    state = "✅ done" if result.exit_code == 0 else f"❌ exit code {result.exit_code}"
-    lines = [f"### dragoman exec: {state}", ""]
+    lines = [f"### dragoman exec: {_state(result)}", ""]
     if result.error is not None:
         lines += [f"**{_text(result.error.kind)}**: {_text(result.error.message)}", ""]
         if result.error.hint:
@@ -42,6 +41,13 @@ def job_summary(result: RunResult, model: str | None = None) -> str:
     if result.text.strip():
         lines += ["#### Answer", "", *_quotation(result.text), ""]
     return "\n".join(lines) + "\n"
+
+
+def _state(result: RunResult) -> str:
+    if result.exit_code:
+        return f"❌ exit code {result.exit_code}"
+    refused = sum(each.action != "allow" for each in result.permissions) + len(result.violations)
+    return f"⚠️ done, {refused} not permitted" if refused else "✅ done"
 
 
 def _facts(result: RunResult, name: str, model: str | None) -> Iterable[tuple[str, str]]:

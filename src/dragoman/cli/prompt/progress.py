@@ -75,7 +75,7 @@ class Progress:
         self._plan: tuple[tuple[str, str], ...] = ()
         self._running: dict[str, _Running] = {}
         self._subagent_line = ""
-        self._decided: object = None  # the decision that the last line shows
+        self._decided: tuple[int, set[object]] = (0, set())  # the decisions that the last lines show
 
     @property
     def last_writer(self) -> str:
@@ -127,13 +127,19 @@ class Progress:
             return
         self._end_thought()
         word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
-        # An agent that asks, and then writes through the client, is judged twice for one thing.
-        same = (decision.action, decision.kind, decision.paths or decision.title, decision.command, decision.decided_by)
-        if self._decided == (same, self._lines.count):
+        # An agent that asks, and then writes or runs a command through the client, is judged twice for one thing.
+        from dragoman.policy.parts import what_runs
+
+        what_for = decision.paths or decision.title if decision.command is None else what_runs(None, decision.command)
+        same = (decision.action, decision.kind, what_for, decision.decided_by)
+        count, shown = self._decided
+        if count != self._lines.count:
+            shown = set()
+        if same in shown:
             return
         what = f"{label(decision.kind, 20)}: {label(subject(decision, self.root), self.width)}"
         self.line(f"{self.paint(word, style)} {what} {self.paint(f'({label(decision.decided_by, self.width)})', DIM)}")
-        self._decided = (same, self._lines.count)
+        self._decided = (self._lines.count, shown | {same})
 
     def note(self, text: str, style: str = DIM) -> None:
         """Show a line of our own."""
