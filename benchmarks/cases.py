@@ -176,7 +176,8 @@ CASES = (
         params={"count": 3000, "warm_up": 1000},
         quick={"count": 500, "warm_up": 100},
         measures=(Measure("p50_us", "round trip p50, us", 0, True), *CPU),
-        goals=(Goal("p50_us", "<=", 1.7, "raw"), Goal("p50_us", "<=", 0.8, "ts")),
+        # 1.7 x the blocking floor was the goal; bare asyncio takes 1.5 of it. See the README.
+        goals=(Goal("p50_us", "<=", 2.0, "asyncio"), Goal("p50_us", "<=", 0.8, "ts")),
         seconds={"raw": 0.6, "asyncio": 0.8, "ts": 1.5, "pysdk": 3.0, OURS: 0.9},
         is_pinned=True,
     ),
