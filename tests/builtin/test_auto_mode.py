@@ -17,7 +17,7 @@ from dragoman.process.sandbox import Available, Backend
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
 from tests.builtin.http_service import Answers, Service, ask
-from tests.process.sandbox.kit import PYTHON, both, git, only_bubblewrap, only_thread
+from tests.process.sandbox.kit import PYTHON, both, git, only_bubblewrap, only_thread, shared_folder
 
 CONNECT = f"{PYTHON} -c \"import socket; socket.create_connection(('192.0.2.7', 443), 2)\""
 
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 @pytest.fixture
 def there() -> Iterator[Place]:
     # Neither in /tmp, which is private in bubblewrap, nor in a hidden folder of the home, which is protected.
-    with tempfile.TemporaryDirectory(prefix="dragoman-test-", dir=Path.home()) as base:
+    with tempfile.TemporaryDirectory(prefix="dragoman-test-", dir=shared_folder()) as base:
         (Path(base) / "outside").mkdir()
         yield Place(Path(base) / "service", Path(base) / "outside")
 

@@ -31,16 +31,16 @@ async def test_a_hosted_session_has_one_entry_with_its_turns(tmp_path: Path) -> 
     async with hosted(source, ledger=ledger) as host:
         line, session = await host.opened(OURS)
         assert ledger.entries() == [], "a session without a turn is none"
-        for text in ("first prompt", "second"):
+        for number, text in enumerate(("first prompt", "second"), 1):
             id = line.prompt(session, text)
             prompt = await source.agent.prompted()
-            await written(ledger, state="running")
+            await written(ledger, state="running", turns=number)
             source.agent.update("session_info_update", title="A title")
             source.agent.say("hello")
             source.agent.reply(prompt, END)
             while (await line.next()).get("id") != id:
                 pass
-        entry = await written(ledger, state="ended")
+        entry = await written(ledger, state="ended", turns=2)
         assert (entry.agent, entry.session_id, entry.folder) == ("test", "their-1", "/tmp")
         assert (entry.first_prompt, entry.title, entry.turns) == ("first prompt", "A title", 2)
         assert (entry.state, entry.exit_code, entry.stop_reason) == ("ended", 0, "end_turn")

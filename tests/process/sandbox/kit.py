@@ -51,7 +51,7 @@ class Place(NamedTuple):
 def shared_folder() -> Path:
     """A folder that commands see in every sandbox; skips the test where this machine has none that can be written."""
     private = ("/tmp", "/var/tmp", "/run")
-    for folder in (Path.home(), ROOT, Path("/root"), Path("/srv"), Path("/opt")):
+    for folder in (Path.home(), Path("/root"), Path("/srv"), Path("/opt"), ROOT):
         is_private = any(folder.resolve().is_relative_to(Path(name).resolve()) for name in private)
         if not is_private and os.access(folder, os.W_OK):
             return folder
