@@ -47,13 +47,14 @@ class CliOption(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A positional argument."""
+    """A positional argument. A repeatable one gives a list of the words."""
 
     name: str
     help: str
     choices: tuple[str, ...] = ()
     is_optional: bool = False
     suggest: Callable[[], tuple[str, ...]] | None = None
+    is_repeatable: bool = False
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -61,7 +62,15 @@ class Argument(NamedTuple):
 
     @property
     def usage(self) -> str:
-        return f"[{self.name}]" if self.is_optional else self.name
+        shown = f"[{self.name}]" if self.is_optional else self.name
+        return f"{shown}..." if self.is_repeatable else shown
+
+    @property
+    def nargs(self) -> str | None:
+        """How many words there may be, as argparse writes it."""
+        if self.is_repeatable:
+            return "*" if self.is_optional else "+"
+        return "?" if self.is_optional else None
 
 
 class CliCall(NamedTuple):
@@ -115,9 +124,7 @@ def parse(verb: str, command: CliCommand, words: Sequence[str]) -> CliCall:
             how |= {"action": "append", "default": []}
         parser.add_argument(*option.flags, **how)
     for argument in command.arguments:
-        parser.add_argument(
-            argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
-        )
+        parser.add_argument(argument.name, choices=argument.choices or None, nargs=argument.nargs)
     # Options may stand between the words: `rules remove --everywhere RULE`.
     return CliCall(parser.parse_intermixed_args(own), program)
 

@@ -58,3 +58,13 @@ def agent_names() -> tuple[str, ...]:
     except (ConfigError, OSError):
         return ()
     return tuple(name for name in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
+
+
+def worktree_names() -> tuple[str, ...]:
+    """Return the names of the worktrees of the project here."""
+    from dragoman.worktrees import list_worktrees, project_of
+
+    try:
+        return tuple(each.name for each in list_worktrees(project_of(".")))
+    except OSError:
+        return ()

@@ -8,6 +8,7 @@ COMMANDS = {
     "agent": "run the built-in coding agent, for an editor",
     "agents": "list and install agents, and find out why one does not run",
     "check": "test an agent, a client or a recording against the rules of the protocol",
+    "compare": "give several agents the same prompt, each in its own copy of the project",
     "completion": "print a completion script for your shell",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
@@ -23,6 +24,7 @@ COMMANDS = {
     "sessions": "list, show, search and export the sessions of all agents",
     "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol",
+    "worktrees": "list the copies that agents worked in, merge or discard their changes",
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
-from dragoman.cli.suggestions import hosted_names, session_ids
+from dragoman.cli.suggestions import hosted_names, session_ids, worktree_names
 
 
 def run(call: CliCall) -> int:
@@ -17,6 +17,21 @@ def run(call: CliCall) -> int:
     from dragoman.cli.startup import load_msgspec
 
     load_msgspec()
+    if call.given.worktree is None:
+        return _run(call)
+    from dragoman.cli.worktree import enter_worktree, note_worktree
+
+    worktree = enter_worktree(call)
+    try:
+        return _run(call)
+    finally:
+        if not call.given.quiet and call.given.progress not in ("none", "json"):
+            note_worktree(worktree)
+
+
+def _run(call: CliCall) -> int:
+    import gc
+
     if call.given.session is not None:
         from dragoman.cli.exec.hosted.command import execute_hosted
 
@@ -61,6 +76,13 @@ COMMAND = CliCommand(
         CliOption("--yes", "do not ask before a well-known agent that is not installed is downloaded and run"),
         CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
         CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
+        CliOption(
+            "--worktree",
+            "work in a copy of the project (a git worktree, with your uncommitted changes), made at its first use; "
+            "dragoman worktrees merges or discards it",
+            value="NAME",
+            suggest=worktree_names,
+        ),
         CliOption("--file", "read the prompt from a file", value="FILE"),
         CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
         CliOption(
@@ -159,6 +181,7 @@ COMMAND = CliCommand(
         "dragoman exec -a claude --continue 'Now write a test for it'",
         "dragoman exec --session review -a claude 'Look at the last commit'",
         "dragoman exec --session review --no-wait 'Now fix what you found'",
+        "dragoman exec -a claude --worktree parser 'Rewrite the parser'",
         "dragoman exec 'What can you do?' -- gemini --acp",
         "dragoman exec --url wss://agents.example/acp --token-env AGENTS_TOKEN 'What is this project?'",
     ),

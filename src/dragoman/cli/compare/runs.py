@@ -1,0 +1,209 @@
+"""The runs of a comparison: one `dragoman exec --worktree` for each agent, some of them at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.errors import DragomanError
+from dragoman.process.child import Child, Patience
+from dragoman.text.terminal import duration
+from dragoman.text.visible import label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+# A run that gets a signal cancels its turn, waits for the agent and writes its result.
+_PATIENCE: Final = Patience(stdin_seconds=0.5, term_seconds=15.0)
+_BEAT_SECONDS: Final = 20.0
+
+
+class Contestant(Struct, frozen=True):
+    """An agent of a comparison: `NAME` or `NAME:MODEL`, and the worktree that it gets."""
+
+    word: str
+    worktree: str
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent."""
+        return self.word.partition(":")[0]
+
+    @property
+    def model(self) -> str | None:
+        """The model that it is to use; None for its own choice."""
+        return self.word.partition(":")[2] or None
+
+
+class ComparedChange(Struct, frozen=True):
+    """A file that a run changed."""
+
+    path: str
+    change: str
+
+
+class ComparedRun(Struct, kw_only=True):
+    """What became of one agent's run."""
+
+    name: str
+    """The agent, and the model if one was chosen."""
+    agent: str
+    model: str | None
+    worktree: str
+    exit_code: int
+    error: str | None
+    """Why the exit code is not 0."""
+    text: str
+    """The agent's answer."""
+    seconds: float
+    tool_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    total_tokens: int | None
+    cost: float | None
+    currency: str | None
+    version: str | None
+    files: list[ComparedChange]
+    added: int
+    removed: int
+    patch: str
+    """The changes, for `git apply`."""
+
+
+async def run_all(
+    contestants: Sequence[Contestant],
+    words: Sequence[str],
+    *,
+    cwd: str,
+    jobs: int,
+    note: Callable[[str], None],
+) -> list[ComparedRun]:
+    """Run every contestant, at most `jobs` at a time, and return the results in the same order."""
+    free = asyncio.Semaphore(jobs)
+    began: dict[str, float] = {}
+
+    async def one(contestant: Contestant) -> ComparedRun:
+        async with free:
+            note(f"{contestant.word}: started, in the worktree {contestant.worktree}")
+            began[contestant.word] = monotonic()
+            found = await _run(contestant, words, cwd)
+            del began[contestant.word]
+            files = "1 file" if len(found.files) == 1 else f"{len(found.files)} files"
+            how = "done" if found.exit_code == 0 else f"exit code {found.exit_code}"
+            note(f"{contestant.word}: {how} after {duration(found.seconds)}, {files} changed")
+            return found
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(_BEAT_SECONDS)
+            now = monotonic()
+            running = ", ".join(f"{name} ({duration(now - start)})" for name, start in began.items())
+            if running:
+                note(f"still running: {running}")
+
+    beating = asyncio.ensure_future(beat())
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(each)) for each in contestants]
+    finally:
+        beating.cancel()
+    return [task.result() for task in tasks]
+
+
+async def _run(contestant: Contestant, words: Sequence[str], cwd: str) -> ComparedRun:
+    model = [] if contestant.model is None else ["--model", contestant.model]
+    argv = [sys.executable, "-m", "dragoman", "exec", "--output", "json", "--quiet", "-a", contestant.agent, *model]
+    start = monotonic()
+    child = Child.spawn([*argv, "--worktree", contestant.worktree, *words], cwd=cwd, patience=_PATIENCE)
+    stdin, stdout = child.take_pipes()
+    os.close(stdin)
+    try:
+        output = await asyncio.to_thread(_read_all, stdout)
+        code = await child.wait()
+    finally:
+        await child.close()
+    seconds = monotonic() - start
+    return await asyncio.to_thread(_described, contestant, output, code or 0, child.stderr_tail(), seconds, cwd)
+
+
+def _read_all(fd: int) -> bytes:
+    with os.fdopen(fd, "rb") as stream:
+        return stream.read()
+
+
+def _described(contestant: Contestant, output: bytes, code: int, stderr: str, seconds: float, cwd: str) -> ComparedRun:
+    result = _decoded(output)
+    usage: dict[str, Any] = result.get("usage") or {}
+    cost: dict[str, Any] = usage.get("cost") or {}
+    error: dict[str, Any] = result.get("error") or {}
+    files, added, removed, patch = _changes(contestant.worktree, cwd)
+    last = stderr.strip().splitlines()
+    reason = error.get("message") or (last[-1] if code and last else None)
+    return ComparedRun(
+        name=contestant.word,
+        agent=contestant.agent,
+        model=contestant.model,
+        worktree=contestant.worktree,
+        exit_code=result.get("exit_code", code) if result else code or 1,
+        error=None if reason is None else label(str(reason), 500),
+        text=result.get("text") or "",
+        seconds=round((result.get("duration_ms") or seconds * 1000) / 1000, 3),
+        tool_calls=len(result.get("tool_calls") or ()),
+        input_tokens=usage.get("input_tokens"),
+        output_tokens=usage.get("output_tokens"),
+        total_tokens=usage.get("total_tokens"),
+        cost=cost.get("amount"),
+        currency=cost.get("currency"),
+        version=(result.get("agent") or {}).get("version"),
+        files=files,
+        added=added,
+        removed=removed,
+        patch=patch,
+    )
+
+
+def _decoded(output: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(output)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _changes(worktree: str, cwd: str) -> tuple[list[ComparedChange], int, int, str]:
+    from dragoman.worktrees import changes_of, find_worktree, patch_of, project_of
+
+    try:
+        found = find_worktree(project_of(cwd), worktree)
+        if found is None:
+            return [], 0, 0, ""
+        changes = changes_of(found)
+        patch = patch_of(changes).decode("utf-8", "replace")
+    except (DragomanError, OSError) as error:
+        return [], 0, 0, f"the changes cannot be read: {error}"
+    added, removed = _count(patch)
+    return [ComparedChange(each.path, each.kind) for each in changes], added, removed, patch
+
+
+def _count(patch: str) -> tuple[int, int]:
+    """The lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
+    added = removed = old = new = 0
+    for line in patch.split("\n"):
+        if old > 0 or new > 0:
+            sign = line[:1]
+            added, removed = added + (sign == "+"), removed + (sign == "-")
+            old, new = old - (sign in "- "), new - (sign in "+ ")
+        elif line.startswith("@@ -"):
+            before, after = line.split(" ")[1:3]
+            old, new = _length(before), _length(after)
+    return added, removed
+
+
+def _length(span: str) -> int:
+    return int(span.partition(",")[2] or 1)

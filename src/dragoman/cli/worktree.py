@@ -1,0 +1,66 @@
+"""`exec --worktree NAME`: the run works in a copy of the project. `commands/worktrees.py` merges and discards it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from dragoman.cli.console import write_note
+from dragoman.cli.exits import CliError
+
+if TYPE_CHECKING:
+    from dragoman.cli.command import CliCall
+    from dragoman.worktrees import Worktree
+
+
+def enter_worktree(call: CliCall) -> Worktree:
+    """Make the worktree that the call names, or find it, and put its folders in the place of the project's.
+
+    Raises:
+        CliError: it cannot be made, or the folder to work in is not in it.
+    """
+    from dragoman.worktrees import WorktreeError, make_worktree
+
+    given = call.given
+    if given.url is not None:
+        raise CliError("--worktree is for agents on this machine", hint="leave out --url, or --worktree")
+    folder = os.path.abspath(given.cwd or ".")
+    if not os.path.isdir(folder):
+        raise CliError(f"--cwd {folder}: not a folder", hint="name a folder that exists")
+    try:
+        worktree = make_worktree(folder, given.worktree, write_note)
+    except (WorktreeError, OSError) as error:
+        raise CliError(f"--worktree {given.worktree}: {error}", hint="see docs/worktrees.md") from None
+    inside = worktree.inside(folder)
+    if not os.path.isdir(inside):
+        raise CliError(
+            f"--worktree {worktree.name} has no folder {os.path.relpath(inside, worktree.folder)}: git ignores it or "
+            "does not know it",
+            hint="--cwd with a folder that has files of the project",
+        )
+    given.cwd = inside
+    given.add_dir = [_inside(worktree, os.path.abspath(path)) for path in given.add_dir]
+    return worktree
+
+
+def note_worktree(worktree: Worktree) -> None:
+    """Show what the run left in the worktree, and what can be done with it."""
+    from dragoman.worktrees import WorktreeError, changes_of
+
+    try:
+        count = len(changes_of(worktree))
+    except (WorktreeError, OSError) as error:
+        write_note(f"worktree {worktree.name}: {error}")
+        return
+    what = "1 file differs" if count == 1 else f"{count} files differ"
+    sys.stdout.flush()
+    write_note(
+        f"worktree {worktree.name}: {what} from the project's; look: dragoman worktrees diff {worktree.name}; "
+        f"take over: dragoman worktrees merge {worktree.name}; throw away: dragoman worktrees discard {worktree.name}"
+    )
+
+
+def _inside(worktree: Worktree, folder: str) -> str:
+    real = os.path.realpath(folder)
+    return worktree.inside(real) if real == worktree.project or real.startswith(f"{worktree.project}/") else folder

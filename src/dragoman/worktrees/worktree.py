@@ -1,0 +1,188 @@
+"""The worktrees of a project, and what is known about each: a folder below the user's data folder.
+
+    DATA/worktrees/PROJECT/NAME/record.json   what it was made from
+    DATA/worktrees/PROJECT/NAME/base/         files as they were, where the commit does not have them
+    DATA/worktrees/PROJECT/NAME/tree/FOLDER   the copy to work in, called like the project's folder
+
+The record is written last, so that a folder without one is a copy that was never finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.settings.places import data_dir
+from dragoman.text.visible import label
+from dragoman.worktrees.git import WorktreeError, run_git, top_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_RECORD: Final = "record.json"
+
+
+class FileState(Struct, frozen=True, array_like=True):
+    """What a path is: the hash of its content, and its mode; the content of a link is where it leads."""
+
+    sha256: str
+    mode: int
+
+
+class Worktree(Struct, frozen=True, kw_only=True):
+    """A copy of a project."""
+
+    name: str
+    project: str
+    """The folder that it is a copy of: the top of the git work tree, or the folder itself."""
+    kind: Literal["git", "copy"]
+    created_at: str
+    """RFC 3339, in UTC."""
+    commit: str | None = None
+    """The commit that it was made from."""
+    base: dict[str, FileState | None] = {}
+    """Files as they were: all of a plain copy; with git those that differed from the commit, None for no file."""
+
+    @property
+    def place(self) -> Path:
+        """The folder of everything that belongs to it."""
+        return _place(self.project) / self.name
+
+    @property
+    def folder(self) -> str:
+        """The copy to work in."""
+        return str(self.place / "tree" / (os.path.basename(self.project) or "project"))
+
+    def inside(self, folder: str) -> str:
+        """The folder of the copy that stands for a folder of the project."""
+        return os.path.normpath(os.path.join(self.folder, os.path.relpath(os.path.realpath(folder), self.project)))
+
+
+def project_of(folder: str) -> str:
+    """The project that a folder belongs to: the top of its git work tree, or the folder itself."""
+    return os.path.realpath(top_folder(folder) or folder)
+
+
+def list_worktrees(project: str) -> list[Worktree]:
+    """The worktrees of a project, the oldest first. One that cannot be read is left out."""
+    place = _place(project)
+    names = sorted(os.listdir(place)) if place.is_dir() else []
+    found = [each for each in (_read(place / name) for name in names) if each is not None]
+    return sorted(found, key=lambda each: each.created_at)
+
+
+def find_worktree(project: str, name: str) -> Worktree | None:
+    """The worktree with this name.
+
+    Raises:
+        WorktreeError: the name cannot be one.
+    """
+    check_name(name)
+    return _read(_place(project) / name)
+
+
+def check_name(name: str) -> None:
+    """Raises: WorktreeError if a worktree cannot be called so."""
+    if not _NAME.fullmatch(name):
+        raise WorktreeError(
+            f"{label(name, 80)!r} cannot be the name of a worktree: use up to 64 letters, digits, dots, dashes and "
+            "underscores, and begin with a letter or a digit"
+        )
+
+
+def keep_record(worktree: Worktree) -> None:
+    """Write down that the worktree is complete."""
+    from dragoman.workspace.atomic import replace_file
+
+    replace_file(worktree.place / _RECORD, msgspec.json.encode(worktree), mode=0o600)
+
+
+def discard_worktree(worktree: Worktree) -> None:
+    """Remove the copy and everything that belongs to it. The project keeps what it has.
+
+    Raises:
+        WorktreeError: something cannot be removed.
+    """
+    remove_place(worktree.project, worktree.name, is_git=worktree.kind == "git")
+
+
+def remove_place(project: str, name: str, *, is_git: bool) -> None:
+    """Remove the folder of a worktree, complete or not. Raises: WorktreeError."""
+    place = _place(project) / name
+    # Without a record a removal that is interrupted leaves a copy that is not offered any more.
+    (place / _RECORD).unlink(missing_ok=True)
+    try:
+        if place.is_dir():
+            shutil.rmtree(place, onerror=_writable_first)
+    except OSError as error:
+        raise WorktreeError(f"{place} cannot be removed: {error.strerror or error}") from error
+    if is_git and os.path.isdir(project):
+        run_git(project, ["worktree", "prune", "--expire", "now"])
+
+
+def state_of(path: str) -> FileState | None:
+    """What a path is now; None if there is no file or link there."""
+    content = content_of(path)
+    if content is None:
+        return None
+    return FileState(hashlib.sha256(content).hexdigest(), mode_of(path) or 0)
+
+
+def content_of(path: str) -> bytes | None:
+    """The content of a file, or where a link leads; None for anything else.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
+    try:
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            return os.fsencode(os.readlink(path))
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise WorktreeError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def mode_of(path: str) -> int | None:
+    """How git would store the mode: 0o100644, 0o100755, or 0o120000 for a link; None for anything else."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return None
+    if stat.S_ISLNK(mode):
+        return 0o120000
+    return (0o100755 if mode & 0o100 else 0o100644) if stat.S_ISREG(mode) else None
+
+
+def _place(project: str) -> Path:
+    key = hashlib.sha256(os.fsencode(project)).hexdigest()[:16]
+    return data_dir() / "worktrees" / key
+
+
+def _read(place: Path) -> Worktree | None:
+    try:
+        return msgspec.json.decode((place / _RECORD).read_bytes(), type=Worktree)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _writable_first(remove: Callable[[str], object], path: str, error: object) -> None:
+    """Make the folder writable, and try once more: tools make read-only folders, for example caches of modules."""
+    os.chmod(os.path.dirname(path), 0o700)
+    if not os.path.islink(path):
+        os.chmod(path, 0o700)
+    remove(path)

@@ -1,0 +1,144 @@
+"""`exec --worktree`, `worktrees` and `compare`, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.exec_kit import Place
+from tests.worktrees.kit import content, git, make_project, write
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+EDIT = (
+    "-a",
+    "dragoman",
+    "--model",
+    "scripted",
+    "--allow",
+    "edit",
+    "edit a.txt 5 => five\nwrite new.txt new\nsay ready",
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    (tmp_path / "place").mkdir()
+    found = Place(tmp_path / "place")
+    found.project.rmdir()
+    make_project(tmp_path / "place", is_git=True)
+    return found
+
+
+def test_a_run_in_a_worktree_leaves_the_project_alone_until_it_is_merged(place: Place) -> None:
+    before = content(place.project)
+    done = place.run("--worktree", "one", *EDIT)
+    assert (done.code, done.out) == (0, "ready\n"), done.err
+    assert "worktree one: 2 files differ from the project's" in done.err
+    assert content(place.project) == before
+    again = place.run("--worktree", "one", "-q", "-a", "dragoman", "--model", "scripted", "read new.txt\nsay {result}")
+    assert "new" in again.out
+    assert "worktree one:" not in again.err
+
+    listed = json.loads(place.run("list", "--json", verb="worktrees").out)
+    assert [(each["name"], each["files_changed"]) for each in listed] == [("one", 2)]
+    folder = place.run("path", "one", verb="worktrees").out.strip()
+    assert Path(folder, "new.txt").read_text() == "new"
+    assert "+five" in place.run("diff", verb="worktrees").out
+    planned = place.run("merge", "--dry-run", verb="worktrees")
+    assert planned.out == "modify    a.txt\ncreate    new.txt\n"
+    assert content(place.project) == before
+
+    merged = place.run("merge", "one", "a.txt", verb="worktrees")
+    assert "1 of 1 changed files written" in merged.err
+    assert (place.project / "a.txt").read_text() == "1\n2\n3\n4\nfive\n6\n7\n8\n9\n"
+    assert not (place.project / "new.txt").exists()
+    assert place.run("merge", "one", verb="worktrees").code == 0
+    assert (place.project / "new.txt").read_text() == "new"
+    assert json.loads(place.run("--json", verb="worktrees").out) == []
+    assert git(place.project, "worktree", "list").count("\n") == 1
+
+
+def test_a_conflict_writes_nothing_and_says_what_to_do(place: Place) -> None:
+    place.run("--worktree", "one", *EDIT)
+    write(place.project, a_txt="other\n")
+    done = place.run("merge", "one", verb="worktrees")
+    assert done.code == 2
+    assert "conflict  a.txt  (the same lines were changed in the project)" in done.out
+    assert "nothing was merged: 1 file is in conflict" in done.err
+    assert not (place.project / "new.txt").exists()
+    refused = place.run("discard", "one", verb="worktrees")
+    assert refused.code == 2
+    assert "2 changed files of the worktree one would be lost" in refused.err
+    assert place.run("discard", "one", "--yes", verb="worktrees").code == 0
+    assert "has no worktrees" in place.run("diff", verb="worktrees").err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("exec", "--worktree", "../x", "hi", "-a", "scripted"), "cannot be the name of a worktree"),
+        (("exec", "--worktree", "x", "--cwd", "ignored", "hi", "-a", "scripted"), "has no folder ignored"),
+        (("exec", "--worktree", "x", "--url", "ws://127.0.0.1:1", "hi"), "--worktree is for agents on this machine"),
+        (("worktrees", "merge", "unknown"), "has no worktree unknown"),
+        (("worktrees", "list", "one"), "takes no name"),
+        (("worktrees", "discard", "--keep"), "--keep goes with merge"),
+        (("compare", "only-a-prompt"), "at least one agent and a prompt"),
+        (("compare", "scripted", "scripted", "hi"), "named twice"),
+        (("compare", "scripted", "hi", "--jobs", "0"), "--jobs takes a whole number above 0"),
+        (("compare", "scripted", "hi", "--html", "/nothing/x.html"), "cannot be written"),
+    ],
+)
+def test_wrong_words_are_explained(place: Place, words: tuple[str, ...], message: str) -> None:
+    write(place.project, ignored__x_txt="x")
+    done = place.run(*words[1:], verb=words[0])
+    assert done.code == 2
+    assert message in done.err
+
+
+def test_agents_are_compared_in_worktrees_of_their_own(place: Place, tmp_path: Path) -> None:
+    before = content(place.project)
+    page = tmp_path / "page.html"
+    prompt = "write </pre><script>.txt hello\nsay I am <b>done</b>"
+    done = place.run(
+        "dragoman:scripted", "unknown", "--allow", "edit", "--html", str(page), "--json", prompt, verb="compare"
+    )
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    ours, other = found["runs"]
+    assert (ours["exit_code"], ours["text"], ours["tool_calls"]) == (0, "I am <b>done</b>", 1)
+    assert [each["path"] for each in ours["files"]] == ["</pre><script>.txt"]
+    assert (ours["added"], ours["removed"]) == (1, 0)
+    assert other["exit_code"] == 2
+    assert "no agent is called 'unknown'" in other["error"]
+    assert content(place.project) == before
+    html = page.read_text()
+    assert "<script>" not in html
+    assert "<b>done" not in html
+    assert "+hello" in html
+    assert place.run("merge", ours["worktree"], verb="worktrees").code == 0
+    assert (place.project / "</pre><script>.txt").read_text() == "hello"
+
+
+def test_a_comparison_that_is_killed_leaves_no_process(place: Place) -> None:
+    import signal
+    import subprocess
+
+    settings = place.home / "dragoman/config/settings.json"
+    settings.parent.mkdir(parents=True)
+    agent = {"command": place.python, "args": ["-IS", str(place.agent), "never-initializes"]}
+    settings.write_text(json.dumps({"agent_servers": {"slow": agent}}))
+    with subprocess.Popen(
+        place.words("compare", "slow", "hi"),
+        cwd=place.project,
+        env=place.environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not any("odd_agent" in line for line in place.leftovers() if "-m dragoman" not in line):
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=60)
+    place.assert_clean()
