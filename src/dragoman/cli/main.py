@@ -52,6 +52,8 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 def _run(words: list[str]) -> int:
     match words:
+        case [] if sys.stdin.isatty() and sys.stdout.isatty():
+            return _run_verb("attach", [])
         case []:
             sys.stderr.write(table.help_text())
             return exits.USAGE
@@ -63,6 +65,10 @@ def _run(words: list[str]) -> int:
             return exits.OK
         case [verb, *rest] if verb in table.COMMANDS:
             return _run_verb(verb, rest)
+        case [word, *rest] if os.path.isdir(word):
+            return _run_verb("attach", ["--cwd", word, *rest])
+        case [word, *_] if word.startswith("-") and _is_for_attach(word):
+            return _run_verb("attach", words)
         case [word, *_]:
             raise _unknown(word)
     raise AssertionError(words)
@@ -83,6 +89,11 @@ def _run_verb(verb: str, words: list[str]) -> int:
         sys.stdout.write(help_text(verb, command))
         return exits.OK
     return command.run(parse(verb, command, words))
+
+
+def _is_for_attach(word: str) -> bool:
+    """Whether an option without a command belongs to the terminal client."""
+    return any(word in option.flags for option in table.load("attach").options)
 
 
 def _unknown(word: str) -> exits.CliError:

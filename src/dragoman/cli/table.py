@@ -7,6 +7,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "agent": "run the built-in coding agent, for an editor",
     "agents": "list and install agents, and find out why one does not run",
+    "attach": "talk with an agent in this terminal, in a new session or in one that runs",
     "check": "test an agent, a client or a recording against the rules of the protocol",
     "compare": "give several agents the same prompt, each in its own copy of the project",
     "completion": "print a completion script for your shell",
@@ -52,6 +53,7 @@ def help_text() -> str:
     examples = "\n".join(f"  {example}" for example in EXAMPLES)
     return f"""\
 usage: dragoman COMMAND [options]
+       dragoman [FOLDER] [-a AGENT]   talk with an agent in this terminal (dragoman attach)
 
 Speaks the Agent Client Protocol (ACP) between code editors and coding agents.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -29,11 +29,22 @@ if TYPE_CHECKING:
     from dragoman.host.local.thin import ThinClient
     from dragoman.policy import Rule
     from dragoman.registry.agents import AgentEntry, Agents
+    from dragoman.schema import v1
 
 
 def open_plainly(client: ThinClient, request: TurnRequest, found: dict[str, Any] | None) -> dict[str, Any]:
     """As `SessionOpener` does, without options."""
     return SessionOpener(Options(cwd=request.cwd))(client, request, found)
+
+
+class NewHosted(NamedTuple):
+    """What a new session is opened with."""
+
+    agent: str
+    """The text that stands for the agent in the host."""
+    terms: dict[str, Any]
+    servers: list[v1.McpServer]
+    meta: dict[str, Any]
 
 
 class SessionOpener:
@@ -62,7 +73,12 @@ class SessionOpener:
 
     # A new one
 
-    def _open(self, client: ThinClient, request: TurnRequest) -> dict[str, Any]:
+    def describe(self, name: str | None) -> NewHosted:
+        """What a new session is opened with, and what it is called.
+
+        Raises:
+            CliError, ConfigError: the agent or an option cannot be used.
+        """
         options = self._options
         entry, agents, text = self._agent()
         entry, passed = pass_options(entry, options)
@@ -72,7 +88,7 @@ class SessionOpener:
         terms = self._terms(rules)
         own: dict[str, Any] = {
             "agent": text,
-            "name": request.name,
+            **({} if name is None else {"name": name}),
             "env": pick(os.environ, allowed_names(entry, agents.settings.user.host.env)),
             "terms": terms,
         }
@@ -80,13 +96,18 @@ class SessionOpener:
         asked = restricting_rules(rules, entry.name, project)
         if asked and runs_built_in(entry):
             own["agentMeta"] = {"asksAbout": asked}
+        return NewHosted(text, terms, self._servers(agents), {**passed.meta, "dragoman": own})
+
+    def _open(self, client: ThinClient, request: TurnRequest) -> dict[str, Any]:
+        options = self._options
+        text, terms, servers, meta = self.describe(request.name)
         try:
             opened = client.call(
                 "session/new",
                 cwd=options.cwd,
-                mcpServers=self._servers(agents),
+                mcpServers=_written(servers),
                 **({"additionalDirectories": list(options.directories)} if options.directories else {}),
-                _meta={**passed.meta, "dragoman": own},
+                _meta=meta,
             )
         except HostRefused as error:
             if error.reason != "name_taken":
@@ -139,12 +160,9 @@ class SessionOpener:
             name: False for name in switches if not found[name]
         }
 
-    def _servers(self, agents: Agents) -> list[Any]:
+    def _servers(self, agents: Agents) -> list[v1.McpServer]:
         servers = configured_servers(agents.settings.mcp_servers())
-        if self._options.mcp_file is not None:
-            servers = servers + read_servers(self._options.mcp_file)
-        written: list[Any] = msgspec.json.decode(encode(servers))
-        return written
+        return servers if self._options.mcp_file is None else servers + read_servers(self._options.mcp_file)
 
     # An earlier one
 
@@ -181,7 +199,7 @@ class SessionOpener:
             "session/resume",
             sessionId=found["sessionId"],
             cwd=found["cwd"],
-            mcpServers=self._servers(agents),
+            mcpServers=_written(self._servers(agents)),
             _meta={"dragoman": own},
         )
 
@@ -216,3 +234,9 @@ async def _apply_by_role(socket: str, found: dict[str, Any], options: Options, f
         await apply_settings(session, options, models)
         for note in await enter_asking_mode(session, facts):
             write_note(note)
+
+
+def _written(servers: list[v1.McpServer]) -> list[Any]:
+    """As plain JSON values."""
+    written: list[Any] = msgspec.json.decode(encode(servers))
+    return written

@@ -1,0 +1,470 @@
+"""One conversation with an agent, through the local host: what every form of the terminal client shares.
+
+Owns the connection, the session, the prompts on their way, and the open questions. A user interface reads `state`,
+`prompts`, `questions` and `phase`, is called when something changed, and calls the methods; it never sees a message of
+the protocol. Everything here runs on one event loop.
+
+A lost host is looked for again, and started if it is gone: the session is loaded from its log, with a turn that was
+running closed as interrupted. What was typed and not sent belongs to the user interface, and stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from dragoman.client.connect import connect
+from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
+from dragoman.host.local.build import hello
+from dragoman.host.local.place import find_places
+from dragoman.host.local.start import NoHost, reach_host
+from dragoman.schema import v1
+from dragoman.state import SessionState
+from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from dragoman.client import RemoteAgent, Session
+    from dragoman.tui.values import Phase
+
+_RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
+_MOST_TRIES: Final = 20
+
+
+class Interface(Protocol):
+    """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
+
+    def changed(self) -> None:
+        """The state, the phase, the prompts or the settings changed."""
+
+    def asked(self, question: OpenQuestion) -> None:
+        """The agent asks for permission."""
+
+    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
+
+    def form(self, form: OpenForm) -> None:
+        """The agent asks for values."""
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        """A form is not open any more."""
+
+    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+        """A turn ended: of a prompt of ours, or of another client if None."""
+
+    def note(self, text: str) -> None:
+        """A sentence for the user."""
+
+    def reloaded(self) -> None:
+        """`state` is another object, with the history of the session."""
+
+
+class Opening(Protocol):
+    """How a session is opened: made by the command line, which knows agents, rules and settings."""
+
+    cwd: str
+
+    def new(self, agent: str | None) -> dict[str, Any]:
+        """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
+
+
+class Conversation:
+    """A session of the local host in which a user works."""
+
+    def __init__(self, opening: Opening, interface: Interface, *, session_id: str | None = None) -> None:
+        self.phase: Phase = "connecting"
+        self.failure = ""
+        """Why the conversation cannot go on; for `failed`."""
+        self.state = SessionState()
+        self.agent = ""
+        """The agent, as the host names it."""
+        self.prompts: list[SentPrompt] = []
+        self.questions: list[OpenQuestion] = []
+        self.is_foreign_turn = False
+        """A turn of another client runs."""
+        self.session_id = session_id
+        self.folder = opening.cwd
+        self.started_at: float | None = None
+        """When the running turn began, as a value of `time.monotonic`."""
+        self._opening = opening
+        self._interface = interface
+        self._remote: RemoteAgent | None = None
+        self._session: Session | None = None
+        self._agent_name: str | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._changed = asyncio.Event()
+        self._is_leaving = False
+        self._login_methods: Sequence[v1.AuthMethod] = ()
+
+    # Reading
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs in the session."""
+        return self.is_foreign_turn or any(prompt.has_started for prompt in self.prompts)
+
+    @property
+    def queued(self) -> list[SentPrompt]:
+        """Our prompts that wait for their turn."""
+        return [prompt for prompt in self.prompts if not prompt.has_started]
+
+    @property
+    def login_methods(self) -> Sequence[v1.AuthMethod]:
+        """How the user can log in, if the agent asked for it."""
+        return self._login_methods
+
+    # The life of the connection
+
+    async def run(self) -> None:
+        """Keep the conversation connected until `leave`. Errors become the phase `failed`, and wait for `retry`."""
+        tries = 0
+        while not self._has_left():
+            try:
+                async with self._connected() as remote:
+                    self._remote = remote
+                    await self._enter(remote)
+                    tries = 0
+                    await remote.wait_closed()
+            except (NoHost, DragomanError, OSError) as error:
+                if self._has_left():
+                    return
+                self._lose(error)
+                tries += 1
+                is_final = isinstance(error, NoHost | RequestError) or not isinstance(error, ConnectionClosed)
+                if is_final or tries > _MOST_TRIES:
+                    self._fail(error)
+                    await self._wait_for_user()
+                    tries = 0
+                    continue
+            else:
+                if self._has_left():
+                    return
+                self._lose(None)
+            await asyncio.sleep(_RETRY_SECONDS[min(tries, len(_RETRY_SECONDS) - 1)])
+
+    def _has_left(self) -> bool:
+        return self._is_leaving
+
+    async def leave(self) -> None:
+        """End the connection; turns and questions stay with the host."""
+        self._is_leaving = True
+        self._changed.set()
+        if self._remote is not None:
+            await self._remote.close()  # first: a request that is cancelled before takes its prompt back
+        for task in list(self._tasks):
+            task.cancel()
+
+    def retry(self, *, agent: str | None = None, is_new: bool = False) -> None:
+        """Go on after `failed`: with the same session, a new one, or another agent."""
+        if is_new or agent is not None:
+            self.session_id = None
+            self._agent_name = agent or self._agent_name
+        self._changed.set()
+
+    async def switch(self, row: SessionRow | None, *, agent: str | None = None) -> None:
+        """Go to another session of the host, or to a new one if `row` is None."""
+        self.session_id = None if row is None else row.session_id
+        self.folder = self._opening.cwd if row is None else row.folder
+        if agent is not None:
+            self._agent_name = agent
+        self._forget_work()
+        remote = self._remote
+        if remote is not None and remote.is_open:
+            await remote.close()  # `run` connects again, and enters the other session
+        self._changed.set()
+
+    def _connected(self) -> _Connection:
+        return _Connection(self)
+
+    async def _enter(self, remote: RemoteAgent) -> None:
+        self._set_phase("opening")
+        if self.session_id is None:
+            params = await asyncio.to_thread(self._opening.new, self._agent_name)
+            self._session = session = await remote.new_session(
+                params["cwd"],
+                mcp_servers=params["mcp_servers"],
+                additional_directories=params.get("additional_directories", ()),
+                meta=params["meta"],
+            )
+            self.session_id = session.id
+            self.agent = str(params["meta"]["dragoman"].get("agent", ""))
+        else:
+            self._session = session = await remote.load_session(self.session_id, self.folder)
+        self.state = session.state
+        self._login_methods = ()
+        self._interface.reloaded()
+        _ = self._start(self._follow(session))
+        self._set_phase("ready")
+        for prompt in list(self.prompts):
+            # The same id is the same prompt: one that the host has already is not run again.
+            prompt.has_started = False
+            prompt.sending = self._start(self._prompt(session, prompt))
+
+    async def _follow(self, session: Session) -> None:
+        async for received in session.updates():
+            update = received.update
+            if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
+                self._begin_foreign()
+            self._interface.changed()
+
+    def _lose(self, error: Exception | None) -> None:
+        had_session = self._session is not None
+        self._session = None
+        for task in list(self._tasks):
+            task.cancel()
+        for question in list(self.questions):
+            self._withdraw(question, "the connection was lost")
+        self.is_foreign_turn, self.started_at = False, None
+        if had_session and self.phase == "ready":
+            self._set_phase("lost")
+            self._interface.note("the host is gone; looking for it")
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, AuthRequired):
+            self._login_methods = tuple(getattr(error, "methods", ()))
+        self.failure = str(error)
+        self._set_phase("failed")
+
+    async def _wait_for_user(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+        self.failure = ""
+        self._set_phase("connecting")
+
+    def _forget_work(self) -> None:
+        self.prompts.clear()
+        self.questions.clear()
+        self.is_foreign_turn, self.started_at = False, None
+
+    def _set_phase(self, phase: Phase) -> None:
+        self.phase = phase
+        self._interface.changed()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # Prompts
+
+    def send(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> SentPrompt:
+        """Send a prompt. It runs at once, or waits in the host behind the turn that runs."""
+        content: list[v1.ContentBlock] = [v1.TextContent(text), *blocks] if text else list(blocks)
+        prompt = SentPrompt(os.urandom(16).hex(), content, text)
+        self.prompts.append(prompt)
+        if self._session is not None:
+            prompt.sending = self._start(self._prompt(self._session, prompt))
+        self._interface.changed()
+        return prompt
+
+    async def cancel(self) -> None:
+        """Cancel the turn that runs."""
+        session = self._session
+        if session is not None:
+            with suppress(ConnectionClosed):
+                await session.cancel()
+
+    def take_back(self, prompt: SentPrompt) -> bool:
+        """Take a queued prompt back; False if its turn runs already."""
+        if prompt.has_started or prompt not in self.prompts:
+            return False
+        self.prompts.remove(prompt)
+        if prompt.sending is not None:
+            prompt.sending.cancel()  # the host gets `$/cancel_request`, which ends this prompt only
+        self._interface.changed()
+        return True
+
+    async def _prompt(self, session: Session, prompt: SentPrompt) -> None:
+        assert self._remote is not None
+        own = {"promptId": prompt.id, "queue": True}
+        params = v1.PromptRequest(session.id, prompt.blocks, meta={"dragoman": own})
+        stop_reason, error, usage = None, "", None
+        try:
+            answer = await self._remote.call("session/prompt", params)
+            stop_reason, usage = answer.stop_reason, answer.usage
+        except RequestError as failure:
+            error = str(failure)
+        except ConnectionClosed:
+            return  # it is sent again under the same id, or its outcome is found
+        if prompt not in self.prompts:
+            return
+        if not prompt.has_started:
+            self._begin(prompt)
+        self.prompts.remove(prompt)
+        self.started_at = None
+        with suppress(LocalProtocolError):
+            self.state.end_turn(stop_reason, usage)
+        self._interface.ended(prompt, stop_reason, error)
+        self._interface.changed()
+
+    def _begin(self, prompt: SentPrompt) -> None:
+        prompt.has_started = True
+        self.started_at = monotonic()
+        with suppress(LocalProtocolError):
+            self.state.begin_turn(prompt.blocks)
+
+    def _begin_foreign(self) -> None:
+        if not self.is_foreign_turn:
+            self.is_foreign_turn = True
+            self.started_at = monotonic()
+
+    # Messages of the host's own
+
+    def turn_started(self, params: dict[str, Any]) -> None:
+        """The host began a prompt of ours."""
+        for prompt in self.prompts:
+            if prompt.id == params.get("promptId") and not prompt.has_started:
+                self._begin(prompt)
+                self._interface.changed()
+
+    def turn_ended(self, params: dict[str, Any]) -> None:
+        """A turn of another client ended."""
+        self.is_foreign_turn, self.started_at = False, None
+        reason = params.get("stopReason")
+        self._interface.ended(None, reason if isinstance(reason, str) else None, "")
+        self._interface.changed()
+
+    def answered(self, params: dict[str, Any]) -> None:
+        """A question was answered; by whom is shown if that was another client."""
+        for question in list(self.questions):
+            if question.id == params.get("questionId") and not question.answer.done():
+                by = str(params.get("who") or params.get("by") or "another client")
+                option = params.get("option")
+                name = next((each.name for each in question.options if each.option_id == option), None)
+                self._withdraw(question, f"{name or 'answered'}, by {by}")
+
+    # Questions
+
+    async def permission(self, request: v1.RequestPermissionRequest, session: Session) -> str | None:
+        """Ask the user; cancelled when the question is withdrawn."""
+        meta = request.meta if isinstance(request.meta, dict) else {}
+        own = meta.get("dragoman")
+        id = str(own.get("questionId", "")) if isinstance(own, dict) else ""
+        question = OpenQuestion(id or os.urandom(8).hex(), request, monotonic())
+        self.questions.append(question)
+        self._interface.asked(question)
+        try:
+            return await question.answer
+        except asyncio.CancelledError:
+            self._withdraw(question, "not open any more")
+            raise
+        finally:
+            if question in self.questions:
+                self.questions.remove(question)
+            self._interface.changed()
+
+    def answer(self, question: OpenQuestion, option_id: str | None) -> None:
+        """Answer a question with an option, or with none."""
+        if not question.answer.done():
+            question.answer.set_result(option_id)
+
+    def _withdraw(self, question: OpenQuestion, why: str) -> None:
+        if question in self.questions:
+            self.questions.remove(question)
+            self._interface.withdrawn(question, why)
+        if not question.answer.done():
+            question.answer.cancel()
+
+    async def ask_form(self, request: v1.ElicitationFormMode) -> dict[str, Any] | None:
+        """Show a form and wait for its values; None if the user declines."""
+        form = OpenForm(request)
+        self._interface.form(form)
+        try:
+            return await form.answer
+        except asyncio.CancelledError:
+            self._interface.form_withdrawn(form)
+            raise
+
+    # Settings
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Change the mode of the session. Raises: RequestError, ConnectionClosed."""
+        if self._session is not None:
+            await self._session.set_mode(mode_id)
+            self._interface.changed()
+
+    async def set_option(self, option_id: str, value: str | bool) -> None:
+        """Change an option of the session. Raises: RequestError, ConnectionClosed."""
+        if self._session is not None:
+            await self._session.set_config_option(option_id, value)
+            self._interface.changed()
+
+    async def sessions(self) -> list[SessionRow]:
+        """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
+        rows: list[SessionRow] = []
+        if self._remote is None:
+            return rows
+        async for each in self._remote.sessions():
+            meta = each.meta if isinstance(each.meta, dict) else {}
+            own = meta.get("dragoman") or {}
+            rows.append(
+                SessionRow(
+                    session_id=each.session_id,
+                    name=own.get("name"),
+                    agent=str(own.get("agent", "")),
+                    folder=each.cwd,
+                    state=str(own.get("state", "idle")),
+                    title=each.title if isinstance(each.title, str) else None,
+                    updated_at=each.updated_at if isinstance(each.updated_at, str) else None,
+                )
+            )
+        return rows
+
+
+class _Connection:
+    """The connection of one conversation to the local host, started if there is none."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._entered: Any = None
+
+    async def __aenter__(self) -> RemoteAgent:
+        talk = self._conversation
+        path = await asyncio.to_thread(_reach, talk._interface.note)
+        self._entered = connect(
+            f"unix:{path}",
+            name="dragoman",
+            title="dragoman",
+            permission=talk.permission,
+            elicitation=_Forms(talk),
+            extensions={
+                "_dragoman/turn_started": talk.turn_started,
+                "_dragoman/turn_ended": talk.turn_ended,
+                "_dragoman/answered": talk.answered,
+                "_dragoman/notice": lambda params: talk._interface.note(str(params.get("text", ""))),
+            },
+            meta={"dragoman": hello()},
+        )
+        remote: RemoteAgent = await self._entered.__aenter__()
+        return remote
+
+    async def __aexit__(self, *error: Any) -> None:
+        await self._entered.__aexit__(*error)
+
+
+class _Forms:
+    """Shows forms of agents."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    async def form(
+        self, request: v1.ElicitationFormMode, session: Session | None
+    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
+        values = await self._conversation.ask_form(request)
+        return v1.DeclineElicitation() if values is None else v1.AcceptElicitation(content=values)
+
+
+def _reach(note: Callable[[str], None]) -> str:
+    """The socket of the local host, which is started if none runs. Raises: NoHost."""
+    places = find_places()
+    client = reach_host(places, note=note)
+    try:
+        return client.place.socket
+    finally:
+        client.close()

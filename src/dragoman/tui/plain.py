@@ -1,0 +1,346 @@
+"""The terminal client that only appends lines: for screen readers, `TERM=dumb`, and wherever a cursor is in the way.
+
+The user types lines. A line is a prompt, unless it begins with `/`, or is the number of an answer to the question that
+is open. A question is answered by its number only, and nothing that was typed before it could be read counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import DragomanError
+from dragoman.text.terminal import duration, one_line
+from dragoman.text.visible import label
+from dragoman.tui.conversation import Conversation
+from dragoman.tui.question_lines import question_lines
+from dragoman.view.appended import AppendedLines
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from dragoman.text.colour import Painter
+    from dragoman.tui.conversation import Opening
+    from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
+
+HELP: Final = """\
+Type a prompt and press Enter; a line that ends with \\ goes on in the next one. While a turn runs, a prompt waits
+for its end. Commands:
+  /stop           stop the turn that runs (Ctrl-C does the same)
+  /queue          list the prompts that wait; /drop N takes one back
+  /sessions       list the sessions of the host; /open N goes to one
+  /new [AGENT]    begin a new session
+  /mode [MODE]    show or change the mode
+  /set [KEY VALUE]  show or change the options of the agent
+  /retry          try again after a failure
+  /help           this list
+  /quit           leave; the work goes on (Ctrl-D does the same)
+Other lines that begin with / are commands of the agent, and are sent to it.
+A question is answered by typing the number of an answer."""
+_BEAT_SECONDS: Final = 20.0
+_ENDINGS: Final = {"cancelled": "stopped", "refusal": "the agent refused", "max_tokens": "the answer was too long"}
+
+
+class PlainInterface:
+    """Reads lines from stdin and appends lines to stdout."""
+
+    def __init__(self, opening: Opening, paint: Painter, width: Callable[[], int], session_id: str | None) -> None:
+        self._paint = paint
+        self._width = width
+        self._lines = AppendedLines(width(), paint)
+        self._talk = Conversation(opening, self, session_id=session_id)
+        self._is_dirty = asyncio.Event()
+        self._is_over = False
+        self._quiet_since = monotonic()
+        self._rows: list[SessionRow] = []
+        self._forms: list[OpenForm] = []
+        self._phase = ""
+
+    async def run(self, first: str | None = None) -> int:
+        """Work until the user leaves. Returns the exit code."""
+        self._write("plain mode: lines only, nothing is redrawn. /help lists the commands.")
+        if first:
+            _ = self._talk.send(first)
+        connecting = asyncio.ensure_future(self._talk.run())
+        drawing = asyncio.ensure_future(self._draw())
+        beating = asyncio.ensure_future(self._beat())
+        try:
+            await self._read()
+        finally:
+            running = self._talk.is_running
+            await self._talk.leave()
+            for task in (connecting, drawing, beating):
+                task.cancel()
+            for task in (connecting, drawing, beating):
+                with suppress(asyncio.CancelledError):
+                    await task
+            self._show()
+            self._farewell(running=running)
+        return 0
+
+    # Writing
+
+    def _write(self, *lines: str) -> None:
+        if lines:
+            self._quiet_since = monotonic()
+            sys.stdout.write("".join(f"{line}\n" for line in lines))
+            sys.stdout.flush()
+
+    async def _draw(self) -> None:
+        while True:
+            await self._is_dirty.wait()
+            self._is_dirty.clear()
+            self._show()
+            await asyncio.sleep(0.05)  # a burst of updates is one look at the state
+
+    def _show(self, *, is_over: bool = False) -> None:
+        self._write(*self._lines.feed(self._talk.state, is_over=is_over))
+        if self._talk.phase != self._phase:
+            self._phase = self._talk.phase
+            self._show_phase()
+
+    def _show_phase(self) -> None:
+        talk = self._talk
+        if talk.phase == "ready":
+            agent = f" with {label(talk.agent, 60)}" if talk.agent else ""
+            title = f": {label(talk.state.title, 80)}" if talk.state.title else ""
+            self._write(f"note: session {label(talk.session_id or '', 60)}{agent}{title}")
+        elif talk.phase == "failed":
+            self._write(f"error: {one_line(talk.failure)}", "note: /retry tries again, /new AGENT uses another agent")
+            for method in talk.login_methods:
+                self._write(f"note: log in: {label(str(getattr(method, 'name', '')), 60)} (dragoman login)")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            started = self._talk.started_at
+            if started is not None and monotonic() - self._quiet_since >= _BEAT_SECONDS:
+                self._write(f"note: still working, {duration(monotonic() - started)}")
+
+    def _farewell(self, *, running: bool) -> None:
+        if self._talk.session_id is not None:
+            state = "still running; " if running else ""
+            self._write(f"note: {state}dragoman attach {label(self._talk.session_id, 80)} brings you back")
+
+    # What the conversation calls
+
+    def changed(self) -> None:
+        self._is_dirty.set()
+
+    def reloaded(self) -> None:
+        self._lines = AppendedLines(self._width(), self._paint)
+        self._write(*self._lines.feed(self._talk.state, is_over=not self._talk.is_running))
+        self._lines.omit_prompts()
+
+    def asked(self, question: OpenQuestion) -> None:
+        self._show(is_over=True)
+        self._write(*question_lines(question.request, self._width(), self._paint))
+        question.shown_at = monotonic()
+
+    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+        self._write(f"note: the question is closed: {one_line(why)}")
+
+    def form(self, form: OpenForm) -> None:
+        self._show(is_over=True)
+        self._forms.append(form)
+        self._write(
+            f"question: {one_line(form.request.message)}",
+            "note: forms cannot be filled in here yet; /decline answers that you do not want to",
+        )
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        if form in self._forms:
+            self._forms.remove(form)
+
+    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+        self._show(is_over=True)
+        if error:
+            self._write(f"error: {one_line(error)}")
+        elif stop_reason != "end_turn" or prompt is None:
+            self._write(f"note: the turn ended: {_ENDINGS.get(stop_reason or '', stop_reason or 'interrupted')}")
+        waiting = len(self._talk.queued)
+        self._write(f"-- done{f', {waiting} waiting' if waiting else ''}")
+
+    def note(self, text: str) -> None:
+        self._write(f"note: {one_line(text)}")
+
+    # Reading
+
+    async def _read(self) -> None:
+        loop = asyncio.get_running_loop()
+        kept = ""
+        while True:
+            line = await self._line(loop)
+            if line is None:
+                return
+            if line.endswith("\\"):
+                kept += line[:-1] + "\n"
+                continue
+            text, kept = (kept + line).strip(), ""
+            if text in ("/quit", "/exit"):
+                return
+            if text:
+                await self._take(text)
+
+    async def _line(self, loop: asyncio.AbstractEventLoop) -> str | None:
+        """The next line of stdin, None at its end. Ctrl-C stops the turn; without one it leaves."""
+        ready: asyncio.Future[str | None] = loop.create_future()
+
+        def read() -> None:
+            try:
+                found = sys.stdin.readline()
+            except (OSError, ValueError, UnicodeDecodeError):
+                found = ""
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_settle, ready, found.rstrip("\n") if found else None)
+
+        import threading
+
+        threading.Thread(target=read, daemon=True, name="dragoman-stdin").start()
+        return await ready
+
+    async def _take(self, text: str) -> None:
+        question = self._talk.questions[0] if self._talk.questions else None
+        if question is not None and text.isascii() and text.isdigit():
+            self._answer(question, int(text))
+        elif text.startswith("/"):
+            word, _, rest = text[1:].partition(" ")
+            await self._command(word, rest.strip(), text)
+        else:
+            self._send(text)
+
+    def _send(self, text: str) -> None:
+        is_waiting = self._talk.is_running or self._talk.phase != "ready"
+        _ = self._talk.send(text)
+        if is_waiting:
+            self._write(f"note: waiting, {len(self._talk.queued)} in the queue")
+
+    def _answer(self, question: OpenQuestion, number: int) -> None:
+        options = question.options
+        if not question.is_settled(monotonic()):
+            self._write("note: that came before the question could be read; answer again")
+        elif not 1 <= number <= len(options):
+            self._write(f"note: the answers are 1 to {len(options)}")
+        else:
+            self._write(f"note: answered: {label(options[number - 1].name, 80)}")
+            self._talk.answer(question, options[number - 1].option_id)
+
+    async def _command(self, word: str, rest: str, whole: str) -> None:
+        actions: dict[str, Callable[[str], Awaitable[None]]] = {
+            "help": self._help,
+            "stop": self._stop,
+            "queue": self._queue,
+            "drop": self._drop,
+            "sessions": self._sessions,
+            "open": self._open,
+            "new": self._new,
+            "retry": self._retry,
+            "mode": self._mode,
+            "set": self._set,
+        }
+        if self._forms:
+            actions["decline"] = self._decline
+        action = actions.get(word)
+        if action is None:
+            self._send(whole)  # a command of the agent
+            return
+        try:
+            await action(rest)
+        except DragomanError as error:
+            self._write(f"error: {one_line(str(error))}")
+
+    async def _help(self, rest: str) -> None:
+        self._write(*HELP.splitlines())
+
+    async def _stop(self, rest: str) -> None:
+        await self._talk.cancel()
+
+    async def _new(self, rest: str) -> None:
+        await self._talk.switch(None, agent=rest or None)
+
+    async def _retry(self, rest: str) -> None:
+        self._talk.retry()
+
+    async def _decline(self, rest: str) -> None:
+        form = self._forms.pop(0)
+        if not form.answer.done():
+            form.answer.set_result(None)
+
+    async def _sessions(self, rest: str) -> None:
+        self._rows = await self._talk.sessions()
+        if not self._rows:
+            self._write("note: there are no sessions")
+        for number, row in enumerate(self._rows, 1):
+            title, folder = row.title or row.name or row.session_id, os.path.basename(row.folder)
+            self._write(f"{number}: {row.word}, {label(title, 60)}, {label(row.agent, 30)}, {label(folder, 30)}")
+
+    async def _queue(self, rest: str) -> None:
+        if not self._talk.queued:
+            self._write("note: nothing waits")
+        for number, prompt in enumerate(self._talk.queued, 1):
+            self._write(f"{number}: {label(prompt.text, 100)}")
+
+    async def _drop(self, rest: str) -> None:
+        waiting = self._talk.queued
+        if not rest.isdigit() or not 1 <= int(rest) <= len(waiting):
+            self._write("note: /drop takes the number of a prompt in /queue")
+        elif self._talk.take_back(waiting[int(rest) - 1]):
+            self._write("note: taken back")
+        else:
+            self._write("note: its turn runs already")
+
+    async def _open(self, rest: str) -> None:
+        if not self._rows:
+            self._rows = await self._talk.sessions()
+        if not rest.isdigit() or not 1 <= int(rest) <= len(self._rows):
+            self._write("note: /open takes the number of a session in /sessions")
+            return
+        await self._talk.switch(self._rows[int(rest) - 1])
+
+    async def _mode(self, rest: str) -> None:
+        modes = self._talk.state.modes
+        if modes is None:
+            self._write("note: the agent has no modes")
+            return
+        names = {mode.id: mode.name for mode in modes.available_modes}
+        if not rest:
+            current = self._talk.state.mode
+            for id, name in names.items():
+                self._write(f"{'now' if id == current else 'mode'}: {label(id, 40)}, {label(name, 60)}")
+        elif rest not in names:
+            self._write(f"note: there is no mode {label(rest, 40)}")
+        else:
+            await self._talk.set_mode(rest)
+            self._write(f"note: mode {label(names[rest], 60)}")
+
+    async def _set(self, rest: str) -> None:
+        options = {str(option.id): option for option in self._talk.state.config_options if hasattr(option, "id")}
+        key, _, value = rest.partition(" ")
+        if not options:
+            self._write("note: the agent has no options")
+        elif not key:
+            for id, option in options.items():
+                now = label(str(getattr(option, "current_value", "")), 40)
+                self._write(f"{label(id, 40)}: {now} ({label(str(getattr(option, 'name', '')), 60)})")
+        elif key not in options or not value:
+            self._write(f"note: /set KEY VALUE; the keys are {label(', '.join(options), 200)}")
+        else:
+            kind = isinstance(getattr(options[key], "current_value", None), bool)
+            await self._talk.set_option(key, value in ("true", "on", "yes") if kind else value)
+            self._write(f"note: {label(key, 40)} is {label(value, 40)}")
+
+    async def interrupt(self) -> bool:
+        """Ctrl-C: stop the turn. False if there is none."""
+        if not self._talk.is_running:
+            return False
+        await self._talk.cancel()
+        return True
+
+
+def _settle(future: asyncio.Future[str | None], value: str | None) -> None:
+    if not future.done():
+        future.set_result(value)

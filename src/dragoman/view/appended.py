@@ -1,0 +1,191 @@
+"""A running session as lines that are only ever appended: for screen readers, logs, and terminals without a cursor.
+
+Nothing that was written is written again. A message is written by whole lines and sentences, not by pieces; a tool call
+when it starts and when it ends; a plan when its current step changes; a thought as one line when it is over. Pure: the
+caller feeds the state after each change and writes the lines it gets.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from dragoman.state.message import Message
+from dragoman.state.plans import PlanState
+from dragoman.state.tools import ToolCallState
+from dragoman.text.colour import BOLD, CYAN, DIM
+from dragoman.text.terminal import cells, plain
+from dragoman.text.visible import label, wrapped
+from dragoman.view.blocks import PlanBlock, TextPiece, ToolBlock
+from dragoman.view.build import block_of, piece_of
+from dragoman.view.labels import outcome
+from dragoman.view.lines import lines_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dragoman.state import SessionState
+    from dragoman.text.colour import Painter
+    from dragoman.view.blocks import ShownTerminal
+
+_SENTENCE: Final = re.compile(r"[.!?:;]\s")
+_ENDED: Final = frozenset({"completed", "failed"})
+_THOUGHT_COLUMNS: Final = 200
+
+
+class AppendedLines:
+    """Writes one session."""
+
+    def __init__(self, width: int, paint: Painter) -> None:
+        self._width = max(20, width)
+        self._paint = paint
+        self._omits_prompts = False
+        self._next = 0  # the first item that was not begun
+        self._message: int | None = None  # the item that is being written
+        self._written = 0  # characters of it
+        self._tools: dict[int, str] = {}  # item -> what was last written of a call that has not ended
+        self._plans: dict[int, str] = {}
+
+    def omit_prompts(self) -> None:
+        """Leave out the prompts of this client from now on: the terminal shows them where they were typed."""
+        self._omits_prompts = True
+
+    def feed(
+        self, state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, *, is_over: bool = False
+    ) -> Iterator[str]:
+        """Yield the lines that are new.
+
+        Args:
+            state: the session as it is now.
+            terminals: what is known about the terminals that tool calls show, by id.
+            is_over: nothing more comes in this turn, so that an unfinished sentence is written too.
+        """
+        known = terminals or {}
+        yield from self._go_on(state, known)
+        while self._next < len(state.timeline):
+            yield from self._end_message(state)
+            yield from self._begin(state, self._next, known)
+            self._next += 1
+        if is_over:
+            yield from self._end_message(state)
+        else:
+            yield from self._grow(state, is_over=False)
+
+    def _go_on(self, state: SessionState, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
+        """Yield what became of items that were begun before."""
+        for position in list(self._tools):
+            item = state.timeline[position]
+            if isinstance(item, ToolCallState) and (item.status in _ENDED or item.is_cancelled):
+                yield from self._end_message(state)
+                del self._tools[position]
+                yield from self._whole(state, position, terminals)
+            else:
+                yield from self._start(state, position, terminals)
+        for position, shown in list(self._plans.items()):
+            if (now := self._plan(state, position)) != shown:
+                yield from self._end_message(state)
+                self._plans[position] = now
+                yield now
+
+    def _begin(self, state: SessionState, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
+        item = state.timeline[position]
+        match item:
+            case Message():
+                if item.role != "user" or item.turn is None or not self._omits_prompts:
+                    self._message, self._written = position, 0
+            case ToolCallState() if item.status not in _ENDED and not item.is_cancelled:
+                # Many agents announce a call before they know what it is about; one that waits is not shown yet.
+                self._tools[position] = ""
+                yield from self._start(state, position, terminals)
+            case PlanState():
+                self._plans[position] = line = self._plan(state, position)
+                yield line
+            case _:
+                yield from self._whole(state, position, terminals)
+
+    # Messages
+
+    def _grow(self, state: SessionState, *, is_over: bool) -> Iterator[str]:
+        """Yield the whole sentences that a message has grown by; of a thought nothing before its end."""
+        if self._message is None:
+            return
+        item = state.timeline[self._message]
+        assert isinstance(item, Message)
+        text = item.text
+        if item.role == "thought":
+            if is_over and text.strip():
+                words = label(" ".join(text.split()), min(_THOUGHT_COLUMNS, self._width * 2))
+                yield from self._wrapped(self._paint("thought:", DIM) + " ", words, DIM)
+            return
+        end = len(text) if is_over else self._end_of_sentence(text)
+        if end > self._written:
+            piece = text[self._written : end]
+            if self._written == 0:
+                if not piece.strip() and not is_over:
+                    return
+                word, style = ("you:", CYAN) if item.role == "user" else ("agent:", BOLD)
+                yield self._paint(word, style)
+            self._written = end
+            for line in plain(piece).strip("\n").split("\n"):
+                yield from self._wrapped("  ", line) if line.strip() else ("",)
+        if is_over:
+            others = [piece for piece in map(piece_of, item.blocks) if not isinstance(piece, TextPiece)]
+            for other in others:
+                yield f"  [{label(type(other).__name__.removesuffix('Piece').lower(), 40)}]"
+
+    def _end_of_sentence(self, text: str) -> int:
+        """Where the last whole line or sentence of a growing text ends."""
+        found = text.rfind("\n", self._written) + 1
+        for match in _SENTENCE.finditer(text, max(found, self._written)):
+            found = match.end()
+        return max(found, self._written)
+
+    def _end_message(self, state: SessionState) -> Iterator[str]:
+        yield from self._grow(state, is_over=True)
+        self._message = None
+
+    # Others
+
+    def _start(self, state: SessionState, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
+        """Yield the line of a call that runs, once."""
+        (block,) = block_of(state.timeline[position], position, terminals)
+        assert isinstance(block, ToolBlock)
+        if self._tools[position] or block.status == "pending":
+            return
+        yield from self._end_message(state)
+        title = label(block.title, self._width - 30)
+        line = f"{self._paint('tool:', BOLD)} {label(block.kind, 12)} {title}, {label(outcome(block), 30)}"
+        self._tools[position] = line
+        yield line
+
+    def _plan(self, state: SessionState, position: int) -> str:
+        for block in block_of(state.timeline[position], position, {}):
+            if isinstance(block, PlanBlock):
+                done = sum(step.status == "completed" for step in block.steps)
+                current = next((step.text for step in block.steps if step.status == "in_progress"), "")
+                now = f"; now: {label(current, self._width - 30)}" if current else ""
+                word = self._paint("plan:", BOLD)
+                return f"{word} removed" if block.is_removed else f"{word} {done} of {len(block.steps)} done{now}"
+        return ""
+
+    def _whole(self, state: SessionState, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
+        yield from lines_of(block_of(state.timeline[position], position, terminals), self._width, self._paint)
+
+    def _wrapped(self, lead: str, text: str, style: str = "") -> Iterator[str]:
+        for number, part in enumerate(_by_words(text, self._width - 2)):
+            shown = self._paint(part, style) if style else part
+            yield (lead if number == 0 else "  ") + shown
+
+
+def _by_words(text: str, width: int) -> Iterator[str]:
+    """Break a line between words; a word that is too long is broken where it has to be."""
+    line = text[: len(text) - len(text.lstrip(" "))]
+    for word in text.split():
+        if line.strip() and cells(line) + cells(word) + 1 > width:
+            yield line
+            line = ""
+        line = f"{line} {word}" if line.strip() else line + word
+        if cells(line) > width:
+            *full, line = wrapped(line, width)
+            yield from full
+    yield line

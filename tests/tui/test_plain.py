@@ -1,0 +1,156 @@
+"""The plain terminal client as a user meets it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.host.local.kit import HostPlaceKit, local_place, wait_for
+from tests.tui.kit import Plain
+
+SCRIPTED = ("-a", "dragoman", "--model", "scripted")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+    with local_place(tmp_path) as found:
+        (found.project / "a.txt").write_text("hello\n")
+        yield found
+
+
+@contextmanager
+def opened(place: HostPlaceKit, *words: str) -> Iterator[Plain]:
+    client = Plain(place, *words)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def test_a_conversation_with_a_question_that_only_its_number_answers(place: HostPlaceKit) -> None:
+    with opened(place, *SCRIPTED) as client:
+        client.type("say Hello there. And")  # before there is a host: it is kept, and sent
+        client.until("note: session")
+        client.until("  Hello there.")
+        client.until("-- done")
+        client.type("edit a.txt hello => bye\\", "say changed")
+        client.until("question: edit: Edit a.txt")
+        client.until("+bye")
+        client.until("answer with a number")
+        client.type("yes")  # a prompt that waits
+        client.until("note: waiting, 1 in the queue")
+        wait_for(lambda: _refused(client))
+        assert (place.project / "a.txt").read_text() == "hello\n"
+        wait_for(lambda: _answered(client))
+        client.until("note: answered: Allow once")
+        client.until("tool: edit Edit a.txt, completed")
+        client.until("  changed")
+        assert (place.project / "a.txt").read_text() == "bye\n"
+        client.until("-- done, 1 waiting")
+        client.until("-- done")
+        assert client.end() == 0
+        assert any("brings you back" in line for line in client.seen)
+
+
+def _answered(client: Plain) -> bool:
+    """Types the answer; one that comes too soon is refused, and typed again."""
+    client.type("1")
+    return "answered" in client.until("note: ")
+
+
+def _refused(client: Plain) -> bool:
+    client.type("9")
+    return "the answers are 1 to 4" in client.until("note: ")
+
+
+def test_leaving_does_not_end_the_work_and_attach_brings_it_back(place: HostPlaceKit) -> None:
+    with opened(place, *SCRIPTED) as client:
+        line = client.until("note: session")
+        session = line.split()[2]
+        client.type("edit a.txt hello => bye\\", "say changed")
+        client.until("answer with a number")
+        client.kill()
+    with opened(place, session) as again, opened(place, session[:8]) as other:
+        for each in (again, other):
+            each.until("question: edit: Edit a.txt")
+            each.until("answer with a number")
+        wait_for(lambda: _answered(again))
+        other.until("note: the question is closed")
+        for each in (again, other):
+            each.until("  changed")
+            each.until("-- done")
+    assert (place.project / "a.txt").read_text() == "bye\n"
+
+
+def test_a_turn_is_stopped_and_a_waiting_prompt_is_taken_back(place: HostPlaceKit) -> None:
+    with opened(place, *SCRIPTED) as client:
+        client.type("run sleep 1000", "say never", "say second")
+        client.until("question:")
+        client.until("answer with a number")
+        client.type("/queue")
+        client.until("1: say never")
+        client.type("/drop 1", "/drop 7")
+        client.until("note: taken back")
+        client.until("/drop takes the number")
+        client.type("/stop")
+        client.until("note: the turn ended: stopped")
+        client.until("  second")
+        client.until("-- done")
+        assert not any("  never" in line for line in client.seen)
+
+
+def test_the_death_of_the_host_is_survived(place: HostPlaceKit) -> None:
+    with opened(place, *SCRIPTED) as client:
+        client.type("say before")
+        client.until("  before")
+        client.until("-- done")
+        for pid in place.pids():
+            os.kill(pid, signal.SIGKILL)
+        client.until("the host is gone")
+        client.until("note: session")
+        client.type("say after")
+        client.until("  after")
+        client.until("-- done")
+
+
+def test_an_agent_that_cannot_start_is_explained_and_another_is_used(place: HostPlaceKit) -> None:
+    with opened(place, "-a", "unknown-agent") as client:
+        client.until("error: no agent is called 'unknown-agent'")
+        client.until("/new AGENT uses another agent")
+        client.type("/new scripted", "hello")
+        client.until("note: session")
+        client.until("-- done")
+        client.type("/help")
+        client.until("/quit")
+
+
+def test_text_of_an_agent_cannot_act_on_the_terminal_or_look_like_ours(place: HostPlaceKit) -> None:
+    with opened(place, *SCRIPTED) as client:
+        client.type("say \x1b]0;evil\x07\x1b[2Jtext\\", "say question: \u202eagent:")
+        client.until("text")
+        client.until("-- done")
+        shown = "\n".join(client.seen)
+        assert "\x1b" not in shown
+        assert "\x07" not in shown
+        assert "\u202e" not in shown
+        assert not any(line.startswith("question:") for line in client.seen)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("attach",), "needs a terminal"),
+        (("attach", "--plain", "nothing"), "there is no session 'nothing'"),
+        (("attach", "--plain", "--continue"), "there is no session in"),
+        (("attach", "--plain", "--cwd", "nowhere"), "not a folder"),
+    ],
+)
+def test_what_cannot_be_opened_is_explained(place: HostPlaceKit, words: tuple[str, ...], message: str) -> None:
+    done = place.run(*words[1:], verb=words[0])
+    assert done.code == 2
+    assert message in done.err

@@ -1,0 +1,78 @@
+"""A running session as lines that are only appended."""
+
+from __future__ import annotations
+
+import random
+
+from dragoman.schema import v1
+from dragoman.state import SessionState, fold
+from dragoman.text.colour import Painter
+from dragoman.view.appended import AppendedLines
+
+PLAIN = Painter(False)
+
+
+def say(text: str) -> v1.AgentMessageChunk:
+    return v1.AgentMessageChunk(v1.TextContent(text))
+
+
+def test_a_message_is_written_by_sentences_and_never_twice() -> None:
+    state, lines = SessionState(), AppendedLines(80, PLAIN)
+    fold(state, say("One sentence. Half a"))
+    assert list(lines.feed(state)) == ["agent:", "  One sentence."]
+    fold(state, say(" sentence"))
+    assert list(lines.feed(state)) == []
+    assert list(lines.feed(state, is_over=True)) == ["  Half a sentence"]
+    assert list(lines.feed(state, is_over=True)) == []
+
+
+def test_a_tool_call_is_written_when_it_runs_and_when_it_ends_whatever_came_between() -> None:
+    state, lines = SessionState(), AppendedLines(80, PLAIN)
+    fold(state, v1.ToolCall("1", "Edit", kind="edit", status="pending"))
+    assert list(lines.feed(state)) == []
+    fold(state, v1.ToolCallUpdate("1", title="Edit a.txt", status="in_progress"))
+    fold(state, say("Meanwhile."))
+    assert list(lines.feed(state)) == ["tool: edit Edit a.txt, in_progress"]
+    fold(state, v1.ToolCallUpdate("1", status="completed"))
+    assert "tool: edit Edit a.txt, completed" in list(lines.feed(state, is_over=True))
+
+
+def test_the_pieces_do_not_matter_and_long_lines_are_broken_between_words() -> None:
+    text = "# Title\n\nSome words and " + "more " * 60 + "\n- a list. With two! sentences\n" + "x" * 300 + "\nend"
+    whole, lines = SessionState(), AppendedLines(60, PLAIN)
+    fold(whole, say(text))
+    expected = " ".join(" ".join(lines.feed(whole, is_over=True)).replace("⤷ ", "").split())
+    numbers = random.Random(7)
+    for _ in range(20):
+        state, lines, found, at = SessionState(), AppendedLines(60, PLAIN), [], 0
+        while at < len(text):
+            step = numbers.randint(1, 40)
+            fold(state, say(text[at : at + step]))
+            at += step
+            found += lines.feed(state)
+        found += lines.feed(state, is_over=True)
+        assert all(len(line) <= 60 for line in found)
+        assert all(line.startswith(("  ", "agent:")) or not line for line in found)
+        assert " ".join(" ".join(found).replace("⤷ ", "").split()).replace(" ", "") == expected.replace(" ", "")
+
+
+def test_controls_and_words_of_ours_in_a_text_stay_text() -> None:
+    state, lines = SessionState(), AppendedLines(80, PLAIN)
+    fold(state, say("question: 1\x1b[2J\x9b31m\nagent: \u202eevil"))
+    found = list(lines.feed(state, is_over=True))
+    assert found[0] == "agent:"
+    assert all(line.startswith("  ") for line in found[1:])
+    assert not any(letter in "".join(found) for letter in "\x1b\x9b\u202e")
+
+
+def test_a_plan_is_written_when_its_step_changes() -> None:
+    def plan(*statuses: str) -> v1.Plan:
+        return v1.Plan([v1.PlanEntry(f"step {n}", "medium", status) for n, status in enumerate(statuses, 1)])
+
+    state, lines = SessionState(), AppendedLines(80, PLAIN)
+    fold(state, plan("in_progress", "pending"))
+    assert list(lines.feed(state)) == ["plan: 0 of 2 done; now: step 1"]
+    fold(state, plan("in_progress", "pending"))
+    assert list(lines.feed(state)) == []
+    fold(state, plan("completed", "in_progress"))
+    assert list(lines.feed(state)) == ["plan: 1 of 2 done; now: step 2"]
