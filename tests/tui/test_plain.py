@@ -47,7 +47,6 @@ def test_a_conversation_with_a_question_that_only_its_number_answers(place: Host
         wait_for(lambda: _refused(client))
         assert (place.project / "a.txt").read_text() == "hello\n"
         wait_for(lambda: _answered(client))
-        client.until("note: answered: Allow once")
         client.until("tool: edit Edit a.txt, completed")
         client.until("  changed")
         assert (place.project / "a.txt").read_text() == "bye\n"
