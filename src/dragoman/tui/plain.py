@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import signal
 import sys
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import DragomanError
+from dragoman.text.colour import Painter
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
 from dragoman.tui.conversation import Conversation
@@ -23,7 +26,6 @@ from dragoman.view.appended import AppendedLines
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from dragoman.text.colour import Painter
     from dragoman.tui.conversation import Opening
     from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
 
@@ -62,7 +64,6 @@ class PlainInterface:
 
     async def run(self, first: str | None = None) -> int:
         """Work until the user leaves. Returns the exit code."""
-        self._write("plain mode: lines only, nothing is redrawn. /help lists the commands.")
         if first:
             _ = self._talk.send(first)
         connecting = asyncio.ensure_future(self._talk.run())
@@ -344,3 +345,26 @@ class PlainInterface:
 def _settle(future: asyncio.Future[str | None], value: str | None) -> None:
     if not future.done():
         future.set_result(value)
+
+
+def run(opening: Opening, session_id: str | None, first: str | None, has_colour: bool) -> int:
+    """Work in this terminal until the user leaves. Returns the exit code."""
+    return asyncio.run(_work(opening, session_id, first, Painter(has_colour)))
+
+
+async def _work(opening: Opening, session_id: str | None, first: str | None, paint: Painter) -> int:
+    interface = PlainInterface(opening, paint, lambda: shutil.get_terminal_size().columns, session_id)
+    working = asyncio.ensure_future(interface.run(first))
+
+    def interrupt() -> None:
+        stopping = asyncio.ensure_future(interface.interrupt())
+        stopping.add_done_callback(lambda done: None if done.cancelled() or done.result() else working.cancel())
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, working.cancel)
+    try:
+        return await working
+    except asyncio.CancelledError:
+        return 0

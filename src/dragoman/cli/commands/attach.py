@@ -56,40 +56,35 @@ def run(call: CliCall) -> int:
     session = _session(given, options.cwd)
     if session is not None:
         options = _elsewhere(options, session.folder)
-    return _converse(options, None if session is None else session.session_id)
+    is_plain, why = _is_plain(given)
+    if is_plain:
+        sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
+    return _converse(options, None if session is None else session.session_id, is_plain=is_plain)
 
 
-def _converse(options: Options, session_id: str | None) -> int:
-    import asyncio
-    import shutil
-    import signal
-
-    from dragoman.text.colour import Painter
-
+def _converse(options: Options, session_id: str | None, *, is_plain: bool) -> int:
+    opening = TerminalOpening(options)
     # By name: user interfaces do not import each other.
-    plain = import_module("dragoman.tui.plain")
-
-    async def work() -> int:
-        paint = Painter(uses_colour(sys.stdout))
-        interface = plain.PlainInterface(
-            TerminalOpening(options), paint, lambda: shutil.get_terminal_size().columns, session_id
+    if is_plain:
+        return int(
+            import_module("dragoman.tui.plain").run(opening, session_id, options.prompt, uses_colour(sys.stdout))
         )
-        working = asyncio.ensure_future(interface.run(options.prompt))
+    return int(import_module("dragoman.tui.full").run(opening, session_id, options.prompt))
 
-        def interrupt() -> None:
-            stopping = asyncio.ensure_future(interface.interrupt())
-            stopping.add_done_callback(lambda done: None if done.cancelled() or done.result() else working.cancel())
 
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, interrupt)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, working.cancel)
-        try:
-            return int(await working)
-        except asyncio.CancelledError:
-            return exits.OK
+def _is_plain(given: Any) -> tuple[bool, str]:
+    """Whether lines are only appended, and what decided that."""
+    import importlib.util
 
-    return asyncio.run(work())
+    if given.plain:
+        return True, "--plain"
+    if os.environ.get("ACCESSIBLE") not in (None, "", "0"):
+        return True, "ACCESSIBLE is set"
+    if os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty():
+        return True, "the terminal has no cursor"
+    if importlib.util.find_spec("textual") is None:
+        return True, "the full screen needs the extra: pip install 'dragoman[tui]'"
+    return False, ""
 
 
 def _options(call: CliCall) -> Options:

@@ -1,0 +1,381 @@
+"""The full screen: header, conversation, card, status, input, footer.
+
+Keys follow one rule: while the input has the keyboard, printable keys only type, and no key that one may press while
+typing answers a question. What the agent does is the conversation's business; the screen only draws it, at most twenty
+times a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from time import monotonic
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual.app import App
+from textual.binding import Binding
+
+from dragoman.errors import DragomanError
+from dragoman.text.terminal import duration, one_line, size
+from dragoman.text.visible import label
+from dragoman.tui.conversation import Conversation
+from dragoman.tui.screen.card import QuestionCard
+from dragoman.tui.screen.parts import Choice, OneLine, PromptInput
+from dragoman.tui.screen.transcript import Transcript
+from dragoman.view.rails import UNICODE
+
+if TYPE_CHECKING:
+    from textual import events
+    from textual.app import ComposeResult
+
+    from dragoman.tui.conversation import Opening
+    from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt
+    from dragoman.view.rails import Glyphs, RailLine
+
+_PAINTS: Final = 20
+_LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
+HELP: Final = (
+    "Enter        send; while a turn runs, the prompt waits for its end",
+    "Ctrl+J       new line (also Alt+Enter, or \\ before Enter)",
+    "Esc          stop the turn",
+    "Tab          into the question, the conversation, and back to the input",
+    "1 2 3        in a question: answer it; Alt+number from the input",
+    "Ctrl+T       thoughts and long outputs open or closed",
+    "Ctrl+P       sessions",
+    "Ctrl+N       a new session",
+    "Shift+Tab    the next mode",
+    "Alt+M        modes and options of the agent",
+    "Ctrl+Q       prompts that wait; choose one to take it back",
+    "PgUp PgDn    scroll; End follows again",
+    "Ctrl+D       leave, with an empty input; also Ctrl+C twice. The work goes on",
+    "F1           this list",
+)
+
+
+class TerminalApp(App[None]):
+    """The terminal client."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Transcript { height: 1fr; scrollbar-size-vertical: 1; }
+    QuestionCard { display: none; height: auto; max-height: 14; }
+    #rule { height: 1; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape", "stop", "stop", show=False),
+        Binding("ctrl+c", "interrupt", "leave", show=False, priority=True),
+        Binding("ctrl+d", "leave", "leave", show=False, priority=True),
+        Binding("ctrl+t", "open", "open", show=False, priority=True),
+        Binding("ctrl+p", "sessions", "sessions", show=False, priority=True),
+        Binding("ctrl+n", "new", "new", show=False, priority=True),
+        Binding("ctrl+q", "queue", "queue", show=False, priority=True),
+        Binding("shift+tab", "mode", "mode", show=False, priority=True),
+        Binding("tab", "walk", "walk", show=False, priority=True),
+        Binding("alt+m", "options", "options", show=False, priority=True),
+        Binding("f1", "help", "help", show=False, priority=True),
+        Binding("pageup", "scroll(-1)", "up", show=False, priority=True),
+        Binding("pagedown", "scroll(1)", "down", show=False, priority=True),
+        *(Binding(f"alt+{n}", f"answer({n})", "answer", show=False, priority=True) for n in range(1, 10)),
+    ]
+
+    def __init__(
+        self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
+    ) -> None:
+        super().__init__(ansi_color=True)
+        self.talk = Conversation(opening, self, session_id=session_id)
+        self._first = first
+        self._glyphs = glyphs
+        self._is_dirty = True
+        self._is_reloaded = True
+        self._notes: list[tuple[float, str]] = []
+        self._interrupted_at = 0.0
+        self._rows: list[Any] = []
+        self._work: set[asyncio.Task[Any]] = set()
+        self._seconds = -1
+
+    # Textual
+
+    def compose(self) -> ComposeResult:
+        yield OneLine(id="header")
+        yield Transcript(self._glyphs, id="transcript")
+        yield QuestionCard(id="card")
+        yield OneLine(id="status")
+        yield OneLine(id="rule")
+        yield PromptInput(id="input")
+        yield OneLine(id="footer")
+
+    def on_mount(self) -> None:
+        if self._first:
+            _ = self.talk.send(self._first)
+        self._start(self.talk.run())
+        self.query_one(PromptInput).focus()
+        self.set_interval(1 / _PAINTS, self._paint)
+
+    async def on_unmount(self) -> None:
+        await self.talk.leave()
+        for task in self._work:
+            task.cancel()
+
+    def on_key(self, event: events.Key) -> None:
+        card = self.query_one(QuestionCard)
+        if card.has_focus and event.key.isdigit():
+            event.stop()
+            self.action_answer(int(event.key))
+        elif self.query_one(Transcript).has_focus and event.is_printable and event.character not in (None, " "):
+            self.query_one(PromptInput).focus()
+
+    def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
+        _ = self.talk.send(event.text)
+        self.query_one(Transcript).follow()
+
+    # What the conversation calls
+
+    def changed(self) -> None:
+        self._is_dirty = True
+
+    def reloaded(self) -> None:
+        self._is_reloaded = self._is_dirty = True
+
+    def asked(self, question: OpenQuestion) -> None:
+        self._is_dirty = True
+        self.bell()
+
+    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+        self.note(f"the question is closed: {why}")
+
+    def form(self, form: OpenForm) -> None:
+        self.note(f"the agent asks for values, which cannot be entered here yet: {one_line(form.request.message)}")
+        form.answer.set_result(None)
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        self._is_dirty = True
+
+    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+        if error:
+            self.note(error)
+        if not self.app_focus:
+            self.bell()
+        self._is_dirty = True
+
+    def note(self, text: str) -> None:
+        self._notes = [*self._notes[-20:], (monotonic(), one_line(text))]
+        self._is_dirty = True
+
+    # Drawing
+
+    def _paint(self) -> None:
+        started = self.talk.started_at
+        seconds = -1 if started is None else int(monotonic() - started)
+        if not self._is_dirty and seconds == self._seconds:
+            return
+        self._is_dirty, self._seconds = False, seconds
+        self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
+        self._is_reloaded = False
+        card = self.query_one(QuestionCard)
+        if not card.show(self.talk.questions[0] if self.talk.questions else None):
+            self._is_dirty = True  # its place stays empty for a moment
+        if card.question is None and card.has_focus:
+            self.query_one(PromptInput).focus()
+        self.query_one("#header", OneLine).show(self._header())
+        self.query_one("#status", OneLine).show(self._status())
+        self.query_one("#rule", OneLine).show((("─" * self.size.width, "dim"),))
+        self.query_one("#footer", OneLine).show(self._footer())
+
+    def _header(self) -> RailLine:
+        talk, state = self.talk, self.talk.state
+        left = f" {label(os.path.basename(talk.folder) or talk.folder, 30)}"
+        if state.title:
+            left += f" · {label(state.title, 40)}"
+        parts = [label(talk.agent.partition(" ")[0], 20, "")]
+        if state.modes is not None and state.mode is not None:
+            parts.append(next((label(m.name, 20) for m in state.modes.available_modes if m.id == state.mode), ""))
+        usage = state.usage
+        if usage is not None and usage.size:
+            parts.append(f"ctx {round(100 * usage.used / usage.size)}%")
+        if state.cost is not None and state.cost.amount:
+            parts.append(f"{state.cost.amount:.2f} {label(state.cost.currency, 4)}")
+        right = "  ".join(filter(None, parts)) + " "
+        space = max(1, self.size.width - len(left) - len(right))
+        return ((left, "bold"), (" " * space, ""), (right, "dim"))
+
+    def _status(self) -> RailLine:
+        talk, glyphs = self.talk, self._glyphs
+        if talk.phase == "failed":
+            return ((f"  {glyphs.failed} {one_line(talk.failure)}", "bad"), ("  Ctrl+N: a new session", "dim"))
+        if talk.phase != "ready":
+            word = {
+                "connecting": "starting",
+                "opening": "starting the agent",
+                "lost": "the host is gone, looking for it",
+            }
+            return ((f"  {glyphs.offline} {word[talk.phase]}", "warn"),)
+        waiting = f" · {len(talk.queued)} queued" if talk.queued else ""
+        if talk.questions:
+            return ((f"  {glyphs.needs_you} needs your answer{waiting}", "warn"),)
+        if talk.is_running:
+            step = self._step()
+            return ((f"  {glyphs.running} working {duration(max(0, self._seconds))}{step}{waiting}", "warn"),)
+        recent = [text for when, text in self._notes if monotonic() - when < 30]
+        return ((f"  {recent[-1]}" if recent else "", "dim"),)
+
+    def _step(self) -> str:
+        plan = self.talk.state.plan
+        done = sum(entry.status == "completed" for entry in plan)
+        current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
+        return f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
+
+    def _footer(self) -> RailLine:
+        unseen = self.query_one(Transcript).unseen
+        new = f" {size(unseen)} new lines, End to follow · " if unseen else " "
+        keys = "Enter queue  Esc stop" if self.talk.is_running else "Enter send"
+        return ((f"{new}{keys}  Tab question, blocks  Ctrl+P sessions  F1 help  Ctrl+D leave", "dim"),)
+
+    # Actions
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(self._guarded(work))
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+
+    async def _guarded(self, work: Any) -> None:
+        try:
+            await work
+        except DragomanError as error:
+            self.note(str(error))
+
+    def action_stop(self) -> None:
+        """Stop the turn that runs."""
+        self._start(self.talk.cancel())
+
+    def action_interrupt(self) -> None:
+        """Leave at the second time; a draft is cleared at the first."""
+        now = monotonic()
+        if now - self._interrupted_at < _LEAVE_SECONDS:
+            self.exit()
+            return
+        self._interrupted_at = now
+        self.note("Ctrl+C again leaves; the work goes on")
+
+    def action_leave(self) -> None:
+        """Leave, if the input is empty."""
+        if not self.query_one(PromptInput).text:
+            self.exit()
+
+    def action_open(self) -> None:
+        """Open or close thoughts and long outputs."""
+        self.query_one(Transcript).toggle_open()
+
+    def action_walk(self) -> None:
+        """Move from the input to the question or the conversation, and back."""
+        card, transcript, prompt = self.query_one(QuestionCard), self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus:
+            (card if card.question is not None else transcript).focus()
+        elif card.has_focus:
+            transcript.focus()
+        else:
+            prompt.focus()
+
+    def action_scroll(self, pages: int) -> None:
+        """Scroll the question if it has the keyboard, else the conversation."""
+        card = self.query_one(QuestionCard)
+        target = card if card.has_focus else self.query_one(Transcript)
+        (target.scroll_page_up if pages < 0 else target.scroll_page_down)(animate=False)
+
+    def action_answer(self, number: int) -> None:
+        """Answer the question in sight with a number."""
+        card = self.query_one(QuestionCard)
+        question, option = card.question, card.choose(number, monotonic())
+        if question is not None and option is not None:
+            self.talk.answer(question, option)
+        self._is_dirty = True
+
+    def action_mode(self) -> None:
+        """Go to the next mode."""
+        modes = self.talk.state.modes
+        if modes is None or not modes.available_modes:
+            self.note("the agent has no modes")
+            return
+        ids = [mode.id for mode in modes.available_modes]
+        current = self.talk.state.mode
+        self._start(self.talk.set_mode(ids[(ids.index(current) + 1) % len(ids)] if current in ids else ids[0]))
+
+    def action_help(self) -> None:
+        """Show every key."""
+        _ = self.push_screen(Choice("keys", HELP))
+
+    def action_new(self) -> None:
+        """Begin a new session."""
+        if self.talk.phase == "failed":
+            self.talk.retry(is_new=True)
+        else:
+            self._start(self.talk.switch(None))
+
+    def action_queue(self) -> None:
+        """Show the prompts that wait; the chosen one is taken back into the input."""
+        waiting = self.talk.queued
+        if not waiting:
+            self.note("nothing waits")
+            return
+
+        def take(chosen: int | None) -> None:
+            if chosen is not None and self.talk.take_back(waiting[chosen]):
+                self.query_one(PromptInput).text = waiting[chosen].text
+
+        _ = self.push_screen(
+            Choice("prompts that wait; Enter takes one back", [label(p.text, 200) for p in waiting]), take
+        )
+
+    def action_sessions(self) -> None:
+        """Choose another session."""
+        self._start(self._choose_session())
+
+    async def _choose_session(self) -> None:
+        rows = await self.talk.sessions()
+        if not rows:
+            self.note("there are no sessions")
+            return
+        width = max(20, self.size.width - 40)
+        shown = [
+            f"{row.word:<12} {label(row.title or row.name or row.session_id, width):<{width}} {label(row.agent, 18)}"
+            for row in rows
+        ]
+
+        def go(chosen: int | None) -> None:
+            if chosen is not None:
+                self._start(self.talk.switch(rows[chosen]))
+
+        _ = self.push_screen(Choice("sessions", shown), go)
+
+    def action_options(self) -> None:
+        """Choose a mode or a value of an option."""
+        choices: list[tuple[str, Any]] = []
+        state = self.talk.state
+        for mode in () if state.modes is None else state.modes.available_modes:
+            mark = "*" if mode.id == state.mode else " "
+            choices.append((f"{mark} mode: {label(mode.name, 60)}", (self.talk.set_mode, mode.id)))
+        for option in state.config_options:
+            for value, name in _values(option):
+                mark = "*" if value == getattr(option, "current_value", None) else " "
+                text = f"{mark} {label(str(getattr(option, 'name', '')), 30)}: {label(name, 60)}"
+                choices.append((text, (self.talk.set_option, getattr(option, "id", ""), value)))
+        if not choices:
+            self.note("the agent has neither modes nor options")
+            return
+
+        def use(chosen: int | None) -> None:
+            if chosen is not None:
+                call, *arguments = choices[chosen][1]
+                self._start(call(*arguments))
+
+        _ = self.push_screen(Choice("modes and options", [text for text, _ in choices]), use)
+
+
+def _values(option: Any) -> list[tuple[str | bool, str]]:
+    """The values of an option, with their names; a switch is on or off."""
+    if isinstance(getattr(option, "current_value", None), bool):
+        return [(True, "on"), (False, "off")]
+    found: list[tuple[str | bool, str]] = []
+    for each in getattr(option, "options", None) or ():
+        inner = getattr(each, "options", None)
+        found += [(value.value, value.name) for value in (inner if inner is not None else (each,))]
+    return found
