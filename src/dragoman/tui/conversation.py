@@ -16,11 +16,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from dragoman.client.connect import connect
 from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
+from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.state import SessionState
 from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
@@ -433,18 +436,30 @@ class _Connection:
             permission=talk.permission,
             elicitation=_Forms(talk),
             extensions={
-                "_dragoman/turn_started": talk.turn_started,
+                "_dragoman/turn_started": lambda params: None,  # see _StartedTurns
                 "_dragoman/turn_ended": talk.turn_ended,
                 "_dragoman/answered": talk.answered,
                 "_dragoman/notice": lambda params: talk._interface.note(str(params.get("text", ""))),
             },
             meta={"dragoman": hello()},
+            observers=(_StartedTurns(talk),),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
 
     async def __aexit__(self, *error: Any) -> None:
         await self._entered.__aexit__(*error)
+
+
+class _StartedTurns(Observer):
+    """Marks the start of our turns in the order of the wire: a handler would run behind updates that came with it."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def received(self, line: bytes) -> None:
+        if b'"_dragoman/turn_started"' in line[:100]:
+            self._conversation.turn_started(msgspec.json.decode(line).get("params") or {})
 
 
 class _Forms:

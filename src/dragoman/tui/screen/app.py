@@ -52,6 +52,17 @@ HELP: Final = (
 )
 
 
+def _keep_alt_digits() -> None:
+    """Let Alt with a digit arrive as such: Textual turns it into the letter of a Mac keyboard.
+
+    Answering to those letters instead would let a letter that somebody types answer a question.
+    """
+    from textual import _ansi_sequences
+
+    for number in range(1, 10):
+        _ansi_sequences.ANSI_SEQUENCES_KEYS.pop(f"\x1b{number}", None)  # type: ignore[attr-defined]
+
+
 class TerminalApp(App[None]):
     """The terminal client."""
 
@@ -81,6 +92,7 @@ class TerminalApp(App[None]):
     def __init__(
         self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
     ) -> None:
+        _keep_alt_digits()
         super().__init__(ansi_color=True)
         self.talk = Conversation(opening, self, session_id=session_id)
         self._first = first
@@ -172,9 +184,10 @@ class TerminalApp(App[None]):
         self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
         self._is_reloaded = False
         card = self.query_one(QuestionCard)
+        had_focus = card.has_focus
         if not card.show(self.talk.questions[0] if self.talk.questions else None):
             self._is_dirty = True  # its place stays empty for a moment
-        if card.question is None and card.has_focus:
+        if card.question is None and (had_focus or self.focused is None):
             self.query_one(PromptInput).focus()
         self.query_one("#header", OneLine).show(self._header())
         self.query_one("#status", OneLine).show(self._status())
@@ -258,7 +271,9 @@ class TerminalApp(App[None]):
 
     def action_leave(self) -> None:
         """Leave, if the input is empty."""
-        if not self.query_one(PromptInput).text:
+        if self.query_one(PromptInput).text:
+            self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")
+        else:
             self.exit()
 
     def action_open(self) -> None:
@@ -350,7 +365,9 @@ class TerminalApp(App[None]):
         """Choose a mode or a value of an option."""
         choices: list[tuple[str, Any]] = []
         state = self.talk.state
-        for mode in () if state.modes is None else state.modes.available_modes:
+        # Many agents offer their modes twice, the second time as an option.
+        has_option = any(getattr(option, "category", None) == "mode" for option in state.config_options)
+        for mode in () if state.modes is None or has_option else state.modes.available_modes:
             mark = "*" if mode.id == state.mode else " "
             choices.append((f"{mark} mode: {label(mode.name, 60)}", (self.talk.set_mode, mode.id)))
         for option in state.config_options:

@@ -61,10 +61,15 @@ class Transcript(ScrollView, can_focus=True):
         height = self.layout_of.height
         self.virtual_size = Size(self.layout_of.view.width, height)
         if self._is_following:
-            self.scroll_end(animate=False, immediate=True)
+            # The limits of scrolling follow the size only after the next refresh.
+            self.call_after_refresh(self._to_end)
         else:
             self.unseen += max(0, height - before)
         self.refresh()
+
+    def _to_end(self) -> None:
+        if self._is_following:
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
     def on_resize(self, event: events.Resize) -> None:
         width = max(20, self.scrollable_content_region.width)
