@@ -128,6 +128,8 @@ LINES = (
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),
     *(_given("sessions", action, "TEXT") for action in ("cancel", "watch", "close")),
+    _given("attach", "--plain", "TEXT"),
+    _given("attach", "--plain", "--cwd", "TEXT"),
     *(_given("worktrees", action, "TEXT") for action in ("path", "diff", "merge", "discard")),
     _given("worktrees", "list", "--cwd", "TEXT"),
     _given("compare", "TEXT", "hello"),
