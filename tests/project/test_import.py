@@ -14,7 +14,9 @@ MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 REMOTE = "dragoman.transports.remote"
 # What serves a network; the commands that need it load it when they are used.
 SERVING = ("dragoman.host.serving.server", "dragoman.cli.serve.run")
-BASE_MODULES = [name for name in MODULES if not name.startswith(REMOTE) and name not in SERVING]
+# The full screen of the terminal client; without its extra, the plain one is used.
+SCREEN = "dragoman.tui.screen."
+BASE_MODULES = [name for name in MODULES if not name.startswith((REMOTE, SCREEN)) and name not in SERVING]
 
 SNAPSHOT = """
 import atexit, gc, locale, logging, os, signal, sys, threading, warnings

@@ -15,12 +15,12 @@ from textual.pilot import Pilot
 
 from dragoman.schema import v1
 from dragoman.state import fold
-from dragoman.tui.conversation import Conversation
+from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.parts import PromptInput
 from dragoman.tui.screen.transcript import Transcript
-from dragoman.tui.values import OpenQuestion
+from dragoman.tui.values import AskedQuestion
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 OPTIONS = [
@@ -40,11 +40,11 @@ class Nowhere:
 async def shown(
     monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = (80, 24)
 ) -> AsyncIterator[tuple[TerminalApp, Pilot[None]]]:
-    async def run(self: Conversation) -> None:
+    async def run(self: HostedConversation) -> None:
         self.phase, self.agent = "ready", "claude"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(Conversation, "run", run)
+    monkeypatch.setattr(HostedConversation, "run", run)
     app = TerminalApp(Nowhere())
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
@@ -68,13 +68,13 @@ async def painted(app: TerminalApp, pilot: Pilot[None]) -> list[str]:
     return grid(app)
 
 
-def question(title: str = "Run a command", command: str = "rm -rf build") -> OpenQuestion:
+def question(title: str = "Run a command", command: str = "rm -rf build") -> AskedQuestion:
     call = v1.ToolCallPatch("1", title=title, kind="execute", raw_input={"command": command})
     request = v1.RequestPermissionRequest(session_id="s", tool_call=call, options=OPTIONS)
-    return OpenQuestion("q", request, 0.0)
+    return AskedQuestion("q", request, 0.0)
 
 
-async def ask(app: TerminalApp, pilot: Pilot[None], asked: OpenQuestion) -> QuestionCard:
+async def ask(app: TerminalApp, pilot: Pilot[None], asked: AskedQuestion) -> QuestionCard:
     app.talk.questions.append(asked)
     app.asked(asked)
     await painted(app, pilot)

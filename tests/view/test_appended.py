@@ -44,7 +44,8 @@ def test_the_pieces_do_not_matter_and_long_lines_are_broken_between_words() -> N
     expected = " ".join(" ".join(lines.feed(whole, is_over=True)).replace("⤷ ", "").split())
     numbers = random.Random(7)
     for _ in range(20):
-        state, lines, found, at = SessionState(), AppendedLines(60, PLAIN), [], 0
+        state, lines, at = SessionState(), AppendedLines(60, PLAIN), 0
+        found: list[str] = []
         while at < len(text):
             step = numbers.randint(1, 40)
             fold(state, say(text[at : at + step]))

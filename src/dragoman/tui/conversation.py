@@ -26,7 +26,7 @@ from dragoman.host.local.start import NoHost, reach_host
 from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.state import SessionState
-from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
+from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, SentPrompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -44,10 +44,10 @@ class Interface(Protocol):
     def changed(self) -> None:
         """The state, the phase, the prompts or the settings changed."""
 
-    def asked(self, question: OpenQuestion) -> None:
+    def asked(self, question: AskedQuestion) -> None:
         """The agent asks for permission."""
 
-    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
         """A question is not open any more: it was answered elsewhere, or the agent took it back."""
 
     def form(self, form: OpenForm) -> None:
@@ -75,7 +75,7 @@ class Opening(Protocol):
         """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
 
 
-class Conversation:
+class HostedConversation:
     """A session of the local host in which a user works."""
 
     def __init__(self, opening: Opening, interface: Interface, *, session_id: str | None = None) -> None:
@@ -86,7 +86,7 @@ class Conversation:
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[SentPrompt] = []
-        self.questions: list[OpenQuestion] = []
+        self.questions: list[AskedQuestion] = []
         self.is_foreign_turn = False
         """A turn of another client runs."""
         self.session_id = session_id
@@ -168,7 +168,7 @@ class Conversation:
             self._agent_name = agent or self._agent_name
         self._changed.set()
 
-    async def switch(self, row: SessionRow | None, *, agent: str | None = None) -> None:
+    async def switch(self, row: ListedSession | None, *, agent: str | None = None) -> None:
         """Go to another session of the host, or to a new one if `row` is None."""
         self.session_id = None if row is None else row.session_id
         self.folder = self._opening.cwd if row is None else row.folder
@@ -348,7 +348,7 @@ class Conversation:
         meta = request.meta if isinstance(request.meta, dict) else {}
         own = meta.get("dragoman")
         id = str(own.get("questionId", "")) if isinstance(own, dict) else ""
-        question = OpenQuestion(id or os.urandom(8).hex(), request, monotonic())
+        question = AskedQuestion(id or os.urandom(8).hex(), request, monotonic())
         self.questions.append(question)
         self._interface.asked(question)
         try:
@@ -361,12 +361,12 @@ class Conversation:
                 self.questions.remove(question)
             self._interface.changed()
 
-    def answer(self, question: OpenQuestion, option_id: str | None) -> None:
+    def answer(self, question: AskedQuestion, option_id: str | None) -> None:
         """Answer a question with an option, or with none."""
         if not question.answer.done():
             question.answer.set_result(option_id)
 
-    def _withdraw(self, question: OpenQuestion, why: str) -> None:
+    def _withdraw(self, question: AskedQuestion, why: str) -> None:
         if question in self.questions:
             self.questions.remove(question)
             self._interface.withdrawn(question, why)
@@ -397,16 +397,16 @@ class Conversation:
             await self._session.set_config_option(option_id, value)
             self._interface.changed()
 
-    async def sessions(self) -> list[SessionRow]:
+    async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
-        rows: list[SessionRow] = []
+        rows: list[ListedSession] = []
         if self._remote is None:
             return rows
         async for each in self._remote.sessions():
             meta = each.meta if isinstance(each.meta, dict) else {}
             own = meta.get("dragoman") or {}
             rows.append(
-                SessionRow(
+                ListedSession(
                     session_id=each.session_id,
                     name=own.get("name"),
                     agent=str(own.get("agent", "")),
@@ -422,7 +422,7 @@ class Conversation:
 class _Connection:
     """The connection of one conversation to the local host, started if there is none."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
         self._entered: Any = None
 
@@ -454,7 +454,7 @@ class _Connection:
 class _StartedTurns(Observer):
     """Marks the start of our turns in the order of the wire: a handler would run behind updates that came with it."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
 
     def received(self, line: bytes) -> None:
@@ -465,7 +465,7 @@ class _StartedTurns(Observer):
 class _Forms:
     """Shows forms of agents."""
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
 
     async def form(

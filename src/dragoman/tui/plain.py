@@ -19,7 +19,7 @@ from dragoman.errors import DragomanError
 from dragoman.text.colour import Painter
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
-from dragoman.tui.conversation import Conversation
+from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.question_lines import question_lines
 from dragoman.view.appended import AppendedLines
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.tui.conversation import Opening
-    from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt, SessionRow
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, SentPrompt
 
 HELP: Final = """\
 Type a prompt and press Enter; a line that ends with \\ goes on in the next one. While a turn runs, a prompt waits
@@ -54,11 +54,11 @@ class PlainInterface:
         self._paint = paint
         self._width = width
         self._lines = AppendedLines(width(), paint)
-        self._talk = Conversation(opening, self, session_id=session_id)
+        self._talk = HostedConversation(opening, self, session_id=session_id)
         self._is_dirty = asyncio.Event()
         self._is_over = False
         self._quiet_since = monotonic()
-        self._rows: list[SessionRow] = []
+        self._rows: list[ListedSession] = []
         self._forms: list[OpenForm] = []
         self._phase = ""
 
@@ -137,12 +137,12 @@ class PlainInterface:
         self._write(*self._lines.feed(self._talk.state, is_over=not self._talk.is_running))
         self._lines.omit_prompts()
 
-    def asked(self, question: OpenQuestion) -> None:
+    def asked(self, question: AskedQuestion) -> None:
         self._show(is_over=True)
         self._write(*question_lines(question.request, self._width(), self._paint))
         question.shown_at = monotonic()
 
-    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
         self._write(f"note: the question is closed: {one_line(why)}")
 
     def form(self, form: OpenForm) -> None:
@@ -220,7 +220,7 @@ class PlainInterface:
         if is_waiting:
             self._write(f"note: waiting, {len(self._talk.queued)} in the queue")
 
-    def _answer(self, question: OpenQuestion, number: int) -> None:
+    def _answer(self, question: AskedQuestion, number: int) -> None:
         options = question.options
         if not question.is_settled(monotonic()):
             self._write("note: that came before the question could be read; answer again")

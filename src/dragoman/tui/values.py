@@ -28,7 +28,7 @@ class SentPrompt:
         self.sending: asyncio.Task[None] | None = None
 
 
-class OpenQuestion:
+class AskedQuestion:
     """A permission request that waits for an answer, from this client or from another one."""
 
     def __init__(self, id: str, request: v1.RequestPermissionRequest, shown_at: float) -> None:
@@ -55,7 +55,7 @@ class OpenForm:
         self.answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
 
 
-class SessionRow(Struct, frozen=True, kw_only=True):
+class ListedSession(Struct, frozen=True, kw_only=True):
     """One session of the host, in a list to choose from."""
 
     session_id: str

@@ -166,7 +166,7 @@ COMMAND = CliCommand(
     ),
     options=OPTIONS,
     examples=(
-        "dragoman",
+        "dragoman attach",
         "dragoman ../other-project -a claude",
         "dragoman --continue",
         "dragoman attach review",

@@ -234,8 +234,8 @@ COMMAND = CliCommand(
         JSON,
     ),
     examples=(
-        "dragoman exec -a claude --worktree parser 'Rewrite the parser'",
         "dragoman worktrees",
+        "dragoman exec -a claude --worktree parser 'Rewrite the parser'",
         "dragoman worktrees diff parser",
         "dragoman worktrees merge parser --dry-run",
         "dragoman worktrees merge parser src/parser.py",

@@ -1,7 +1,7 @@
 """The full screen: header, conversation, card, status, input, footer.
 
 Keys follow one rule: while the input has the keyboard, printable keys only type, and no key that one may press while
-typing answers a question. What the agent does is the conversation's business; the screen only draws it, at most twenty
+typing answers a question. What the agent does is up to the conversation; the screen only draws it, at most twenty
 times a second.
 """
 
@@ -18,7 +18,7 @@ from textual.binding import Binding
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import duration, one_line, size
 from dragoman.text.visible import label
-from dragoman.tui.conversation import Conversation
+from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.parts import Choice, OneLine, PromptInput
 from dragoman.tui.screen.transcript import Transcript
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from dragoman.tui.conversation import Opening
-    from dragoman.tui.values import OpenForm, OpenQuestion, SentPrompt
+    from dragoman.tui.values import AskedQuestion, OpenForm, SentPrompt
     from dragoman.view.rails import Glyphs, RailLine
 
 _PAINTS: Final = 20
@@ -55,7 +55,7 @@ HELP: Final = (
 def _keep_alt_digits() -> None:
     """Let Alt with a digit arrive as such: Textual turns it into the letter of a Mac keyboard.
 
-    Answering to those letters instead would let a letter that somebody types answer a question.
+    Answering to those letters instead would let a letter that a user types answer a question.
     """
     from textual import _ansi_sequences
 
@@ -94,7 +94,7 @@ class TerminalApp(App[None]):
     ) -> None:
         _keep_alt_digits()
         super().__init__(ansi_color=True)
-        self.talk = Conversation(opening, self, session_id=session_id)
+        self.talk = HostedConversation(opening, self, session_id=session_id)
         self._first = first
         self._glyphs = glyphs
         self._is_dirty = True
@@ -148,11 +148,11 @@ class TerminalApp(App[None]):
     def reloaded(self) -> None:
         self._is_reloaded = self._is_dirty = True
 
-    def asked(self, question: OpenQuestion) -> None:
+    def asked(self, question: AskedQuestion) -> None:
         self._is_dirty = True
         self.bell()
 
-    def withdrawn(self, question: OpenQuestion, why: str) -> None:
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
         self.note(f"the question is closed: {why}")
 
     def form(self, form: OpenForm) -> None:

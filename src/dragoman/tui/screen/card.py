@@ -20,7 +20,7 @@ from dragoman.tui.screen.strips import strip_of
 if TYPE_CHECKING:
     from textual import events
 
-    from dragoman.tui.values import OpenQuestion
+    from dragoman.tui.values import AskedQuestion
     from dragoman.view.rails import RailLine
 
 PAUSE_SECONDS: Final = 1.0
@@ -33,14 +33,14 @@ class QuestionCard(ScrollView, can_focus=True):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.question: OpenQuestion | None = None
+        self.question: AskedQuestion | None = None
         self.problem = ""
         self._lines: list[RailLine] = []
         self._seen = 0  # lines that were in sight
         self._painted_at: float | None = None
         self._gone_at = 0.0
 
-    def show(self, question: OpenQuestion | None) -> bool:
+    def show(self, question: AskedQuestion | None) -> bool:
         """Show a question, or none. False if a question must wait, because another one was here a moment ago."""
         if question is self.question:
             return True
