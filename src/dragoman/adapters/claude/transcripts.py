@@ -1,0 +1,318 @@
+"""Claude's own session files: which there are, where one is, and the conversation in it.
+
+Owns reading `~/.claude/projects`: a folder for each project, a file of JSON lines for each session. Nothing is written
+there; a session is deleted with its file.
+
+A file is a tree: a line names the one before it, and a conversation that was taken back to an earlier point has a
+second branch. What is shown is the branch of the last line. Answers to calls that ran side by side hang on their calls,
+so they belong to it too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.adapters.claude.events import ClaudeEvents, command_output
+from dragoman.adapters.claude.prompt_content import parts_of_content
+from dragoman.adapters.values import WrappedSessionInfo
+from dragoman.text.terminal import sentence
+from dragoman.uistream.fold import ERROR, Reducer
+from dragoman.uistream.messages import TextPart, UIMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_NAME: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HEAD_BYTES: Final = 128 << 10  # of a file are read for its title: prompts are long, attachments longer
+_TAIL_BYTES: Final = 32 << 10
+_FOLDER_LETTERS: Final = 200  # a longer name of a folder ends with a hash
+_TITLE_LETTERS: Final = 80
+_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.DOTALL)
+_INTERRUPTED: Final = "[Request interrupted by user"
+_NOT_SAID: Final = ("<local-command-caveat>", "<task-notification>", "<system-reminder>", "Caveat: ")
+
+
+class _Line(Struct, rename="camel"):
+    """The members of a line that decide whether it is shown."""
+
+    type: str = ""
+    subtype: str = ""
+    uuid: str | None = None
+    parent_uuid: str | None = None
+    logical_parent_uuid: str | None = None
+    source_tool_assistant_uuid: msgspec.Raw = msgspec.Raw(b"null")
+    is_sidechain: bool = False
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    is_api_error_message: bool | None = None
+    message: msgspec.Raw = msgspec.Raw(b"null")
+    content: msgspec.Raw = msgspec.Raw(b"null")
+    tool_use_result: msgspec.Raw = msgspec.Raw(b"null")
+    tool_denial_kind: str | None = None
+    compact_metadata: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_line = msgspec.json.Decoder(_Line).decode
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def projects_folder() -> Path:
+    """Where Claude keeps its sessions."""
+    configured = os.environ.get("CLAUDE_CONFIG_DIR")
+    return (Path(configured) if configured else Path("~/.claude").expanduser()) / "projects"
+
+
+def is_session_id(session_id: str) -> bool:
+    """Whether this can be the id of one of Claude's sessions."""
+    return _NAME.fullmatch(session_id) is not None
+
+
+def find_transcript(session_id: str, cwd: str) -> Path | None:
+    """The file of a session that was in this folder."""
+    if not is_session_id(session_id):
+        return None
+    for folder in _folders(cwd):
+        path = folder / f"{session_id}.jsonl"
+        if path.is_file():
+            return path
+    return None
+
+
+def other_folder(session_id: str) -> str | None:
+    """The folder that a session belongs to, wherever that is."""
+    if is_session_id(session_id):
+        for path in projects_folder().glob(f"*/{session_id}.jsonl"):
+            if (info := _info(path)) is not None:
+                return info.cwd
+    return None
+
+
+def list_transcripts(cwd: str | None) -> list[WrappedSessionInfo]:
+    """The sessions of one folder, or all, the last changed first."""
+    folders = _folders(cwd) if cwd is not None else [each for each in _entries(projects_folder()) if each.is_dir()]
+    files = [path for folder in folders for path in _entries(folder) if _NAME.fullmatch(path.stem)]
+    dated = sorted(((_modified(path), path) for path in files if path.suffix == ".jsonl"), reverse=True)
+    found = [info for _, path in dated if (info := _info(path)) is not None]
+    wanted = None if cwd is None else {cwd, os.path.realpath(cwd)}
+    return [info for info in found if wanted is None or info.cwd in wanted]
+
+
+def delete_transcript(session_id: str) -> None:
+    """Delete the files of a session. One that does not exist is not an error."""
+    if not is_session_id(session_id):
+        return
+    for path in projects_folder().glob(f"*/{session_id}.jsonl"):
+        with suppress(OSError):
+            path.unlink()
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+
+
+def read_history(path: Path) -> list[UIMessage]:
+    """The conversation in a file. Lines that cannot be read are left out. Raises: OSError."""
+    with path.open("rb") as file:
+        lines = [line for raw in file if (line := _readable(raw)) is not None and line.uuid is not None]
+    return list(_messages(_branch([line for line in lines if not line.is_sidechain])))
+
+
+# Finding files
+
+
+def _folders(cwd: str) -> list[Path]:
+    """The folders of Claude that hold sessions of a project."""
+    places = [cwd, os.path.realpath(cwd)]
+    names = list(dict.fromkeys(re.sub(r"[^A-Za-z0-9]", "-", place) for place in places))
+    projects = projects_folder()
+    found = [projects / name for name in names if len(name) <= _FOLDER_LETTERS]
+    for name in names:
+        if len(name) > _FOLDER_LETTERS:
+            found += [each for each in _entries(projects) if each.name.startswith(name[:_FOLDER_LETTERS])]
+    return found
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _info(path: Path) -> WrappedSessionInfo | None:
+    """What is listed of a session; None if nothing was said in it."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL_BYTES))
+            tail = file.read()
+    except OSError:
+        return None
+    cwd, first, title = "", "", ""
+    for raw in head.split(b"\n"):
+        line = _object(raw)
+        cwd = cwd or str(line.get("cwd") or "")
+        if not first and line.get("type") == "user" and not line.get("isMeta") and not line.get("isSidechain"):
+            message = line.get("message")
+            first = _said(message.get("content") if isinstance(message, dict) else None)
+    for raw in tail.split(b"\n"):
+        line = _object(raw)
+        for name in ("customTitle", "aiTitle", "summary"):
+            if isinstance(line.get(name), str) and line.get("type") in ("custom-title", "ai-title", "summary"):
+                title = line[name]
+    if not cwd or not (title or first):
+        return None
+    shown = sentence(title or first)[:_TITLE_LETTERS].strip()
+    updated = datetime.fromtimestamp(_modified(path), UTC).isoformat().replace("+00:00", "Z")
+    return WrappedSessionInfo(path.stem, cwd, shown, updated)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    if not raw.startswith(b"{"):
+        return {}
+    try:
+        return _decode_object(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}  # cut off at the border of what was read
+
+
+def _said(content: Any) -> str:
+    """What the user wrote, as one text; empty for what Claude put in the user's place."""
+    texts = [content] if isinstance(content, str) else []
+    if isinstance(content, list):
+        texts = [str(block.get("text")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
+    text = "\n".join(texts)
+    if found := _COMMAND.search(text):
+        return f"{found[1]} {found[2]}".strip()
+    is_said = not text.lstrip().startswith(_NOT_SAID) and not text.startswith(_INTERRUPTED)
+    return text if is_said and not command_output(text) else ""
+
+
+# The conversation
+
+
+def _readable(raw: bytes) -> _Line | None:
+    try:
+        return _decode_line(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _branch(lines: Sequence[_Line]) -> list[_Line]:
+    """The lines of the branch that the last line is on, in the order of the file."""
+    by_id = {line.uuid: line for line in lines}
+    spoken = [line for line in lines if line.type in ("user", "assistant")]
+    if not spoken:
+        return []
+    chain: set[str | None] = set()
+    at: str | None = spoken[-1].uuid
+    while at is not None and at not in chain:
+        chain.add(at)
+        line = by_id.get(at)
+        at = None if line is None else line.parent_uuid or line.logical_parent_uuid
+    answers = {_message_id(line) for line in lines if line.uuid in chain and line.type == "assistant"}
+    kept: set[str | None] = set()
+    for line in lines:
+        is_answer = line.type == "assistant" and _message_id(line) in answers
+        is_result = line.type == "user" and line.parent_uuid in kept and _source(line) in kept
+        if line.uuid in chain or is_answer or is_result:
+            kept.add(line.uuid)
+    return [line for line in lines if line.uuid in kept]
+
+
+def _message_id(line: _Line) -> Any:
+    message = _value(line.message)
+    return message.get("id") if isinstance(message, dict) else None
+
+
+def _source(line: _Line) -> Any:
+    return _value(line.source_tool_assistant_uuid)
+
+
+def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
+    """The messages of a conversation. An answer is everything between two prompts."""
+    events = ClaudeEvents(read=lambda path: None)
+    reducer: Reducer | None = None
+    for line in lines:
+        if line.type == "user" and (prompt := _prompt(line)) is not None:
+            yield from _finished(reducer)
+            reducer = None
+            yield prompt
+            continue
+        if reducer is None:
+            reducer = Reducer(UIMessage(f"claude_{line.uuid}", "assistant", []), is_tolerant=True)
+        if line.is_api_error_message:
+            reducer.message.metadata[ERROR] = _text(_value(line.message))
+        for chunk in events.feed(_as_message(line)):
+            reducer.feed(chunk)
+    yield from _finished(reducer)
+
+
+def _finished(reducer: Reducer | None) -> Iterator[UIMessage]:
+    if reducer is None:
+        return
+    reducer.close()
+    if reducer.message.parts or ERROR in reducer.message.metadata:
+        yield reducer.message
+
+
+def _prompt(line: _Line) -> UIMessage | None:
+    """The prompt that a line is, if it is one."""
+    message = _value(line.message)
+    content = message.get("content") if isinstance(message, dict) else None
+    if line.is_meta or line.is_compact_summary or line.uuid is None or _has_results(content):
+        return None
+    said = _said(content)
+    parts = parts_of_content(content)
+    if isinstance(content, str):
+        return UIMessage(line.uuid, "user", [TextPart(said)]) if said else None
+    is_shown = bool(said) or any(not isinstance(part, TextPart) for part in parts)
+    return UIMessage(line.uuid, "user", parts) if is_shown else None
+
+
+def _has_results(content: Any) -> bool:
+    return isinstance(content, list) and any(
+        isinstance(block, dict) and block.get("type") == "tool_result" for block in content
+    )
+
+
+def _as_message(line: _Line) -> dict[str, Any]:
+    """A stored line as the message that the program sent."""
+    made: dict[str, Any] = {"type": line.type, "subtype": line.subtype, "message": _value(line.message)}
+    if line.type == "user":
+        made["tool_use_result"] = _value(line.tool_use_result)
+        if line.tool_denial_kind is not None:
+            made["tool_result_meta"] = [
+                {"id": block.get("tool_use_id"), "non_execution_kind": "user-rejected"}
+                for block in (made["message"] or {}).get("content") or ()
+                if isinstance(block, dict)
+            ]
+    elif line.type == "assistant" and line.is_api_error_message:
+        made["is_api_error_message"] = True
+    elif line.subtype == "local_command":
+        made = {"type": "user", "message": {"content": _value(line.content)}}
+    elif line.subtype == "compact_boundary":
+        made["compact_metadata"] = _value(line.compact_metadata)
+    return made
+
+
+def _value(raw: msgspec.Raw) -> Any:
+    return msgspec.json.decode(raw)
+
+
+def _text(message: Any) -> str:
+    return _said(message.get("content")) if isinstance(message, dict) else ""
