@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.claude.live_session import ClaudeSession
@@ -20,6 +20,7 @@ from dragoman.adapters.claude.transcripts import (
     list_transcripts,
     other_folder,
     read_history,
+    title_of_transcript,
 )
 from dragoman.adapters.values import AdapterError, WrappedSessionPage
 from dragoman.errors import RequestError
@@ -28,6 +29,7 @@ from dragoman.text.terminal import sentence
 if TYPE_CHECKING:
     import os
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from pathlib import Path
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.context import PromptContext
@@ -86,11 +88,12 @@ class ClaudeAdapter(Adapter):
             session.id = str(uuid.uuid4())
             await self._start(session, ClaudeStart(session.id))
             return
-        await self._check_known(session.id, session.cwd)
+        path = await self._stored(session.id, session.cwd)
+        session.title = await asyncio.to_thread(title_of_transcript, path)
         await self._start(session, ClaudeStart(session.id, session.id))
 
     async def fork(self, session: AdapterSession, source_id: str) -> None:
-        await self._check_known(source_id, session.cwd)
+        await self._stored(source_id, session.cwd)
         session.id = str(uuid.uuid4())
         await self._start(session, ClaudeStart(session.id, source_id))
 
@@ -136,15 +139,14 @@ class ClaudeAdapter(Adapter):
         await live.start(start)
         session.state = live
 
-    async def _check_known(self, session_id: str, cwd: str) -> None:
-        """Raises: RequestError for a session that this folder does not have."""
-        if await asyncio.to_thread(find_transcript, session_id, cwd) is not None:
-            return
-        data: dict[str, Any] = {"sessionId": session_id}
+    async def _stored(self, session_id: str, cwd: str) -> Path:
+        """The file of a session. Raises: RequestError for one that this folder does not have."""
+        path = await asyncio.to_thread(find_transcript, session_id, cwd)
+        if path is not None:
+            return path
         folder = await asyncio.to_thread(other_folder, session_id)
-        if folder is not None:
-            raise RequestError.not_found(f"Session not found in {cwd}; it belongs to the folder {folder}", data)
-        raise RequestError.not_found("Session not found", data)
+        where = "" if folder is None else f" in {cwd}; it belongs to the folder {folder}"
+        raise RequestError.not_found(f"Session not found{where}", {"sessionId": session_id})
 
 
 def _live(session: AdapterSession) -> ClaudeSession:

@@ -51,7 +51,8 @@ EDITING: Final = frozenset({"Edit", "MultiEdit", "Write"})
 _DIFF_BYTES: Final = 1 << 20
 _TITLE_LETTERS: Final = 200
 _TAGS: Final = re.compile(r"</?(?:tool_use_error|system-reminder)>")
-_REPORT: Final = re.compile(r"\[Subagent hand-back\].*?The report follows:\n", re.DOTALL)
+# What Claude adds to the report of a sub-agent for the model that reads it.
+_ADDED: Final = re.compile(r"<tools-used-before-summary>.*?</tools-used-before-summary>\s*", re.DOTALL)
 
 
 def read_text(path: str) -> str | None:
@@ -89,17 +90,25 @@ def output_of(name: str, block: dict[str, Any], result: Any, announced: Sequence
     diffs: Sequence[FileDiff] = ()
     if name in EDITING and not is_error:
         diffs = _changed(result) or announced
-    if name in ("Agent", "Task") and isinstance(result, dict) and result.get("isAsync") is True:
-        text = "The agent runs in the background."
+    if name in ("Agent", "Task") and isinstance(result, dict):
+        text = _report(text, result)
     exit_code = re.match(r"Exit code (\d+)", text) if name == "Bash" and is_error else None
     return ToolOutput(
-        _REPORT.sub("", _TAGS.sub("", text)).strip("\n"),
+        _TAGS.sub("", text).strip("\n"),
         tuple(diffs),
         tuple(Location(diff.path) for diff in diffs),
         images=tuple(images),
         exit_code=None if exit_code is None else int(exit_code[1]),
         is_error=is_error,
     )
+
+
+def _report(text: str, result: dict[str, Any]) -> str:
+    """What a sub-agent reports, without the notes around it."""
+    if result.get("isAsync") is True:
+        return "The agent runs in the background."
+    reported, _ = _content(result.get("content"))
+    return _ADDED.sub("", reported).strip() or text
 
 
 def _kind(name: str) -> Kind:

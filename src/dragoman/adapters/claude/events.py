@@ -101,6 +101,7 @@ class ClaudeEvents:
         match event:
             case {"type": "message_start", "message": dict(message)}:
                 yield from self._end_passages()
+                yield from self._usage(None)
                 self._message_id = str(message.get("id"))
                 self._streamed.add(self._message_id)
             case {"type": "content_block_start", "index": int(index), "content_block": dict(block)}:
@@ -114,8 +115,8 @@ class ClaudeEvents:
             case {"type": "content_block_stop", "index": int(index)}:
                 yield from self._end(self._open.pop(index, None))
             case {"type": "message_delta", "usage": dict(usage)}:
+                # Shown with the next message: a chunk between a call and the question about it would start the call.
                 self._used = _context(usage)
-                yield from self._usage(None)
             case {"type": "message_stop"}:
                 yield from self._end_passages()
 

@@ -87,6 +87,12 @@ def find_transcript(session_id: str, cwd: str) -> Path | None:
     return None
 
 
+def title_of_transcript(path: Path) -> str | None:
+    """The title of a session."""
+    info = _info(path)
+    return None if info is None else info.title or None
+
+
 def other_folder(session_id: str) -> str | None:
     """The folder that a session belongs to, wherever that is."""
     if is_session_id(session_id):
