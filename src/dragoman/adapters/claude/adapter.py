@@ -19,6 +19,7 @@ from dragoman.adapters.claude.transcripts import (
     is_session_id,
     list_transcripts,
     other_folder,
+    projects_folder,
     read_history,
     title_of_transcript,
 )
@@ -67,6 +68,10 @@ class ClaudeAdapter(Adapter):
         self._arguments = tuple(arguments)
         self._env = dict(env or {})
 
+    @property
+    def _projects(self) -> Path:
+        return projects_folder(self._env)
+
     # Turns
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
@@ -103,7 +108,7 @@ class ClaudeAdapter(Adapter):
             await live.close()
 
     async def sessions(self, cwd: str | None, cursor: str | None) -> WrappedSessionPage:
-        found = await asyncio.to_thread(list_transcripts, cwd)
+        found = await asyncio.to_thread(list_transcripts, self._projects, cwd)
         begin = 0
         if cursor is not None:
             if not is_session_id(cursor):
@@ -114,7 +119,7 @@ class ClaudeAdapter(Adapter):
         return WrappedSessionPage(page, page[-1].id if has_more else None)
 
     async def history(self, session: AdapterSession) -> AsyncIterator[UIMessage]:
-        path = await asyncio.to_thread(find_transcript, session.id, session.cwd)
+        path = await asyncio.to_thread(find_transcript, self._projects, session.id, session.cwd)
         try:
             messages = [] if path is None else await asyncio.to_thread(read_history, path)
         except OSError as error:
@@ -123,7 +128,7 @@ class ClaudeAdapter(Adapter):
             yield message
 
     async def delete(self, session_id: str) -> None:
-        await asyncio.to_thread(delete_transcript, session_id)
+        await asyncio.to_thread(delete_transcript, self._projects, session_id)
 
     # Settings
 
@@ -141,10 +146,10 @@ class ClaudeAdapter(Adapter):
 
     async def _stored(self, session_id: str, cwd: str) -> Path:
         """The file of a session. Raises: RequestError for one that this folder does not have."""
-        path = await asyncio.to_thread(find_transcript, session_id, cwd)
+        path = await asyncio.to_thread(find_transcript, self._projects, session_id, cwd)
         if path is not None:
             return path
-        folder = await asyncio.to_thread(other_folder, session_id)
+        folder = await asyncio.to_thread(other_folder, self._projects, session_id)
         where = "" if folder is None else f" in {cwd}; it belongs to the folder {folder}"
         raise RequestError.not_found(f"Session not found{where}", {"sessionId": session_id})
 

@@ -32,7 +32,7 @@ from dragoman.adapters.claude.program import (
 from dragoman.adapters.claude.prompt_content import content_of
 from dragoman.adapters.claude.prompted_turn import PromptedTurn
 from dragoman.adapters.claude.questions import decide, elicit
-from dragoman.adapters.claude.transcripts import find_transcript
+from dragoman.adapters.claude.transcripts import find_transcript, projects_folder
 from dragoman.adapters.values import AdapterError
 from dragoman.uistream import chunks as c
 
@@ -157,7 +157,7 @@ class ClaudeSession:
         if connection is not None and connection.is_running:
             return connection
         await self._stop()
-        stored = await asyncio.to_thread(find_transcript, self.session.id, self.session.cwd)
+        stored = await asyncio.to_thread(find_transcript, projects_folder(self._env), self.session.id, self.session.cwd)
         await self.start(ClaudeStart(self.session.id, None if stored is None else self.session.id))
         if self._connection is None:
             raise AdapterError("claude could not be started again")
@@ -185,7 +185,7 @@ class ClaudeSession:
                         yield chunk
                     if message.get("type") == "control_request":
                         self._ask(message, ctx)
-                    if _is_end(message, turn):
+                    if message is turn.end:
                         return
             except (asyncio.CancelledError, GeneratorExit):
                 await self._interrupt(ctx, turn, events)
@@ -198,7 +198,7 @@ class ClaudeSession:
     async def steer(self, text: str) -> bool:
         """Add text to the running turn; Claude reads it after the call that runs. False if no turn runs."""
         turn, connection = self._turn, self._connection
-        if turn is None or turn.is_waiting or connection is None or not connection.is_running:
+        if turn is None or turn.end is not None or connection is None or not connection.is_running:
             return False
         connection.send({**_user_message(text, turn.add(text)), "priority": "next"})
         return True
@@ -218,7 +218,7 @@ class ClaudeSession:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
                 await connection.request("interrupt", timeout_seconds=_INTERRUPT_SECONDS)
                 message: dict[str, Any] = {}
-                while not _is_end(message, turn):
+                while message is not turn.end:
                     message = await self._next(turn)
                     await _emit(ctx, _chunks(message, events, turn))
                     if message.get("type") == "control_request":
@@ -295,6 +295,8 @@ class ClaudeSession:
 
     def _is_background(self, message: dict[str, Any], turn: PromptedTurn) -> bool:
         """Whether a message that arrives while a prompt runs does not belong to it."""
+        if turn.end is not None:
+            return True
         match message:
             case {"type": "control_request", "request": {"agent_id": str(agent)}}:
                 return agent in self._in_background
@@ -411,10 +413,6 @@ def _chunks(message: dict[str, Any], events: ClaudeEvents, turn: PromptedTurn) -
             text = turn.added.get(command)
             return () if text is None else [c.SteeringMessage(command, [{"type": "text", "text": text}])]
     return events.feed(message)
-
-
-def _is_end(message: dict[str, Any], turn: PromptedTurn) -> bool:
-    return message.get("type") == "result" and turn.is_ended_by(message)
 
 
 def _user_message(content: str | list[dict[str, Any]], message_uuid: str) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from dragoman.adapters.values import AdapterError
 
 
 class PromptedTurn:
-    """The turn of one prompt. `next` returns its messages in order."""
+    """The turn of one prompt. `put` takes its messages as they arrive, `next` returns them in order."""
 
     def __init__(self) -> None:
         self.uuid = str(uuid.uuid4())
         self.is_waiting = False
         """Claude has the prompt in its queue: what arrives meanwhile belongs to a turn that it started by itself."""
+        self.end: dict[str, Any] | None = None
+        """The result that ends the turn, as soon as it has arrived: what follows it belongs to another turn."""
         self.added: dict[str, str] = {}
         """Texts that were added to the turn, by their uuid."""
         self._left: set[str] = set()
@@ -32,6 +34,9 @@ class PromptedTurn:
         return len(self._messages)
 
     def put(self, message: dict[str, Any] | AdapterError) -> None:
+        if isinstance(message, dict) and message.get("type") == "result":
+            self._left -= answered_by(message)
+            self.end = None if self._left else message
         self._messages.append(message)
         self._arrived.set()
 
@@ -67,11 +72,6 @@ class PromptedTurn:
         """
         answered = answered_by(result)
         return bool(answered & {self.uuid, *self.added}) if answered else "origin" not in result
-
-    def is_ended_by(self, result: dict[str, Any]) -> bool:
-        """Whether this result, an own one, is the last: nothing that was added to the turn is left."""
-        self._left -= answered_by(result)
-        return not self._left
 
 
 def answered_by(result: dict[str, Any]) -> set[str]:

@@ -29,7 +29,7 @@ from dragoman.uistream.fold import ERROR, Reducer
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _NAME: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEAD_BYTES: Final = 128 << 10  # of a file are read for its title: prompts are long, attachments longer
@@ -49,7 +49,8 @@ class _Line(Struct, rename="camel"):
     uuid: str | None = None
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
-    source_tool_assistant_uuid: msgspec.Raw = msgspec.Raw(b"null")
+    source: str | None = msgspec.field(default=None, name="sourceToolAssistantUUID")
+    """The call that a result belongs to."""
     is_sidechain: bool = False
     is_meta: bool | None = None
     is_compact_summary: bool | None = None
@@ -65,10 +66,13 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def projects_folder() -> Path:
-    """Where Claude keeps its sessions."""
-    configured = os.environ.get("CLAUDE_CONFIG_DIR")
-    return (Path(configured) if configured else Path("~/.claude").expanduser()) / "projects"
+def projects_folder(env: Mapping[str, str | None]) -> Path:
+    """Where Claude keeps its sessions, with these variables added to the environment."""
+    variables = {**os.environ, **env}
+    configured = variables.get("CLAUDE_CONFIG_DIR")
+    if configured:
+        return Path(configured) / "projects"
+    return Path(variables.get("HOME") or os.path.expanduser("~")) / ".claude" / "projects"
 
 
 def is_session_id(session_id: str) -> bool:
@@ -76,11 +80,11 @@ def is_session_id(session_id: str) -> bool:
     return _NAME.fullmatch(session_id) is not None
 
 
-def find_transcript(session_id: str, cwd: str) -> Path | None:
+def find_transcript(projects: Path, session_id: str, cwd: str) -> Path | None:
     """The file of a session that was in this folder."""
     if not is_session_id(session_id):
         return None
-    for folder in _folders(cwd):
+    for folder in _folders(projects, cwd):
         path = folder / f"{session_id}.jsonl"
         if path.is_file():
             return path
@@ -93,18 +97,18 @@ def title_of_transcript(path: Path) -> str | None:
     return None if info is None else info.title or None
 
 
-def other_folder(session_id: str) -> str | None:
+def other_folder(projects: Path, session_id: str) -> str | None:
     """The folder that a session belongs to, wherever that is."""
     if is_session_id(session_id):
-        for path in projects_folder().glob(f"*/{session_id}.jsonl"):
+        for path in projects.glob(f"*/{session_id}.jsonl"):
             if (info := _info(path)) is not None:
                 return info.cwd
     return None
 
 
-def list_transcripts(cwd: str | None) -> list[WrappedSessionInfo]:
+def list_transcripts(projects: Path, cwd: str | None) -> list[WrappedSessionInfo]:
     """The sessions of one folder, or all, the last changed first."""
-    folders = _folders(cwd) if cwd is not None else [each for each in _entries(projects_folder()) if each.is_dir()]
+    folders = _folders(projects, cwd) if cwd is not None else [each for each in _entries(projects) if each.is_dir()]
     files = [path for folder in folders for path in _entries(folder) if _NAME.fullmatch(path.stem)]
     dated = sorted(((_modified(path), path) for path in files if path.suffix == ".jsonl"), reverse=True)
     found = [info for _, path in dated if (info := _info(path)) is not None]
@@ -112,11 +116,11 @@ def list_transcripts(cwd: str | None) -> list[WrappedSessionInfo]:
     return [info for info in found if wanted is None or info.cwd in wanted]
 
 
-def delete_transcript(session_id: str) -> None:
+def delete_transcript(projects: Path, session_id: str) -> None:
     """Delete the files of a session. One that does not exist is not an error."""
     if not is_session_id(session_id):
         return
-    for path in projects_folder().glob(f"*/{session_id}.jsonl"):
+    for path in projects.glob(f"*/{session_id}.jsonl"):
         with suppress(OSError):
             path.unlink()
             shutil.rmtree(path.with_suffix(""), ignore_errors=True)
@@ -132,11 +136,10 @@ def read_history(path: Path) -> list[UIMessage]:
 # Finding files
 
 
-def _folders(cwd: str) -> list[Path]:
+def _folders(projects: Path, cwd: str) -> list[Path]:
     """The folders of Claude that hold sessions of a project."""
     places = [cwd, os.path.realpath(cwd)]
     names = list(dict.fromkeys(re.sub(r"[^A-Za-z0-9]", "-", place) for place in places))
-    projects = projects_folder()
     found = [projects / name for name in names if len(name) <= _FOLDER_LETTERS]
     for name in names:
         if len(name) > _FOLDER_LETTERS:
@@ -234,7 +237,7 @@ def _branch(lines: Sequence[_Line]) -> list[_Line]:
     kept: set[str | None] = set()
     for line in lines:
         is_answer = line.type == "assistant" and _message_id(line) in answers
-        is_result = line.type == "user" and line.parent_uuid in kept and _source(line) in kept
+        is_result = line.type == "user" and line.parent_uuid in kept and line.source in kept
         if line.uuid in chain or is_answer or is_result:
             kept.add(line.uuid)
     return [line for line in lines if line.uuid in kept]
@@ -243,10 +246,6 @@ def _branch(lines: Sequence[_Line]) -> list[_Line]:
 def _message_id(line: _Line) -> Any:
     message = _value(line.message)
     return message.get("id") if isinstance(message, dict) else None
-
-
-def _source(line: _Line) -> Any:
-    return _value(line.source_tool_assistant_uuid)
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
