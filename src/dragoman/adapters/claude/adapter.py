@@ -10,6 +10,7 @@ import uuid
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
+from dragoman._version import __version__
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.claude.live_session import ClaudeSession
 from dragoman.adapters.claude.program import ClaudeStart, find_program
@@ -53,6 +54,7 @@ class ClaudeAdapter(Adapter):
 
     name = "claude"
     title = "Claude Code"
+    version = __version__
     accepts = ("image", "embedded_context")
     takes_mcp_servers = True
     mcp = ("http", "sse")
