@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dragoman.adapters import claude_code, wrap
-from dragoman.adapters.claude.transcripts import list_transcripts, read_history
+from dragoman.adapters.claude.transcripts import ClaudeTranscripts, read_history
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
@@ -177,8 +177,9 @@ def test_only_the_last_branch_of_a_conversation_is_shown_with_all_its_parallel_c
 
 
 def test_titles_come_from_the_program_and_files_that_cannot_be_read_are_left_out(tmp_path: Path) -> None:
-    folder = tmp_path / "-w"
-    folder.mkdir()
+    folder = tmp_path / "projects" / "-w"
+    folder.mkdir(parents=True)
+    transcripts = ClaudeTranscripts({"CLAUDE_CONFIG_DIR": str(tmp_path)})
     names = [f"{number:08d}-0000-0000-0000-000000000000" for number in range(4)]
     (folder / f"{names[0]}.jsonl").write_text(line("user", "u", None, "first\nprompt"))
     (folder / f"{names[1]}.jsonl").write_text(
@@ -187,8 +188,8 @@ def test_titles_come_from_the_program_and_files_that_cannot_be_read_are_left_out
     (folder / f"{names[2]}.jsonl").write_bytes(b"\xff\xfe" * 1000)
     (folder / f"{names[3]}.jsonl").mkdir()
     (folder / "agent-1.jsonl").write_text(line("user", "u", None, "a sub-agent"))
-    assert {each.id: each.title for each in list_transcripts(tmp_path, "/w")} == {
+    assert {each.id: each.title for each in transcripts.list("/w")} == {
         names[0]: "first prompt",
         names[1]: "A title",
     }
-    assert list_transcripts(tmp_path / "nothing", None) == []
+    assert ClaudeTranscripts({"CLAUDE_CONFIG_DIR": str(tmp_path / "nothing")}).list(None) == []

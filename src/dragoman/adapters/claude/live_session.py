@@ -32,7 +32,7 @@ from dragoman.adapters.claude.program import (
 from dragoman.adapters.claude.prompt_content import content_of
 from dragoman.adapters.claude.prompted_turn import PromptedTurn
 from dragoman.adapters.claude.questions import decide, elicit
-from dragoman.adapters.claude.transcripts import find_transcript, projects_folder
+from dragoman.adapters.claude.transcripts import ClaudeTranscripts
 from dragoman.adapters.values import AdapterError
 from dragoman.uistream import chunks as c
 
@@ -157,7 +157,7 @@ class ClaudeSession:
         if connection is not None and connection.is_running:
             return connection
         await self._stop()
-        stored = await asyncio.to_thread(find_transcript, projects_folder(self._env), self.session.id, self.session.cwd)
+        stored = await asyncio.to_thread(ClaudeTranscripts(self._env).find, self.session.id, self.session.cwd)
         await self.start(ClaudeStart(self.session.id, None if stored is None else self.session.id))
         if self._connection is None:
             raise AdapterError("claude could not be started again")

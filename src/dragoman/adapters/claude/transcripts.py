@@ -66,64 +66,65 @@ _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def projects_folder(env: Mapping[str, str | None]) -> Path:
-    """Where Claude keeps its sessions, with these variables added to the environment."""
-    variables = {**os.environ, **env}
-    configured = variables.get("CLAUDE_CONFIG_DIR")
-    if configured:
-        return Path(configured) / "projects"
-    return Path(variables.get("HOME") or os.path.expanduser("~")) / ".claude" / "projects"
+class ClaudeTranscripts:
+    """The files of all sessions.
+
+    Args:
+        env: variables that the program is started with; they may name another folder.
+    """
+
+    def __init__(self, env: Mapping[str, str | None]) -> None:
+        variables = {**os.environ, **env}
+        configured = variables.get("CLAUDE_CONFIG_DIR")
+        home = variables.get("HOME") or os.path.expanduser("~")
+        self._projects = (Path(configured) if configured else Path(home) / ".claude") / "projects"
+
+    def find(self, session_id: str, cwd: str) -> Path | None:
+        """The file of a session that was in this folder."""
+        paths = [folder / f"{session_id}.jsonl" for folder in self._folders(cwd)] if is_session_id(session_id) else []
+        return next((path for path in paths if path.is_file()), None)
+
+    def folder_of(self, session_id: str) -> str | None:
+        """The folder that a session belongs to, whichever that is."""
+        for path in self._all(session_id):
+            if (info := read_info(path)) is not None:
+                return info.cwd
+        return None
+
+    def list(self, cwd: str | None) -> Sequence[WrappedSessionInfo]:
+        """The sessions of one folder, or all, the last changed first."""
+        folders = (
+            self._folders(cwd) if cwd is not None else [each for each in _entries(self._projects) if each.is_dir()]
+        )
+        files = [path for folder in folders for path in _entries(folder) if is_session_id(path.stem)]
+        dated = sorted(((_modified(path), path) for path in files if path.suffix == ".jsonl"), reverse=True)
+        found = [info for _, path in dated if (info := read_info(path)) is not None]
+        wanted = None if cwd is None else {cwd, os.path.realpath(cwd)}
+        return [info for info in found if wanted is None or info.cwd in wanted]
+
+    def delete(self, session_id: str) -> None:
+        """Delete the files of a session. One that does not exist is not an error."""
+        for path in self._all(session_id):
+            with suppress(OSError):
+                path.unlink()
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+
+    def _all(self, session_id: str) -> Sequence[Path]:
+        return sorted(self._projects.glob(f"*/{session_id}.jsonl")) if is_session_id(session_id) else ()
+
+    def _folders(self, cwd: str) -> Sequence[Path]:
+        """The folders of Claude that hold sessions of a project."""
+        names = dict.fromkeys(re.sub(r"[^A-Za-z0-9]", "-", place) for place in (cwd, os.path.realpath(cwd)))
+        found = [self._projects / name for name in names if len(name) <= _FOLDER_LETTERS]
+        for name in names:
+            if len(name) > _FOLDER_LETTERS:
+                found += [each for each in _entries(self._projects) if each.name.startswith(name[:_FOLDER_LETTERS])]
+        return found
 
 
 def is_session_id(session_id: str) -> bool:
     """Whether this can be the id of one of Claude's sessions."""
     return _NAME.fullmatch(session_id) is not None
-
-
-def find_transcript(projects: Path, session_id: str, cwd: str) -> Path | None:
-    """The file of a session that was in this folder."""
-    if not is_session_id(session_id):
-        return None
-    for folder in _folders(projects, cwd):
-        path = folder / f"{session_id}.jsonl"
-        if path.is_file():
-            return path
-    return None
-
-
-def title_of_transcript(path: Path) -> str | None:
-    """The title of a session."""
-    info = _info(path)
-    return None if info is None else info.title or None
-
-
-def other_folder(projects: Path, session_id: str) -> str | None:
-    """The folder that a session belongs to, wherever that is."""
-    if is_session_id(session_id):
-        for path in projects.glob(f"*/{session_id}.jsonl"):
-            if (info := _info(path)) is not None:
-                return info.cwd
-    return None
-
-
-def list_transcripts(projects: Path, cwd: str | None) -> list[WrappedSessionInfo]:
-    """The sessions of one folder, or all, the last changed first."""
-    folders = _folders(projects, cwd) if cwd is not None else [each for each in _entries(projects) if each.is_dir()]
-    files = [path for folder in folders for path in _entries(folder) if _NAME.fullmatch(path.stem)]
-    dated = sorted(((_modified(path), path) for path in files if path.suffix == ".jsonl"), reverse=True)
-    found = [info for _, path in dated if (info := _info(path)) is not None]
-    wanted = None if cwd is None else {cwd, os.path.realpath(cwd)}
-    return [info for info in found if wanted is None or info.cwd in wanted]
-
-
-def delete_transcript(projects: Path, session_id: str) -> None:
-    """Delete the files of a session. One that does not exist is not an error."""
-    if not is_session_id(session_id):
-        return
-    for path in projects.glob(f"*/{session_id}.jsonl"):
-        with suppress(OSError):
-            path.unlink()
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)
 
 
 def read_history(path: Path) -> list[UIMessage]:
@@ -134,17 +135,6 @@ def read_history(path: Path) -> list[UIMessage]:
 
 
 # Finding files
-
-
-def _folders(projects: Path, cwd: str) -> list[Path]:
-    """The folders of Claude that hold sessions of a project."""
-    places = [cwd, os.path.realpath(cwd)]
-    names = list(dict.fromkeys(re.sub(r"[^A-Za-z0-9]", "-", place) for place in places))
-    found = [projects / name for name in names if len(name) <= _FOLDER_LETTERS]
-    for name in names:
-        if len(name) > _FOLDER_LETTERS:
-            found += [each for each in _entries(projects) if each.name.startswith(name[:_FOLDER_LETTERS])]
-    return found
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -161,7 +151,7 @@ def _modified(path: Path) -> float:
         return 0.0
 
 
-def _info(path: Path) -> WrappedSessionInfo | None:
+def read_info(path: Path) -> WrappedSessionInfo | None:
     """What is listed of a session; None if nothing was said in it."""
     try:
         with path.open("rb") as file:
