@@ -82,4 +82,4 @@ def test_it_offers_what_the_official_bridge_offers(server: ModelServer, tmp_path
     assert offered[official] - offered[ours] == LEFT_OUT
     assert choices[official]["model"] <= choices[ours]["model"]
     assert choices[official]["mode"] - choices[ours]["mode"] <= {"bypassPermissions"}
-    assert choices[official].keys() <= choices[ours].keys()
+    assert choices[official].keys() - choices[ours].keys() <= {"model_config"}  # its fast mode
