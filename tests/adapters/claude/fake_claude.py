@@ -2,7 +2,7 @@
 
 The first word of a prompt says what it does; anything else is answered with a greeting in three pieces:
 
-    THINK  READ path  EDIT path  WRITE path  RUN command...  AGENT  TODO  TASKS  QUESTION  PLAN  COMMAND  FAIL  LOGIN
+    THINK  EDIT path  RUN command...  RETRY  AGENT  TODO  TASKS  QUESTION  PLAN  COMMAND  FAIL  LOGIN
     WAIT       begins an answer and goes on when it is interrupted, never otherwise
     DEAF       the same, and ignores interrupts
     HOLD       begins a call, and ends when another message of the user was added
@@ -121,11 +121,7 @@ class Claude:
             self.send(type="system", subtype="status", status=None, permissionMode=self.mode)
         elif kind == "set_model":
             self.model = request["model"]
-            self.send(
-                type="user",
-                message={"role": "user", "content": "<local-command-stdout>Set model</local-command-stdout>"},
-                isReplay=True,
-            )
+            self.print("Set model")
         elif kind == "apply_flag_settings":
             self.effort = request["settings"]["effortLevel"]
         elif kind == "interrupt":
@@ -325,11 +321,6 @@ class Claude:
         self.stream("thinking", "Let me ", "think.")
         self.stream("text", "Thought about it.")
 
-    def do_read(self, path: Any, content: Any) -> None:
-        call = self.call("Read", {"file_path": path, "offset": 2})
-        self.result(call, "1\tone", {"type": "text"})
-        self.stream("text", "I read it.")
-
     def do_edit(self, path: Any, content: Any) -> None:
         given = {"file_path": path, "old_string": "alpha", "new_string": "omega"}
 
@@ -352,15 +343,6 @@ class Claude:
         else:
             self.permitted(call, "Edit", given, run, permission_suggestions=[mode])
         self.stream("text", "Done.")
-
-    def do_write(self, path: Any, content: Any) -> None:
-        given = {"file_path": path, "content": "new\n"}
-        self.permitted(
-            self.call("Write", given),
-            "Write",
-            given,
-            lambda used: ("created", {"type": "create", "filePath": path, "content": "new\n"}),
-        )
 
     def do_run(self, command: Any, content: Any) -> None:
         given = {"command": command, "description": "Run it"}
@@ -421,13 +403,8 @@ class Claude:
             },
         ]
         given = {"questions": questions[: 1 if rest == "one" else 2]}
-        answer = self.permitted(
-            self.call("AskUserQuestion", given),
-            "AskUserQuestion",
-            given,
-            lambda used: ("answered",),
-            requires_user_interaction=True,
-        )
+        call = self.call("AskUserQuestion", given)
+        answer = self.permitted(call, "AskUserQuestion", given, lambda used: ("answered",))
         said = answer["updatedInput"]["answers"] if answer["behavior"] == "allow" else answer["message"]
         self.stream("text", json.dumps(said))
 
@@ -439,22 +416,11 @@ class Claude:
     def do_command(self, rest: Any, content: Any) -> None:
         self.send(type="system", subtype="status", status="compacting")
         self.send(type="system", subtype="compact_boundary", compact_metadata={"pre_tokens": 900, "post_tokens": 100})
-        self.send(
-            type="user",
-            message={"role": "user", "content": "<local-command-stdout>Compacted</local-command-stdout>"},
-            isReplay=True,
-        )
+        self.print("Compacted")
 
     def do_retry(self, rest: Any, content: Any) -> None:
-        self.send(
-            type="system",
-            subtype="api_retry",
-            attempt=1,
-            max_retries=10,
-            retry_delay_ms=541,
-            error_status=529,
-            error="overloaded",
-        )
+        retry = {"attempt": 1, "max_retries": 10, "retry_delay_ms": 541, "error_status": 529, "error": "overloaded"}
+        self.send(type="system", subtype="api_retry", **retry)
         self.do_greet(rest, content)
 
     def do_fail(self, rest: Any, content: Any) -> None:

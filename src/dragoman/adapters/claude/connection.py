@@ -53,7 +53,7 @@ class ClaudeConnection:
         self.failure: AdapterError | None = None
         """Why the program has ended."""
         self.last_error = ""
-        """What the last failed result said; a program that ends at once explains itself there."""
+        """What the last failed result reports; a program that ends at once explains itself there."""
 
     async def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str | None]) -> None:
         """Start the program. Raises: ConfigError, DragomanError."""

@@ -210,8 +210,8 @@ class ClaudeEvents:
     def _user(self, line: dict[str, Any]) -> Iterator[c.Chunk]:
         content = _dict(line.get("message")).get("content")
         if isinstance(content, str):
-            if self._shows_commands and (said := command_output(content)):
-                yield from self._written({"type": "text", "text": said})
+            if self._shows_commands and (printed := command_output(content)):
+                yield from self._written({"type": "text", "text": printed})
             return
         decisions = {str(each.get("id")): _decision(each) for each in _blocks(line.get("tool_result_meta"))}
         results = [block for block in _blocks(content) if block.get("type") == "tool_result"]

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     from dragoman.adapters.adapter import Yielded
-    from dragoman.adapters.claude.questions import Asker
+    from dragoman.adapters.claude.questions import AskedClient
     from dragoman.adapters.context import PromptContext
     from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import AskAnswer, AskOption
@@ -81,7 +81,7 @@ class ClaudeSession:
         self._prompting = asyncio.Lock()
         self._plan = PlanEntries()
         self._window: int | None = None
-        self._questions: dict[str, tuple[asyncio.Task[None], Asker]] = {}
+        self._questions: dict[str, tuple[asyncio.Task[None], AskedClient]] = {}
         self._withdrawn: set[str] = set()
         self._in_background: set[str] = set()
         """Calls whose work goes on in the background, and the ids of the agents that do it."""
@@ -232,7 +232,7 @@ class ClaudeSession:
 
     # Questions
 
-    def _ask(self, message: dict[str, Any], asker: Asker) -> None:
+    def _ask(self, message: dict[str, Any], asker: AskedClient) -> None:
         """Ask the user what the program asks, in a task of its own."""
         request_id = str(message.get("request_id"))
         if request_id in self._withdrawn:
@@ -242,7 +242,7 @@ class ClaudeSession:
         self._questions[request_id] = (task, asker)
         task.add_done_callback(lambda _task: self._questions.pop(request_id, None))
 
-    async def _answer(self, request_id: str, request: Any, asker: Asker) -> None:
+    async def _answer(self, request_id: str, request: Any, asker: AskedClient) -> None:
         connection = self._connection
         if connection is None:
             return
@@ -259,7 +259,7 @@ class ClaudeSession:
             if connection.is_running:
                 connection.answer(request_id, {"behavior": "deny", "message": "The user could not be asked."})
 
-    def _end_questions(self, asker: Asker) -> None:
+    def _end_questions(self, asker: AskedClient) -> None:
         """A turn is over, and with it the questions that were asked in it."""
         for task, asked in list(self._questions.values()):
             if asked is asker:

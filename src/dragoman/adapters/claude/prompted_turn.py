@@ -47,7 +47,7 @@ class PromptedTurn:
             await self._arrived.wait()
         message = self._messages.popleft()
         if isinstance(message, AdapterError):
-            self._messages.appendleft(message)  # for whoever asks again
+            self._messages.appendleft(message)  # for the next call
             raise message
         return message
 

@@ -37,8 +37,8 @@ _PLAN_OPTIONS: Final = (
 )
 
 
-class Asker(Protocol):
-    """Who can be asked: the client, in a turn or between turns."""
+class AskedClient(Protocol):
+    """The client that questions are put to, in a turn or between turns."""
 
     @property
     def has_forms(self) -> bool: ...
@@ -48,7 +48,7 @@ class Asker(Protocol):
     async def form(self, message: str, schema: v1.ElicitationSchema) -> dict[str, Any] | None: ...
 
 
-async def decide(request: dict[str, Any], asker: Asker) -> dict[str, Any]:
+async def decide(request: dict[str, Any], asker: AskedClient) -> dict[str, Any]:
     """Ask the user what `can_use_tool` asks, and return the answer for Claude."""
     name, call_id = request.get("tool_name"), str(request.get("tool_use_id"))
     given = request.get("input")
@@ -68,7 +68,7 @@ async def decide(request: dict[str, Any], asker: Asker) -> dict[str, Any]:
     return permission_reply(given, suggestion, answer)
 
 
-async def elicit(request: dict[str, Any], asker: Asker) -> dict[str, Any]:
+async def elicit(request: dict[str, Any], asker: AskedClient) -> dict[str, Any]:
     """Show the form that an MCP server of Claude asks for."""
     if request.get("mode") == "url" or not asker.has_forms:
         return {"action": "decline"}
@@ -135,7 +135,7 @@ def _short(label: str) -> str:
 # Questions
 
 
-async def _answers(given: dict[str, Any], call_id: str, asker: Asker) -> dict[str, str] | None:
+async def _answers(given: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
     """The answers by question; None if the user did not answer."""
     questions = [each for each in given.get("questions") or () if isinstance(each, dict) and _labels(each)]
     if not questions:
@@ -179,7 +179,7 @@ def _read(questions: Sequence[dict[str, Any]], filled: dict[str, Any]) -> dict[s
     return answers or None
 
 
-async def _chosen(questions: Sequence[dict[str, Any]], call_id: str, asker: Asker) -> dict[str, str] | None:
+async def _chosen(questions: Sequence[dict[str, Any]], call_id: str, asker: AskedClient) -> dict[str, str] | None:
     """For clients without forms: each question is asked as a permission with the answers as options."""
     answers: dict[str, str] = {}
     for each in questions:

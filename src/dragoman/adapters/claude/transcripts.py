@@ -38,7 +38,7 @@ _FOLDER_LETTERS: Final = 200  # a longer name of a folder ends with a hash
 _TITLE_LETTERS: Final = 80
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.DOTALL)
 _INTERRUPTED: Final = "[Request interrupted by user"
-_NOT_SAID: Final = ("<local-command-caveat>", "<task-notification>", "<system-reminder>", "Caveat: ")
+_NOT_TYPED: Final = ("<local-command-caveat>", "<task-notification>", "<system-reminder>", "Caveat: ")
 
 
 class _Line(Struct, rename="camel"):
@@ -152,7 +152,7 @@ def _modified(path: Path) -> float:
 
 
 def read_info(path: Path) -> WrappedSessionInfo | None:
-    """What is listed of a session; None if nothing was said in it."""
+    """What is listed of a session; None if nothing was written in it."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -167,7 +167,7 @@ def read_info(path: Path) -> WrappedSessionInfo | None:
         cwd = cwd or str(line.get("cwd") or "")
         if not first and line.get("type") == "user" and not line.get("isMeta") and not line.get("isSidechain"):
             message = line.get("message")
-            first = _said(message.get("content") if isinstance(message, dict) else None)
+            first = _typed(message.get("content") if isinstance(message, dict) else None)
     for raw in tail.split(b"\n"):
         line = _object(raw)
         for name in ("customTitle", "aiTitle", "summary"):
@@ -189,7 +189,7 @@ def _object(raw: bytes) -> dict[str, Any]:
         return {}  # cut off at the border of what was read
 
 
-def _said(content: Any) -> str:
+def _typed(content: Any) -> str:
     """What the user wrote, as one text; empty for what Claude put in the user's place."""
     texts = [content] if isinstance(content, str) else []
     if isinstance(content, list):
@@ -197,8 +197,8 @@ def _said(content: Any) -> str:
     text = "\n".join(texts)
     if found := _COMMAND.search(text):
         return f"{found[1]} {found[2]}".strip()
-    is_said = not text.lstrip().startswith(_NOT_SAID) and not text.startswith(_INTERRUPTED)
-    return text if is_said and not command_output(text) else ""
+    is_typed = not text.lstrip().startswith(_NOT_TYPED) and not text.startswith(_INTERRUPTED)
+    return text if is_typed and not command_output(text) else ""
 
 
 # The conversation
@@ -271,11 +271,11 @@ def _prompt(line: _Line) -> UIMessage | None:
     content = message.get("content") if isinstance(message, dict) else None
     if line.is_meta or line.is_compact_summary or line.uuid is None or _has_results(content):
         return None
-    said = _said(content)
+    typed = _typed(content)
     parts = parts_of_content(content)
     if isinstance(content, str):
-        return UIMessage(line.uuid, "user", [TextPart(said)]) if said else None
-    is_shown = bool(said) or any(not isinstance(part, TextPart) for part in parts)
+        return UIMessage(line.uuid, "user", [TextPart(typed)]) if typed else None
+    is_shown = bool(typed) or any(not isinstance(part, TextPart) for part in parts)
     return UIMessage(line.uuid, "user", parts) if is_shown else None
 
 
@@ -310,4 +310,4 @@ def _value(raw: msgspec.Raw) -> Any:
 
 
 def _text(message: Any) -> str:
-    return _said(message.get("content")) if isinstance(message, dict) else ""
+    return _typed(message.get("content")) if isinstance(message, dict) else ""
