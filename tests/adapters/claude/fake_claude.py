@@ -9,10 +9,10 @@ The first word of a prompt says what it does; anything else is answered with a g
     BACKGROUND starts work that ends after the turn, and reports it in a turn of its own
     BEHIND     the prompt waits behind a turn that the program started by itself
     ODD        messages that nobody knows, and lines that are not JSON
-    CRASH      ends in the middle of an answer
+    CRASH      ends in the middle of an answer, or later, after it
     SAW        says which content, MCP servers and arguments it was given
 
-Sessions are kept in CLAUDE_CONFIG_DIR as the real program keeps them.
+Sessions are kept as the real program keeps them.
 """
 
 import json
@@ -89,6 +89,8 @@ class Claude:
             message = self.later.pop(0) if self.later else self.receive()
             if message["type"] == "user":
                 self.turn(message)
+            elif message["type"] == "crash":
+                sys.exit(1)
             else:
                 self.control(message)
 
@@ -99,18 +101,15 @@ class Claude:
         """Answer a request; interrupts raise Interrupted where a turn runs."""
         if message["type"] != "control_request":
             return
-        request = message["request"]
         answer: dict[str, Any] = {}
-        kind = request["subtype"]
+        request, kind = message["request"], message["request"]["subtype"]
         if kind == "initialize":
             answer = {
                 "commands": [{"name": "context", "description": "Show the context", "argumentHint": ""}],
                 "models": MODELS,
                 "current_permission_mode": self.mode,
-                "claude_code_version": "2.1.325",
+                "claude_code_version": os.environ.get("FAKE_CLAUDE_VERSION", "2.1.325"),
             }
-            if os.environ.get("FAKE_CLAUDE_VERSION"):
-                answer["claude_code_version"] = os.environ["FAKE_CLAUDE_VERSION"]
         elif kind == "get_settings":
             answer = {"effective": {}, "applied": {"model": "big-1", "effort": self.effort}}
         elif kind == "set_permission_mode":
@@ -471,6 +470,8 @@ class Claude:
         self.stream("text", "Still here.")
 
     def do_crash(self, rest: Any, content: Any) -> None:
+        if rest == "later":
+            return self.later.append({"type": "crash"})
         self.stream("text", "I begin", is_open=True)
         sys.stderr.write("a bug in the program\n")
         sys.stderr.flush()

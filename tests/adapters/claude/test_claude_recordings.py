@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.adapters.claude.calls import PLAN_TOOLS
 from dragoman.adapters.claude.choices import ClaudeChoices, commands_of
-from dragoman.adapters.claude.events import ClaudeEvents
+from dragoman.adapters.claude.events import LOGIN, ClaudeEvents
 from dragoman.adapters.claude.plan_entries import PlanEntries
 from dragoman.adapters.claude.prompted_turn import PromptedTurn
 from dragoman.adapters.claude.questions import permission_options, suggested
@@ -146,3 +146,31 @@ def test_details_of_the_recordings_are_shown() -> None:
     edited = {"path": "/home/user/project/a.txt", "old": "one\nalpha\nthree\n", "new": "one\nomega\nthree\n"}
     assert edited in diffs
     assert {"toolu_00025_1", "toolu_00010_1", "toolu_00014_1"} <= parents
+
+
+@pytest.mark.parametrize(
+    ("result", "stop_reason", "error"),
+    [
+        ({"subtype": "success", "stop_reason": "max_tokens"}, "max_tokens", None),
+        ({"subtype": "success", "stop_reason": "refusal"}, "refusal", None),
+        ({"subtype": "error_max_turns", "is_error": True}, "max_turn_requests", None),
+        ({"subtype": "error_max_budget_usd", "is_error": True}, "max_tokens", None),
+        ({"subtype": "error_of_tomorrow", "is_error": True}, None, "Claude Code: error_of_tomorrow"),
+        ({"subtype": "success", "is_error": True, "result": "OAuth token revoked · Please run /login"}, None, LOGIN),
+        ({"subtype": "success", "is_error": True, "terminal_reason": "aborted_tools"}, "end_turn", None),
+    ],
+)
+def test_results_end_a_turn_with_their_reason(result: dict[str, Any], stop_reason: str, error: str | None) -> None:
+    told = story_of(ClaudeEvents().feed({"type": "result", **result}))
+    assert told.stop_reason == stop_reason
+    assert (told.error or "").startswith(error or "")
+    assert (told.error is None) == (error is None)
+
+
+def test_the_model_is_recognised_with_and_without_the_size_of_its_window() -> None:
+    models = [{"value": "default", "resolvedModel": "big-1"}, {"value": "small[1m]", "resolvedModel": "small-1[1m]"}]
+    choices = ClaudeChoices({"models": models}, {})
+    assert choices.note_model("big-1[1m]") is None
+    assert choices.note_model("small-1") == "small[1m]"
+    assert choices.note_model("another") == "another"
+    assert [value.id for value in choices.settings()[1].values] == ["default", "small[1m]", "another"]

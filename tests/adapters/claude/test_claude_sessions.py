@@ -11,7 +11,7 @@ from dragoman.adapters.claude.transcripts import ClaudeTranscripts, read_history
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
-from dragoman.uistream.messages import TextPart, ToolPart
+from dragoman.uistream.messages import OtherPart, TextPart, ToolPart
 from tests.adapters.claude.claude_fixtures import claude_session, install, remote_of
 from tests.adapters.fixtures import Answers, ask, client_of, text_of
 
@@ -153,10 +153,12 @@ def test_only_the_last_branch_of_a_conversation_is_shown_with_all_its_parallel_c
         ),
         line("user", "r1", "c1", results[0], sourceToolAssistantUUID="c1"),
         line("user", "r2", "c2", results[1], sourceToolAssistantUUID="c2"),
+        '{"type": "attachment", "uuid": "q1", "parentUuid": "r2", "attachment": '
+        '{"type": "queued_command", "prompt": "be quick"}}',
         line("user", "s1", "r2", "a sub-agent's", isSidechain=True),
         line("user", "i1", "r2", "<local-command-caveat>not said</local-command-caveat>", isMeta=True),
         "not JSON",
-        '{"type": "system", "subtype": "compact_boundary", "uuid": "b1", "logicalParentUuid": "r2"}',
+        '{"type": "system", "subtype": "compact_boundary", "uuid": "b1", "logicalParentUuid": "q1"}',
         line("user", "k1", "b1", "a summary", isCompactSummary=True),
         line("user", "n1", "k1", "<command-name>/context</command-name><command-args>all</command-args>"),
         line("assistant", "a2", "n1", [{"type": "text", "text": "answer"}]),
@@ -167,10 +169,11 @@ def test_only_the_last_branch_of_a_conversation_is_shown_with_all_its_parallel_c
     for message in read_history(file):
         texts = [part.text for part in message.parts if isinstance(part, TextPart)]
         outcomes = [(part.tool_call_id, part.state) for part in message.parts if isinstance(part, ToolPart)]
-        told.append((message.role, texts, outcomes))
+        added = [part.raw["parts"][0]["text"] for part in message.parts if isinstance(part, OtherPart)]
+        told.append((message.role, texts + added, outcomes))
     assert told == [
         ("user", ["second"], []),
-        ("assistant", [], [("call-x", "output-available"), ("call-y", "output-available")]),
+        ("assistant", ["be quick"], [("call-x", "output-available"), ("call-y", "output-available")]),
         ("user", ["/context all"], []),
         ("assistant", ["answer"], []),
     ]
@@ -193,3 +196,7 @@ def test_titles_come_from_the_program_and_files_that_cannot_be_read_are_left_out
         names[1]: "A title",
     }
     assert ClaudeTranscripts({"CLAUDE_CONFIG_DIR": str(tmp_path / "nothing")}).list(None) == []
+    odd = tmp_path / "projects" / "-w------x-y"  # the name that the real program gave to this folder
+    odd.mkdir()
+    (odd / f"{names[0]}.jsonl").write_text(line("user", "u", None, "prompt"))
+    assert transcripts.find(names[0], "/w/ü 😀.x_y") == odd / f"{names[0]}.jsonl"

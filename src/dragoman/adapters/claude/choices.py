@@ -56,10 +56,13 @@ class ClaudeChoices:
 
     def note_model(self, resolved: Any) -> str | None:
         """The program reports the model it uses: the setting it changes to, None if it is the current one."""
-        if not isinstance(resolved, str) or resolved in (self.model, self._known().get("resolvedModel")):
+        if not isinstance(resolved, str) or _bare(resolved) in (_bare(self.model), _bare(self._resolved())):
             return None
         self.model = self._value_of(resolved)
         return self.model
+
+    def _resolved(self) -> Any:
+        return self._known().get("resolvedModel")
 
     def _known(self) -> dict[str, Any]:
         return next((each for each in self._models if each["value"] == self.model), {})
@@ -70,7 +73,7 @@ class ClaudeChoices:
             return str(self._models[0]["value"]) if self._models else None
         for name in ("value", "resolvedModel"):
             for each in self._models:
-                if each.get(name) == model:
+                if _bare(each.get(name)) == _bare(model):
                     return str(each["value"])
         return model
 
@@ -92,6 +95,11 @@ def commands_of(started: dict[str, Any]) -> tuple[tuple[str, str], ...]:
         for each in (listed if isinstance(listed, list) else ())
         if isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"]
     )
+
+
+def _bare(model: Any) -> str:
+    """The name of a model without the size of its context window, as in `opus[1m]`."""
+    return str(model).partition("[")[0]
 
 
 def _is_model(value: Any) -> bool:

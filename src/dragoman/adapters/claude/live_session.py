@@ -16,6 +16,7 @@ import asyncio
 import logging
 import uuid
 from collections import deque
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.claude.choices import EFFORT, MODE, MODEL, ClaudeChoices, commands_of
@@ -54,6 +55,7 @@ _ANSWER_SECONDS: Final = 20.0
 _INTERRUPT_SECONDS: Final = 1.6
 _CANCELLED: Final = {"behavior": "deny", "message": "Cancelled", "interrupt": True}
 _SETTINGS: Final = "dragoman/settings"  # a message of our own: the program reported its mode and model
+_SHOWN: Final = "dragoman/shown"  # another one: everything before it was shown
 _MOST_WAITING: Final = 1024  # messages, before the program has to wait
 _FEW_WAITING: Final = 128
 
@@ -87,6 +89,9 @@ class ClaudeSession:
         """Calls whose work goes on in the background, and the ids of the agents that do it."""
         self._events = ClaudeEvents(self._plan, shows_commands=False)
         self._waiting: deque[dict[str, Any]] = deque()
+        """What the background has to show."""
+        self._next_messages: list[dict[str, Any]] = []
+        """What arrived after the result of the prompt, which is still being shown."""
         self._arrived = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
         self._has_shown = False
@@ -173,27 +178,49 @@ class ClaudeSession:
     async def prompt(self, ctx: PromptContext) -> AsyncGenerator[Yielded, None]:
         """Run one prompt to its end. Raises: AdapterError when the program fails."""
         async with self._prompting:
-            connection = await self._running()
-            events = ClaudeEvents(self._plan)
-            events.window = self._window
-            turn = self._turn = PromptedTurn()
+            turn = PromptedTurn()
             try:
-                connection.send(_user_message(content_of(ctx.blocks), turn.uuid))
-                while True:
-                    message = await self._next(turn)
-                    for chunk in _chunks(message, events, turn):
+                async with aclosing(self._run(ctx, turn)) as chunks:
+                    async for chunk in chunks:
                         yield chunk
-                    if message.get("type") == "control_request":
-                        self._ask(message, ctx)
-                    if message is turn.end:
-                        return
-            except (asyncio.CancelledError, GeneratorExit):
-                await self._interrupt(ctx, turn, events)
-                raise
-            finally:
-                self._window = events.window
-                self._turn = None
-                self._end_questions(ctx)
+            except AdapterError:
+                if turn.has_begun:
+                    raise
+            else:
+                return
+            # The program was about to end by itself, and never had the prompt: another one gets it.
+            async with aclosing(self._run(ctx, PromptedTurn())) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+
+    async def _run(self, ctx: PromptContext, turn: PromptedTurn) -> AsyncGenerator[Yielded, None]:
+        connection = await self._running()
+        events = ClaudeEvents(self._plan)
+        events.window = self._window
+        self._turn = turn
+        try:
+            connection.send(_user_message(content_of(ctx.blocks), turn.uuid))
+            while True:
+                message = await self._next(turn)
+                if message.get("type") == "command_lifecycle":
+                    await self._catch_up()
+                for chunk in _chunks(message, events, turn):
+                    yield chunk
+                if message.get("type") == "control_request":
+                    self._ask(message, ctx)
+                if message is turn.end:
+                    await ctx.settle()  # what Claude does next is shown below it
+                    return
+        except (asyncio.CancelledError, GeneratorExit):
+            await self._interrupt(ctx, turn, events)
+            raise
+        finally:
+            self._window = events.window
+            self._turn = None
+            self._end_questions(ctx)
+            self._waiting.extend(self._next_messages)
+            self._next_messages.clear()
+            self._arrived.set()
 
     async def steer(self, text: str) -> bool:
         """Add text to the running turn; Claude reads it after the call that runs. False if no turn runs."""
@@ -274,13 +301,14 @@ class ClaudeSession:
             self._withdraw(str(message.get("request_id")))
             return
         if kind == "command_lifecycle":
-            if turn is not None:
-                turn.note_state(message.get("command_uuid"), message.get("state"))
+            if turn is not None and turn.note_state(message.get("command_uuid"), message.get("state")):
                 turn.put(message)
             return
         if kind == "system":
             self._note(message)
-        if turn is None or self._is_background(message, turn):
+        if turn is not None and turn.end is not None:
+            self._next_messages.append(message)
+        elif turn is None or self._is_background(message, turn):
             self._put_background(message)
         else:
             turn.put(message)
@@ -295,8 +323,6 @@ class ClaudeSession:
 
     def _is_background(self, message: dict[str, Any], turn: PromptedTurn) -> bool:
         """Whether a message that arrives while a prompt runs does not belong to it."""
-        if turn.end is not None:
-            return True
         match message:
             case {"type": "control_request", "request": {"agent_id": str(agent)}}:
                 return agent in self._in_background
@@ -325,7 +351,7 @@ class ClaudeSession:
                 self._put_background({"type": _SETTINGS, "mode": mode, "model": message.get("model")})
 
     def _count_waiting(self) -> int:
-        return len(self._waiting) + (0 if self._turn is None else len(self._turn))
+        return len(self._waiting) + len(self._next_messages) + (0 if self._turn is None else len(self._turn))
 
     def _resume_reading(self) -> None:
         if self._is_paused and self._count_waiting() < _FEW_WAITING and self._connection is not None:
@@ -347,8 +373,18 @@ class ClaudeSession:
             self._arrived.clear()
             await self._arrived.wait()
 
+    async def _catch_up(self) -> None:
+        """Wait until everything that arrived for the background so far was shown."""
+        shown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._put_background({"type": _SHOWN, "future": shown})
+        await shown
+
     async def _show(self, message: dict[str, Any]) -> None:
         match message:
+            case {"type": "dragoman/shown", "future": asyncio.Future() as shown}:
+                if not shown.done():
+                    shown.set_result(None)
+                return
             case {"type": "dragoman/settings"}:
                 await self._show_settings(message)
                 return

@@ -19,6 +19,8 @@ class PromptedTurn:
 
     def __init__(self) -> None:
         self.uuid = str(uuid.uuid4())
+        self.has_begun = False
+        """Something arrived that shows that the program has the prompt."""
         self.is_waiting = False
         """Claude has the prompt in its queue: what arrives meanwhile belongs to a turn that it started by itself."""
         self.end: dict[str, Any] | None = None
@@ -34,6 +36,7 @@ class PromptedTurn:
         return len(self._messages)
 
     def put(self, message: dict[str, Any] | AdapterError) -> None:
+        self.has_begun = self.has_begun or isinstance(message, dict)
         if isinstance(message, dict) and message.get("type") == "result":
             self._left -= answered_by(message)
             self.end = None if self._left else message
@@ -51,12 +54,16 @@ class PromptedTurn:
             raise message
         return message
 
-    def note_state(self, command: Any, state: Any) -> None:
-        """Claude reports what it does with a message: `queued`, `started`, `completed` or `cancelled`."""
+    def note_state(self, command: Any, state: Any) -> bool:
+        """Claude reports what it does with a message: `queued`, `started`, `completed` or `cancelled`.
+
+        Returns: whether the message belongs to this turn.
+        """
         if command == self.uuid:
             self.is_waiting = state == "queued"
         elif state in ("completed", "cancelled"):
             self._left.discard(command)
+        return command == self.uuid or command in self.added
 
     def add(self, text: str) -> str:
         """Note a text that is added to the turn, and return its uuid."""

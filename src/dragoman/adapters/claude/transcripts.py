@@ -25,6 +25,7 @@ from dragoman.adapters.claude.events import ClaudeEvents, command_output
 from dragoman.adapters.claude.prompt_content import parts_of_content
 from dragoman.adapters.values import WrappedSessionInfo
 from dragoman.text.terminal import sentence
+from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import ERROR, Reducer
 from dragoman.uistream.messages import TextPart, UIMessage
 
@@ -39,6 +40,13 @@ _TITLE_LETTERS: Final = 80
 _COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>.*?<command-args>(.*?)</command-args>", re.DOTALL)
 _INTERRUPTED: Final = "[Request interrupted by user"
 _NOT_TYPED: Final = ("<local-command-caveat>", "<task-notification>", "<system-reminder>", "Caveat: ")
+
+
+class _Attachment(Struct):
+    """What Claude added to a conversation; a message that the user sent in the middle of a turn is one, too."""
+
+    type: str = ""
+    prompt: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Line(Struct, rename="camel"):
@@ -59,6 +67,7 @@ class _Line(Struct, rename="camel"):
     content: msgspec.Raw = msgspec.Raw(b"null")
     tool_use_result: msgspec.Raw = msgspec.Raw(b"null")
     tool_denial_kind: str | None = None
+    attachment: _Attachment | None = None
     compact_metadata: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -114,12 +123,17 @@ class ClaudeTranscripts:
 
     def _folders(self, cwd: str) -> Sequence[Path]:
         """The folders of Claude that hold sessions of a project."""
-        names = dict.fromkeys(re.sub(r"[^A-Za-z0-9]", "-", place) for place in (cwd, os.path.realpath(cwd)))
+        names = dict.fromkeys(_folder_name(place) for place in (cwd, os.path.realpath(cwd)))
         found = [self._projects / name for name in names if len(name) <= _FOLDER_LETTERS]
         for name in names:
             if len(name) > _FOLDER_LETTERS:
                 found += [each for each in _entries(self._projects) if each.name.startswith(name[:_FOLDER_LETTERS])]
         return found
+
+
+def _folder_name(place: str) -> str:
+    """The name that Claude gives to the folder of a project. It counts letters as JavaScript does, in UTF-16."""
+    return re.sub(r"[^A-Za-z0-9]", lambda found: "-" if found[0] <= "\uffff" else "--", place)
 
 
 def is_session_id(session_id: str) -> bool:
@@ -250,11 +264,23 @@ def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
             continue
         if reducer is None:
             reducer = Reducer(UIMessage(f"claude_{line.uuid}", "assistant", []), is_tolerant=True)
+        if line.attachment is not None:
+            for added in _added(line):
+                reducer.feed(added)
+            continue
         if line.is_api_error_message:
             reducer.message.metadata[ERROR] = _text(_value(line.message))
         for chunk in events.feed(_as_message(line)):
             reducer.feed(chunk)
     yield from _finished(reducer)
+
+
+def _added(line: _Line) -> Iterator[c.Chunk]:
+    """The text that the user added to a running turn."""
+    if line.attachment is not None and line.attachment.type == "queued_command":
+        text = _typed(_value(line.attachment.prompt))
+        if text and line.uuid is not None:
+            yield c.SteeringMessage(line.uuid, [{"type": "text", "text": text}])
 
 
 def _finished(reducer: Reducer | None) -> Iterator[UIMessage]:
