@@ -4,6 +4,7 @@ What is expected is read from the whole messages; the story is made from the eve
 """
 
 import json
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from dragoman.adapters.claude.events import LOGIN, ClaudeEvents
 from dragoman.adapters.claude.plan_entries import PlanEntries
 from dragoman.adapters.claude.prompted_turn import PromptedTurn
 from dragoman.adapters.claude.questions import permission_options, suggested
+from dragoman.adapters.tools import decorated
 from dragoman.uistream.updates import Projector
 from tests.adapters.fixtures import RECORDINGS
 from tests.adapters.stories import story_of
@@ -174,3 +176,31 @@ def test_the_model_is_recognised_with_and_without_the_size_of_its_window() -> No
     assert choices.note_model("small-1") == "small[1m]"
     assert choices.note_model("another") == "another"
     assert [value.id for value in choices.settings()[1].values] == ["default", "small[1m]", "another"]
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """The value with some of its members replaced or left out."""
+    if chance.random() < 0.03:
+        return chance.choice([None, 3, True, "x", [], [1], {}, {"a": 1}, ["x", {"type": "text"}]])
+    if isinstance(value, dict):
+        return {name: mutated(each, chance) for name, each in value.items() if chance.random() > 0.01}
+    return [mutated(each, chance) for each in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_messages_with_members_of_any_kind_are_survived(path: Path) -> None:
+    chance = random.Random(path.stem)
+    events, projector = ClaudeEvents(read=lambda path: None), Projector()
+    for message in [mutated(message, chance) for message in received(path)]:
+        if not isinstance(message, dict):
+            continue
+        for chunk in events.feed(message):
+            projector.project(decorated(chunk))
+        request, response = message.get("request"), message.get("response")
+        if isinstance(request, dict):
+            for chunk in events.announce(request):
+                projector.project(decorated(chunk))
+            permission_options(str(request.get("tool_name")), suggested(request.get("permission_suggestions")))
+        if isinstance(response, dict):
+            ClaudeChoices(response, response).settings()
+            commands_of(response)

@@ -146,6 +146,7 @@ class ClaudeEvents:
     def _assistant(self, line: dict[str, Any]) -> Iterator[c.Chunk]:
         message = _dict(line.get("message"))
         parent = line.get("parent_tool_use_id")
+        parent = parent if isinstance(parent, str) else None
         is_error = line.get("is_api_error_message") is True or bool(line.get("error"))
         is_shown = str(message.get("id")) in self._streamed or is_error  # the result says what the error is
         for block in _blocks(message.get("content")):

@@ -330,7 +330,7 @@ class ClaudeSession:
                 return call in self._in_background
             case {"type": "result"}:
                 return turn.is_waiting or not turn.owns(message)
-        return turn.is_waiting or message.get("parent_tool_use_id") in self._in_background
+        return turn.is_waiting or str(message.get("parent_tool_use_id")) in self._in_background
 
     def _put_background(self, message: dict[str, Any]) -> None:
         self._waiting.append(message)

@@ -227,16 +227,17 @@ def _readable(raw: bytes) -> _Line | None:
 
 def _branch(lines: Sequence[_Line]) -> list[_Line]:
     """The lines of the branch that the last line is on, in the order of the file."""
-    by_id = {line.uuid: line for line in lines}
-    spoken = [line for line in lines if line.type in ("user", "assistant")]
+    places = {line.uuid: place for place, line in enumerate(lines)}
+    spoken = [place for place, line in enumerate(lines) if line.type in ("user", "assistant")]
     if not spoken:
         return []
     chain: set[str | None] = set()
-    at: str | None = spoken[-1].uuid
-    while at is not None and at not in chain:
-        chain.add(at)
-        line = by_id.get(at)
-        at = None if line is None else line.parent_uuid or line.logical_parent_uuid
+    at: int | None = spoken[-1]
+    while at is not None and lines[at].uuid not in chain:
+        chain.add(lines[at].uuid)
+        before = lines[at].parent_uuid or lines[at].logical_parent_uuid
+        # A line before it that could not be read does not end the conversation.
+        at = None if before is None else places.get(before, at - 1 if at > 0 else None)
     answers = {_message_id(line) for line in lines if line.uuid in chain and line.type == "assistant"}
     kept: set[str | None] = set()
     for line in lines:
@@ -247,9 +248,9 @@ def _branch(lines: Sequence[_Line]) -> list[_Line]:
     return [line for line in lines if line.uuid in kept]
 
 
-def _message_id(line: _Line) -> Any:
+def _message_id(line: _Line) -> str:
     message = _value(line.message)
-    return message.get("id") if isinstance(message, dict) else None
+    return str(message.get("id")) if isinstance(message, dict) else ""
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
