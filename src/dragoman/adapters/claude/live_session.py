@@ -243,9 +243,9 @@ class ClaudeSession:
         self._end_questions(ctx)
         try:
             async with asyncio.timeout(_INTERRUPT_SECONDS):
-                await connection.request("interrupt", timeout_seconds=_INTERRUPT_SECONDS)
-                message: dict[str, Any] = {}
-                while message is not turn.end:
+                if turn.end is None:
+                    await connection.request("interrupt", timeout_seconds=_INTERRUPT_SECONDS)
+                while len(turn) or turn.end is None:
                     message = await self._next(turn)
                     await _emit(ctx, _chunks(message, events, turn))
                     if message.get("type") == "control_request":
