@@ -278,3 +278,28 @@ async def test_mcp_servers_that_are_not_used_are_reported(tmp_path: Path) -> Non
         await session.prompt("go")
         (notice,) = session.state.notices
         assert "cannot use: tools" in str(notice.description)
+
+
+class ClosingTogether(Adapter):
+    """Closes a session only when all of its three sessions are being closed."""
+
+    name = "together"
+
+    def __init__(self) -> None:
+        self._closing = 0
+        self._all = asyncio.Event()
+
+    async def run(self, ctx: PromptContext) -> AsyncIterator[str]:
+        yield ctx.text
+
+    async def close_session(self, session: AdapterSession) -> None:
+        self._closing += 1
+        if self._closing == 3:
+            self._all.set()
+        await self._all.wait()
+
+
+async def test_the_sessions_of_a_client_that_is_gone_are_closed_side_by_side(tmp_path: Path) -> None:
+    async with asyncio.timeout(60), client_of(AdapterAgent(ClosingTogether(), store=False)) as remote:
+        for _ in range(3):
+            await remote.new_session(tmp_path)

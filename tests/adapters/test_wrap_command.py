@@ -73,6 +73,7 @@ async def test_an_object_is_served_and_nothing_that_is_printed_reaches_the_clien
         (["nothing.py:x"], "there is no file"),
         (["loud_module:"], "does not name an object; write MODULE:OBJECT"),
         (["claude-of-tomorrow"], "cannot be wrapped; write MODULE:OBJECT, FILE.py:OBJECT or a URL"),
+        (["claude", "--no-sessions"], "--no-sessions is not for claude, which keeps its sessions itself"),
         ([], "wrap needs a source"),
         (["loud_module:shout", "--url", "http://127.0.0.1:1"], "wrap needs one source"),
         (["loud_module:shout", "--as", "chat"], "--as is for endpoints"),

@@ -59,6 +59,8 @@ def test_others_are_not_taken_for_gemini(name: str, command: str) -> None:
         ("python3.12 -m deepagents_acp", {"python3.12", "deepagents-acp"}),
         ("python agent.py", {"python", "agent"}),
         ("uv tool run openhands acp", {"uv", "openhands"}),
+        ("python -m dragoman wrap claude", {"python", "dragoman", "claude"}),
+        ("dragoman wrap my_agent:agent", {"dragoman"}),
     ],
 )
 def test_program_goes_by_every_name(command: str, expected: set[str]) -> None:

@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from dragoman.adapters.blocking import BlockingContext, RunCancelled
     from dragoman.adapters.context import AskedCall, PromptContext
     from dragoman.adapters.function import FunctionAdapter, choice
-    from dragoman.adapters.makers import ag_ui, command, langgraph, openai_agents, openai_chat, pydantic_ai, ui_stream
+    from dragoman.adapters.makers import (
+        ag_ui,
+        claude_code,
+        command,
+        langgraph,
+        openai_agents,
+        openai_chat,
+        pydantic_ai,
+        ui_stream,
+    )
     from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import (
         AdapterError,
@@ -43,6 +52,7 @@ __all__ = [
     "WrappedSessionPage",
     "ag_ui",
     "choice",
+    "claude_code",
     "command",
     "langgraph",
     "openai_agents",
@@ -63,7 +73,16 @@ if not TYPE_CHECKING:
             ".blocking": ("BlockingContext", "RunCancelled"),
             ".context": ("AskedCall", "PromptContext"),
             ".function": ("FunctionAdapter", "choice"),
-            ".makers": ("ag_ui", "command", "langgraph", "openai_agents", "openai_chat", "pydantic_ai", "ui_stream"),
+            ".makers": (
+                "ag_ui",
+                "claude_code",
+                "command",
+                "langgraph",
+                "openai_agents",
+                "openai_chat",
+                "pydantic_ai",
+                "ui_stream",
+            ),
             ".session": ("AdapterSession",),
             ".values": (
                 "AdapterError",

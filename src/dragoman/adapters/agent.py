@@ -321,8 +321,10 @@ class AdapterAgent(Agent):
     async def _disconnected(self) -> None:
         """A connection has ended: close its sessions, and everything else with the last one."""
         self._connections -= 1
-        for own in [each for each in self._sessions.values() if not each.is_connected]:
-            await self._end(own)
+        leaving = [own for own in self._sessions.values() if not own.is_connected]
+        for failure in await asyncio.gather(*(self._end(own) for own in leaving), return_exceptions=True):
+            if failure is not None:
+                _log.warning("a session was not closed: %s", failure)
         if self._connections:
             return
         await self.adapter.close()

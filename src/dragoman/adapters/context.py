@@ -234,7 +234,7 @@ class PromptContext:
         await self._log.settle()
         offered = [each for each in options or (ALLOW, REJECT) if not each.edits or self.has_forms]
         patch = self._log.projector.calls.patch(tool_call_id)
-        answer = await ask_client(self._turn, patch, offered)
+        answer = await ask_client(self._turn.session, patch, offered)
         if answer.option is not None and answer.option.edits:
             return await edit_in_form(self._turn, patch, answer.option)
         return answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.adapters.adapter import Adapter
@@ -139,3 +140,21 @@ def command(words: Sequence[str]) -> Adapter:
     from dragoman.adapters.command_line.adapter import CommandAdapter
 
     return CommandAdapter(words)
+
+
+def claude_code(
+    program: str | os.PathLike[str] | None = None,
+    *,
+    arguments: Sequence[str] = (),
+    env: Mapping[str, str | None] | None = None,
+) -> Adapter:
+    """Claude Code, the installed program `claude`.
+
+    Args:
+        program: its path or name; by default `claude`, which is looked for when a session is opened.
+        arguments: further arguments of its command line, such as `["--append-system-prompt", "Answer briefly."]`.
+        env: variables added to its environment; None as a value removes one.
+    """
+    from dragoman.adapters.claude.adapter import ClaudeAdapter
+
+    return ClaudeAdapter(program, arguments=arguments, env=env)

@@ -19,12 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.adapters.values import AskOption
-    from dragoman.agent import Turn
+    from dragoman.agent import AgentSession, Turn
 
 
-async def ask_client(turn: Turn, call: v1.ToolCallPatch, options: Sequence[AskOption]) -> AskAnswer:
+async def ask_client(session: AgentSession, call: v1.ToolCallPatch, options: Sequence[AskOption]) -> AskAnswer:
     """Send the question and read the answer."""
-    session = turn.session
     offered = [v1.PermissionOption(each.id, each.label, each.kind) for each in options]
     content = [
         replace(item, path=session.path(item.path)) if isinstance(item, v1.Diff) else item

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from dragoman.adapters.adapter import Adapter
 
-PROGRAMS: Final[dict[str, str]] = {}
-"""Name -> `module:function`, such as `"claude": "dragoman.adapters.claude:claude"`."""
+PROGRAMS: Final[dict[str, str]] = {
+    "claude": "dragoman.adapters.makers:claude_code",
+}
+"""Name -> `module:function`."""
 COMMAND: str | None = "dragoman.adapters.makers:command"
 """`module:function` of the adapter for any command line."""
 

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from dragoman.adapters.normal import as_chunk
+from dragoman.adapters.permission import ask_client
 from dragoman.adapters.shown import projector_for, show_updates
 from dragoman.adapters.tools import decorated
-from dragoman.adapters.values import config_options_of
+from dragoman.adapters.values import ALLOW, REJECT, config_options_of
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
 from dragoman.text.terminal import sentence
@@ -22,9 +23,10 @@ from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Sequence
 
     from dragoman.adapters.adapter import Yielded
-    from dragoman.adapters.values import Setting
+    from dragoman.adapters.values import AskAnswer, AskOption, Setting
     from dragoman.agent import AgentSession
     from dragoman.store.sessions import Store
     from dragoman.uistream.messages import UIMessage
@@ -90,6 +92,14 @@ class AdapterSession:
                 self._projector = projector_for(self._agent_session.client)
             await show_updates(self._agent_session, self._projector.project(chunk))
         await show_updates(self._agent_session, self._projector.settle())
+
+    async def ask(self, call_id: str, options: Sequence[AskOption] | None = None) -> AskAnswer:
+        """Ask the user for permission outside of a turn, for a call that was shown with `show`.
+
+        Everything that is not clearly a yes is a no. Options that let the user change the input are left out.
+        """
+        offered = [each for each in options or (ALLOW, REJECT) if not each.edits]
+        return await ask_client(self._agent_session, self._projector.calls.patch(call_id), offered)
 
     async def change(self, setting_id: str, value: str | bool) -> None:
         """The source changed a setting by itself: show it to the client."""

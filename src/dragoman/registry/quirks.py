@@ -98,7 +98,17 @@ def programs(command: tuple[str, ...]) -> set[str]:
         found |= _run_by_runner(words[1:])
     elif first.rstrip("0123456789.") in _INTERPRETERS:
         found |= _run_by_interpreter(words[1:])
+    if "dragoman" in found:
+        found |= _wrapped(words)
     return found
+
+
+def _wrapped(words: list[str]) -> set[str]:
+    """The program that `dragoman wrap` runs, such as `claude`; none if it wraps something else."""
+    for place, word in enumerate(words[:-1]):
+        if word == "wrap" and words[place + 1].isalnum():
+            return {words[place + 1]}
+    return set()
 
 
 def _run_by_runner(words: list[str]) -> set[str]:

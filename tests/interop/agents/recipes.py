@@ -9,17 +9,22 @@ from __future__ import annotations
 import json
 import os
 import platform
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from dragoman._version import __version__
 from tests.interop.model_server.server import MODEL
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PACKAGES: Final = Path(__file__).parent / "packages"
 INSTALLED: Final = ROOT / ".agents"
-_NODE: Final = f"node-linux-{'arm64' if platform.machine() in ('aarch64', 'arm64') else 'x64'}/bin/node"
+_MACHINE: Final = "arm64" if platform.machine() in ("aarch64", "arm64") else "x64"
+_NODE: Final = f"node-linux-{_MACHINE}/bin/node"
+CLAUDE_PROGRAM: Final = INSTALLED / f"claude/node_modules/@anthropic-ai/claude-agent-sdk-linux-{_MACHINE}/claude"
+"""The program itself, which comes with the package of `claude-agent-acp`."""
 
 
 class Recipe(NamedTuple):
@@ -30,6 +35,8 @@ class Recipe(NamedTuple):
     env: Mapping[str, str]
     files: Mapping[str, str] = MappingProxyType({})
     """Path below the home -> content."""
+    package: str = ""
+    """The package it is in, if that has another name."""
 
 
 _GEMINI_SETTINGS: Final = {
@@ -74,6 +81,17 @@ RECIPES: Final[dict[str, Recipe]] = {
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         },
     ),
+    # The same program, wrapped by us: every test holds for both.
+    "wrapped-claude": Recipe(
+        (sys.executable, "-m", "dragoman", "wrap", "claude"),
+        {
+            "PATH": f"{CLAUDE_PROGRAM.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "ANTHROPIC_BASE_URL": "{url}",
+            "ANTHROPIC_API_KEY": "not-a-key",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        },
+        package="claude",
+    ),
     "codex": Recipe(
         ("@.bin/codex-acp",),
         {"OPENAI_API_KEY": "not-a-key", "CODEX_HOME": "{home}/.codex"},
@@ -102,19 +120,27 @@ class Prepared(NamedTuple):
     """A clean environment: what happens to be set where the tests run changes what an agent does."""
 
 
+def package_of(name: str) -> str:
+    """The package that an agent is in."""
+    return RECIPES[name].package or name if name in RECIPES else name
+
+
 def version_of(name: str) -> str:
-    """The version that is pinned."""
-    wanted = json.loads((PACKAGES / name / "package.json").read_text())["dependencies"]
+    """The version that is pinned; ours for a program that we wrap."""
+    if package_of(name) != name:
+        return __version__
+    wanted = json.loads((PACKAGES / package_of(name) / "package.json").read_text())["dependencies"]
     [version] = wanted.values()
     return str(version)
 
 
 def why_missing(name: str) -> str:
     """Why this agent cannot be started; empty if it can."""
-    if not (INSTALLED / name / ".ready").exists():
+    package = package_of(name)
+    if not (INSTALLED / package / ".ready").exists():
         return f"{name} is not installed: make agents"
-    pinned = (PACKAGES / name / "package-lock.json").read_bytes()
-    if (INSTALLED / name / "package-lock.json").read_bytes() != pinned:
+    pinned = (PACKAGES / package / "package-lock.json").read_bytes()
+    if (INSTALLED / package / "package-lock.json").read_bytes() != pinned:
         return f"{name} is installed in another version: make agents"
     return ""
 
@@ -130,7 +156,7 @@ def prepare(name: str, folder: Path, url: str) -> Prepared:
     temporary = folder / "temporary"
     temporary.mkdir(exist_ok=True)
     home.mkdir(exist_ok=True)
-    modules = INSTALLED / name / "node_modules"
+    modules = INSTALLED / package_of(name) / "node_modules"
     command = tuple(str(modules / word[1:]) if word.startswith("@") else word for word in recipe.program)
     env = {key: value.replace("{url}", url).replace("{home}", str(home)) for key, value in recipe.env.items()}
     kept = {key: os.environ[key] for key in ("PATH", "LANG", "LC_ALL") if key in os.environ}

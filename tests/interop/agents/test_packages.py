@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.interop.agents.recipes import PACKAGES, RECIPES, version_of
+from tests.interop.agents.recipes import PACKAGES, RECIPES, package_of, version_of
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in PACKAGES.iterdir()))
@@ -22,4 +22,4 @@ def test_program_is_pinned(name: str) -> None:
 
 
 def test_every_agent_of_a_recipe_is_installed_by_make() -> None:
-    assert {path.name for path in PACKAGES.iterdir()} >= RECIPES.keys()
+    assert {path.name for path in PACKAGES.iterdir()} >= {package_of(name) for name in RECIPES}

@@ -38,6 +38,12 @@ def check_words(call: CliCall) -> None:
         for name in (*_FOR_ENDPOINTS, *_FOR_CHAT):
             if getattr(given, name) not in (None, False, []):
                 raise exits.CliError(f"--{name} is for endpoints, with a URL", hint=_SEE_HELP)
+    if given.source is not None and (given.store or given.no_sessions):
+        from dragoman.adapters.programs import PROGRAMS
+
+        if given.source in PROGRAMS:
+            name = "--store" if given.store else "--no-sessions"
+            raise exits.CliError(f"{name} is not for {given.source}, which keeps its sessions itself", hint=_SEE_HELP)
     if given.folder is not None and not Path(given.folder).is_dir():
         raise exits.CliError(f"there is no folder {given.folder}", hint=_SEE_HELP)
 

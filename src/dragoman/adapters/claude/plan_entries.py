@@ -1,0 +1,60 @@
+"""The plan that Claude keeps with its own tools: a whole list (`TodoWrite`), or tasks one by one (`TaskCreate`).
+
+Owns the current entries. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dragoman.uistream import chunks as c
+
+_STATUSES: Final = ("pending", "in_progress", "completed")
+
+
+class PlanEntries:
+    """The entries of one session's plan."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, tuple[str, str]] = {}
+
+    def called(self, name: str, given: Any) -> c.Data | None:
+        """The plan after a call that changes it by its arguments; None if it changes nothing."""
+        arguments = given if isinstance(given, dict) else {}
+        if name == "TodoWrite" and isinstance(arguments.get("todos"), list):
+            todos = [each for each in arguments["todos"] if isinstance(each, dict)]
+            self._tasks = {str(at): (str(each.get("content", "")), _status(each)) for at, each in enumerate(todos)}
+            return self._shown()
+        if name == "TaskUpdate":
+            task = str(arguments.get("taskId", ""))
+            known = self._tasks.get(task)
+            if known is None:
+                return None
+            if arguments.get("status") == "deleted":
+                del self._tasks[task]
+            else:
+                status = _status(arguments) if "status" in arguments else known[1]
+                self._tasks[task] = (str(arguments.get("subject") or known[0]), status)
+            return self._shown()
+        return None
+
+    def answered(self, name: str, result: Any) -> c.Data | None:
+        """The plan after the result of a call; a new task gets its id only then."""
+        match name, result:
+            case ("TaskCreate", {"task": {"id": str(task), "subject": str(subject)}}):
+                self._tasks[task] = (subject, "pending")
+                return self._shown()
+            case ("TaskList", {"tasks": list(tasks)}):
+                listed = [each for each in tasks if isinstance(each, dict) and isinstance(each.get("id"), str)]
+                self._tasks = {each["id"]: (str(each.get("subject", "")), _status(each)) for each in listed}
+                return self._shown()
+        return None
+
+    def _shown(self) -> c.Data:
+        entries = [{"content": content, "status": status} for content, status in self._tasks.values() if content]
+        return c.Data("plan", {"entries": entries}, "plan")
+
+
+def _status(entry: dict[str, Any]) -> str:
+    status = entry.get("status")
+    return status if status in _STATUSES else "pending"
