@@ -75,6 +75,7 @@ def translator(
     decide: Decide | None = None,
     token: str | None = None,
     is_lazy: bool = False,
+    mark: str = "dragoman",
 ) -> Translator:
     """The translator between a client and an agent of these versions.
 
@@ -84,25 +85,27 @@ def translator(
         decide: Answers the permission requests that a client of 2025.1 cannot be asked; without it they are refused.
         token: What to log in with at an agent of 2025.1.
         is_lazy: An agent of 2025.1 is introduced with the first session, which names its folder and MCP servers.
+        mark: How the ids begin that messages for a client of version 2 get if the agent gave none; one that differs
+            for each connection keeps apart what a client has seen on another one.
     """
     if client == agent:
         return Unchanged()
     if client == "2" and agent == "auto":
         from dragoman.versions.negotiated import NegotiatedAgent
 
-        return NegotiatedAgent("2")
+        return NegotiatedAgent("2", mark)
     if client == "1":
         return _from_v1(agent, folder, token, is_lazy)
-    to_v1 = _to_v1(client, decide)
+    to_v1 = _to_v1(client, decide, mark)
     return to_v1 if agent == "1" else Chain(to_v1, _from_v1(agent, folder, token, is_lazy))
 
 
-def _to_v1(client: Version, decide: Decide | None) -> Translator:
+def _to_v1(client: Version, decide: Decide | None, mark: str) -> Translator:
     """For a client of another version and an agent of version 1."""
     if client == "2":
         from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
-        return V2ClientV1Agent()
+        return V2ClientV1Agent(mark)
     from dragoman.versions.dialect.client import DialectClientV1Agent
 
     return DialectClientV1Agent(decide)

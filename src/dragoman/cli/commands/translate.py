@@ -55,6 +55,7 @@ def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool 
         decide=answers.decide,
         token=os.environ.get(TOKEN_VARIABLE),
         is_lazy=is_lazy,
+        mark=f"dragoman-{os.urandom(4).hex()}",
     )
     try:
         return asyncio.run(run_translation(command, made, notes=notes_for(client, agent)))

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
+from dragoman.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    REQUEST_CANCELLED,
+)
 from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
 from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2 import to_v1, to_v2
@@ -21,11 +28,25 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
 
 
-class V2ClientV1Agent(FrameRouter):
-    """Translates between a client of version 2 and an agent of version 1."""
+_V1_ONLY: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
+HELD_PROMPTS: Final = 256
+"""So many prompts of a session wait for the one that runs; further ones are refused."""
 
-    def __init__(self) -> None:
+
+class V2ClientV1Agent(FrameRouter):
+    """Translates between a client of version 2 and an agent of version 1.
+
+    Args:
+        mark: How the ids of messages begin that the agent gave none. A client that comes back on another connection
+            keeps the messages it had, so the mark should differ for each connection.
+    """
+
+    def __init__(self, mark: str = "dragoman") -> None:
         super().__init__()
+        self._mark = mark
+        self._made_ids = 0
+        self._is_ready = False
+        self._is_used = False
         self._agent: Frame = {}
         self._can: Frame = {}
         self._sessions: dict[str, V2Session] = {}
@@ -47,7 +68,10 @@ class V2ClientV1Agent(FrameRouter):
 
     def on_request(self, side: Side, request_id: Any, method: str, params: Any) -> None:
         if side == "client":
-            if method in self._requests and isinstance(params, dict):
+            self._is_used = self._is_used or (self._is_ready and method != "initialize")
+            if method in _V1_ONLY:
+                self.fail("client", request_id, error(METHOD_NOT_FOUND, f"version 2 has no method {method}"))
+            elif method in self._requests and isinstance(params, dict):
                 self._requests[method](request_id, params)
             else:
                 self.pass_request(side, request_id, method, params)
@@ -76,8 +100,16 @@ class V2ClientV1Agent(FrameRouter):
     def _session(self, session_id: Any) -> V2Session:
         key = text(session_id)
         if key not in self._sessions:
-            self._sessions[key] = V2Session(lambda update: self.update(key, update), self.lost)
+            self._sessions[key] = self._new_session(key)
         return self._sessions[key]
+
+    def _new_session(self, session_id: str) -> V2Session:
+        return V2Session(lambda update: self.update(session_id, update), self.lost, self.make_id)
+
+    def make_id(self, what: str) -> str:
+        """An id for a message that has none."""
+        self._made_ids += 1
+        return f"{self._mark}-{what}-{self._made_ids}"
 
     # Requests of the client
 
@@ -85,6 +117,10 @@ class V2ClientV1Agent(FrameRouter):
         version = params.get("protocolVersion")
         if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version <= 65535:
             self.fail("client", request_id, error(INVALID_PARAMS, "protocolVersion must be an integer"))
+            return
+        if self._is_used or (self._is_ready and version < 2):
+            why = "this connection is in use" if self._is_used else "this connection speaks version 2"
+            self.fail("client", request_id, error(INVALID_REQUEST, f"{why}: initialize cannot change that"))
             return
         if version < 2:
             data = {"requested": version, "supported": [2]}
@@ -111,6 +147,7 @@ class V2ClientV1Agent(FrameRouter):
         self._agent = members(given.get("agentCapabilities"))
         self._can = members(self._agent.get("sessionCapabilities"))
         self._sessions.clear()
+        self._is_ready = True
         return {
             "protocolVersion": 2,
             "info": to_v2.program(given.get("agentInfo")),
@@ -182,7 +219,7 @@ class V2ClientV1Agent(FrameRouter):
         """A session that is opened again; a turn that runs in it goes on."""
         key = text(params.get("sessionId"))
         before = self._sessions.get(key)
-        made = V2Session(lambda update: self.update(key, update), self.lost)
+        made = self._new_session(key)
         if before is not None:
             made.is_running, made.held, made.questions = before.is_running, before.held, before.questions
         return made
@@ -260,6 +297,10 @@ class V2ClientV1Agent(FrameRouter):
             self.fail("client", request_id, error(NOT_FOUND, "unknown session", {"sessionId": session_id}))
             return
         session = self._sessions[session_id]
+        if len(session.held) >= HELD_PROMPTS:
+            why = f"{HELD_PROMPTS} prompts of this session wait already"
+            self.fail("client", request_id, error(INTERNAL_ERROR, why, {"reason": "queue_full"}))
+            return
         session.held.append(HeldPrompt(request_id, params, {**params, "prompt": blocks}))
         self._begin_next(session_id, session)
 
@@ -267,7 +308,7 @@ class V2ClientV1Agent(FrameRouter):
         if session.is_running or not session.held:
             return
         held = session.held.pop(0)
-        message_id = session.make_id("dragoman-prompt")
+        message_id = self.make_id("prompt")
         self.answer("client", held.id, {"messageId": message_id})
         session.insert_prompt(message_id, held.params.get("prompt"))
 

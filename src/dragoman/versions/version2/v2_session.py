@@ -45,11 +45,13 @@ class V2Session:
 
     Args:
         send: Sends the client an update of this session.
+        make_id: Makes a message id that is used nowhere else; gets what it is for.
     """
 
-    def __init__(self, send: Callable[[Frame], None], losses: Losses) -> None:
+    def __init__(self, send: Callable[[Frame], None], losses: Losses, make_id: Callable[[str], str]) -> None:
         self._send = send
         self._losses = losses
+        self._make_id = make_id
         self.cwd = ""
         self.title: str | None = None
         self.held: list[HeldPrompt] = []
@@ -63,7 +65,6 @@ class V2Session:
         self._tools: set[str] = set()
         self._titles: dict[str, str] = {}
         self._terminals: set[str] = set()
-        self._made_ids = 0
         self._open: tuple[str, str] | None = None
         """Role and id of the message that a chunk without id continues."""
         self._roles: dict[str, str] = {}
@@ -132,18 +133,13 @@ class V2Session:
         if self.is_running and self.questions == 0:
             self.send_state()
 
-    def make_id(self, prefix: str = "dragoman-message") -> str:
-        """A message id that the agent does not use."""
-        self._made_ids += 1
-        return f"{prefix}-{self._made_ids}"
-
     # Messages
 
     def _id_of(self, role: str, update: Frame) -> str:
         given = update.get("messageId")
         if not isinstance(given, str):
             if self._open is None or self._open[0] != role:
-                self._open = (role, self.make_id())
+                self._open = (role, self._make_id("message"))
             return self._open[1]
         self._open = None
         # Some agents give a thought and its answer one id.
