@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.errors import ConnectionClosed
-    from dragoman.rpc import Peer, Transport
+    from dragoman.rpc.transport import Receiver, Transport
     from dragoman.versions import Lost, Translator
 
 _log = logging.getLogger("dragoman.versions")
@@ -48,6 +48,19 @@ class _Initialize(Struct):
 _read: Final = msgspec.json.Decoder(_Initialize)
 
 
+class _Versioned(Protocol):
+    """What a receiver of version 1 has to have: a peer, or another."""
+
+    def feed(self, data: bytes) -> None: ...
+
+    def end(self, reason: ConnectionClosed) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def reroute(self, transport: Transport) -> None:
+        """Write through `transport` from here on."""
+
+
 class VersionedClient:
     """The receiver in front of a peer of version 1 whose client may speak version 2.
 
@@ -58,7 +71,7 @@ class VersionedClient:
 
     def __init__(
         self,
-        peer: Peer,
+        peer: _Versioned,
         transport: Transport,
         is_initialized: Callable[[], bool],
         make_translator: Callable[[], Translator],
@@ -119,11 +132,91 @@ class VersionedClient:
         self.feed(data + part)
 
 
-def make_v2_translator() -> Translator:
-    """The translator for a client of version 2 at an agent of version 1."""
+class VersionedTransport:
+    """A transport to a client of version 1 or 2 for a program that is written in version 1 and has no peer.
+
+    Args:
+        inner: Leads to the client; it is closed with this one.
+        is_initialized: Whether the program has seen an `initialize`; nothing is decided after that.
+    """
+
+    def __init__(
+        self, inner: Transport, is_initialized: Callable[[], bool], make_translator: Callable[[], Translator]
+    ) -> None:
+        self._inner = inner
+        self._out = inner
+        self._is_initialized = is_initialized
+        self._make_translator = make_translator
+        self._receiver: Receiver | None = None
+
+    def start(self, receiver: Receiver) -> None:
+        """Let data flow to `receiver`; needs a running event loop."""
+        self._receiver = receiver
+        self._inner.start(VersionedClient(self, self._inner, self._is_initialized, self._make_translator))
+
+    def write(self, data: bytes) -> None:
+        """Write, translated if the client speaks version 2."""
+        self._out.write(data)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was written and has not left yet."""
+        return self._inner.unsent_bytes
+
+    def pause_reading(self) -> None:
+        """Stop feeding."""
+        self._out.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Feed again."""
+        self._out.resume_reading()
+
+    def close(self) -> None:
+        """Release everything and call the receiver no more."""
+        self._out.close()
+
+    async def wait_closed(self) -> None:
+        """Return when everything is released."""
+        await self._out.wait_closed()
+
+    # What the receiver in front of it calls
+
+    def feed(self, data: bytes) -> None:
+        """Messages of version 1."""
+        if self._receiver is not None:
+            self._receiver.feed(data)
+
+    def end(self, reason: ConnectionClosed) -> None:
+        """The client is gone."""
+        if self._receiver is not None:
+            self._receiver.end(reason)
+
+    def drained(self) -> None:
+        """There is room for more."""
+        if self._receiver is not None:
+            self._receiver.drained()
+
+    def reroute(self, transport: Transport) -> None:
+        """Write through `transport` from here on."""
+        self._out = transport
+
+
+def make_v2_translator(*, keeps_turns: bool = False) -> Translator:
+    """The translator for a client of version 2 at an agent of version 1.
+
+    Args:
+        keeps_turns: A session that the client closes goes on, as those of a host do.
+    """
     from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
-    return V2ClientV1Agent(f"dragoman-{os.urandom(4).hex()}")
+    return V2ClientV1Agent(f"dragoman-{os.urandom(4).hex()}", keeps_turns=keeps_turns)
+
+
+def make_v2_host_translator() -> Translator:
+    """The translator for a client of version 2 at a host."""
+    from dragoman.versions.version2.v2_hosted import V2ClientAtHost
+
+    return V2ClientAtHost(f"dragoman-{os.urandom(4).hex()}")
 
 
 def _start_of_version_2(lines: bytes) -> int | None:

@@ -109,6 +109,12 @@ class V2Session:
         self._send({"sessionUpdate": "user_message", "messageId": message_id, "content": items(prompt)})
         self.send_state()
 
+    def begin_turn(self) -> None:
+        """A turn begins whose prompt came from another client."""
+        self.is_running = True
+        self._open = None
+        self.send_state()
+
     def end_turn(self, idle: Frame) -> None:
         """The agent answered the prompt."""
         self.is_running = False
