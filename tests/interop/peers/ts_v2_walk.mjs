@@ -1,6 +1,7 @@
 // A client of version 2 on the official TypeScript SDK that uses an agent in all ordinary ways, and reports in lines of JSON.
 // node ts_v2_walk.mjs CONFIG -- COMMAND... | URL
-// CONFIG is JSON: cwd, frames (a file for every message), plain, permission, slow (prompts), isNew (resume on a new connection).
+// CONFIG is JSON: cwd, frames (a file for every message), the prompts plain, permission, slow and endless, and isNew (resume
+// on a new connection).
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync } from "node:fs";
@@ -50,7 +51,7 @@ function open() {
 
 const waiting = [];
 const seen = [];
-// Resolves with the next event that `isIt` accepts; with `back`, one that came already counts too.
+// Resolves with the next update that `isIt` accepts.
 const next = (isIt) => new Promise((resolve) => waiting.push({ isIt, resolve }));
 function note(update) {
   seen.push(update);
@@ -119,13 +120,11 @@ await connected(async (agent) => {
   const first = prompt(agent, sessionId, config.slow);
   await started;
   const second = prompt(agent, sessionId, config.plain);
-  const cancelled = next(isIdle);
-  if (config.isWithdrawn) await agent.notify(AGENT.session.cancel, { sessionId });
-  await Promise.all([first, second, config.isWithdrawn ? cancelled : both]);
+  await Promise.all([first, second, both]);
   // A turn that is cancelled.
   const ended = next(isIdle);
   const talking = next(isText);
-  await prompt(agent, sessionId, config.slow);
+  await prompt(agent, sessionId, config.endless);
   await talking;
   await agent.notify(AGENT.session.cancel, { sessionId });
   await ended;
