@@ -215,7 +215,7 @@ async def test_what_is_for_clients_that_know_the_host_is_sent_to_those_only() ->
 
     async with both() as at:
         for knows in (False, True):
-            new = await at.attach(**({"_meta": {"dragoman": {}}} if knows else {}))
+            new = await at.attach(_meta={"dragoman": {}} if knows else {})
             new.prompt(at.id, "work")
             prompt = await at.source.agent.prompted()
             at.source.agent.say("x")

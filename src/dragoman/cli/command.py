@@ -47,13 +47,14 @@ class CliOption(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """A positional argument."""
+    """A positional argument. A repeatable one gives a list of words, which may be empty, and is the last one."""
 
     name: str
     help: str
     choices: tuple[str, ...] = ()
     is_optional: bool = False
     suggest: Callable[[], tuple[str, ...]] | None = None
+    is_repeatable: bool = False
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -61,6 +62,8 @@ class Argument(NamedTuple):
 
     @property
     def usage(self) -> str:
+        if self.is_repeatable:
+            return f"[{self.name}]..."
         return f"[{self.name}]" if self.is_optional else self.name
 
 
@@ -115,9 +118,8 @@ def parse(verb: str, command: CliCommand, words: Sequence[str]) -> CliCall:
             how |= {"action": "append", "default": []}
         parser.add_argument(*option.flags, **how)
     for argument in command.arguments:
-        parser.add_argument(
-            argument.name, choices=argument.choices or None, nargs="?" if argument.is_optional else None
-        )
+        count = "*" if argument.is_repeatable else "?" if argument.is_optional else None
+        parser.add_argument(argument.name, choices=argument.choices or None, nargs=count)
     # Options may stand between the words: `rules remove --everywhere RULE`.
     return CliCall(parser.parse_intermixed_args(own), program)
 

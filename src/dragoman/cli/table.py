@@ -9,6 +9,7 @@ COMMANDS = {
     "agents": "list and install agents, and find out why one does not run",
     "check": "test an agent, a client or a recording against the rules of the protocol",
     "completion": "print a completion script for your shell",
+    "conduct": "run an agent with proxies in front of it, a chain (unstable draft)",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
     "exec": "send one prompt to an agent, for scripts",
