@@ -9,7 +9,7 @@ from dragoman.versions.losses import Lost
 from dragoman.versions.unchanged import Unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.versions.permission import Decide
     from dragoman.versions.router import Translator
@@ -76,6 +76,8 @@ def translator(
     token: str | None = None,
     is_lazy: bool = False,
     mark: str = "dragoman",
+    known_sessions: Mapping[str, str] | None = None,
+    keep_session: Callable[[str, str], None] | None = None,
 ) -> Translator:
     """The translator between a client and an agent of these versions.
 
@@ -87,6 +89,8 @@ def translator(
         is_lazy: An agent of 2025.1 is introduced with the first session, which names its folder and MCP servers.
         mark: How the ids begin that messages for a client of version 2 get if the agent gave none; one that differs
             for each connection keeps apart what a client has seen on another one.
+        known_sessions: The agent's session for ids that a client of 2025.1 chose on earlier connections.
+        keep_session: Called with each new pair of such ids.
     """
     if client == agent:
         return Unchanged()
@@ -96,11 +100,17 @@ def translator(
         return NegotiatedAgent("2", mark)
     if client == "1":
         return _from_v1(agent, folder, token, is_lazy)
-    to_v1 = _to_v1(client, decide, mark)
+    to_v1 = _to_v1(client, decide, mark, known_sessions or {}, keep_session)
     return to_v1 if agent == "1" else Chain(to_v1, _from_v1(agent, folder, token, is_lazy))
 
 
-def _to_v1(client: Version, decide: Decide | None, mark: str) -> Translator:
+def _to_v1(
+    client: Version,
+    decide: Decide | None,
+    mark: str,
+    known_sessions: Mapping[str, str],
+    keep_session: Callable[[str, str], None] | None,
+) -> Translator:
     """For a client of another version and an agent of version 1."""
     if client == "2":
         from dragoman.versions.version2.v2_client import V2ClientV1Agent
@@ -108,7 +118,9 @@ def _to_v1(client: Version, decide: Decide | None, mark: str) -> Translator:
         return V2ClientV1Agent(mark)
     from dragoman.versions.dialect.client import DialectClientV1Agent
 
-    return DialectClientV1Agent(decide)
+    made = DialectClientV1Agent(decide, keep_session=keep_session)
+    made.know_sessions(dict(known_sessions))
+    return made
 
 
 def _from_v1(agent: Version | Literal["auto"], folder: str, token: str | None, is_lazy: bool) -> Translator:
