@@ -114,7 +114,7 @@ def test_a_cancel_names_the_request_of_each_hop() -> None:
 
 
 @pytest.mark.parametrize("name", ["proxy/", "_proxy/"])
-def test_methods_of_the_chain_are_passed_on_by_nobody(name: str) -> None:
+def test_methods_of_the_chain_are_never_passed_on(name: str) -> None:
     chain = Chain(2)
     chain.greet()
     forged = {"method": f"{name}successor", "params": {"method": "session/update", "params": {}}}

@@ -129,7 +129,7 @@ LINES = (
     _given("sessions", "list", "--cwd", "TEXT"),
     *(_given("sessions", action, "TEXT") for action in ("cancel", "watch", "close")),
     _given("translate", "--client", "TEXT"),
-    _given("conduct", "TEXT", "--", "true"),
+    _given("conduct", "--", "TEXT"),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),
     _given("serve", "--listen", "TEXT"),

@@ -21,7 +21,7 @@ from dragoman.agent.sessions import Sessions, checked, require_absolute
 from dragoman.errors import RequestError
 from dragoman.rpc import Peer
 from dragoman.schema import AGENT_METHODS, Unknown, decode, v1
-from dragoman.transports.client_version import VersionedClient, make_v2_translator
+from dragoman.transports._client_version import VersionedClient, make_v2_translator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence

@@ -22,7 +22,7 @@ from dragoman.host.clients.session_requests import SessionRequests, own_meta, re
 from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
-from dragoman.transports.client_version import VersionedClient, make_v2_host_translator
+from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:

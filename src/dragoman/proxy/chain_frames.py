@@ -2,7 +2,7 @@
 
 The draft names them `proxy/initialize` and `proxy/successor`; programs that were written before it say `_proxy/...`.
 Both are read, and a program is written to as it writes. Bytes of params and results pass as they are; envelopes are
-written anew, so a message has one meaning for all programs behind it, whatever else stood in its line.
+written again, so a message has one meaning for all programs behind it, whatever else stood in its line.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def _print_settings(call: CliCall) -> int:
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Runs a chain: an agent and, between it and the editor, proxies that may read and change what is said. Each\n"
+        "Runs a chain: an agent and, between it and the editor, proxies that may read and change messages. Each\n"
         "link is a command, quoted as one argument; the first one is next to the editor. Put this in front of the\n"
         "agent's command in the editor's settings. A message passes every link; when one ends or breaks the rules,\n"
         "the whole chain ends. Proxy chains are an unstable draft of the protocol; both spellings of its methods are\n"

@@ -28,7 +28,7 @@ from dragoman.host.bridge.line import JsonLine
 from dragoman.host.bridge.paths import PathMap
 from dragoman.host.bridge.reasons import Reason, explain
 from dragoman.host.bridge.traffic import Json, Traffic
-from dragoman.transports.client_version import VersionedTransport, make_v2_translator
+from dragoman.transports._client_version import VersionedTransport, make_v2_translator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -32,7 +32,7 @@ class ClientKind(msgspec.Struct, frozen=True):
     terminal_output: bool = False
     """It shows the output of terminals that other programs run, by `_meta`."""
     activity: bool = False
-    """It is told when the turn of any client starts, not only of its own."""
+    """It gets `_dragoman/turn_started` for the turns of all clients, not only for its own."""
     is_observer: bool = False
     reads_files: bool = False
     writes_files: bool = False

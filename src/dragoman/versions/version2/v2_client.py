@@ -152,7 +152,7 @@ class V2ClientV1Agent(FrameRouter):
         self.pass_request("client", request_id, "initialize", offered, lambda result: self._ready(request_id, result))
 
     def client_capabilities(self, given: Any) -> Frame:
-        """What the agent is told that the client can do."""
+        """What is announced to the agent."""
         return to_v1.client_capabilities(given)
 
     def _ready(self, request_id: Any, result: Any) -> Any:

@@ -53,7 +53,7 @@ class V2ClientAtHost(V2ClientV1Agent):
         """By session, the prompt whose turn runs."""
 
     def client_capabilities(self, given: Any) -> Frame:
-        """As of any client of version 2, and that it is told of every turn."""
+        """As of any client of version 2, and that every turn is reported to it."""
         made = to_v1.client_capabilities(given)
         own = members(made.get("_meta")).get("dragoman")
         self._knows_host = isinstance(own, dict)
