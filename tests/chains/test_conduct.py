@@ -139,6 +139,16 @@ async def test_a_turn_with_a_question_through_links_of_every_kind(tmp_path: Path
         assert (code, log) == (0, "")
 
 
+async def test_a_chain_of_version_2(tmp_path: Path) -> None:
+    async with chain(tmp_path, raw("plain"), ours("two")) as client:
+        ready = await client.ask("initialize", {"protocolVersion": 2, "info": INFO, "capabilities": {}})
+        assert ready["protocolVersion"] == 2
+        session = (await client.ask("session/new", {"cwd": "/tmp"}))["sessionId"]
+        assert "messageId" in await client.prompt(session, "say hello")
+        await client.until(lambda frame: frame.get("params", {}).get("update", {}).get("state") == "idle")
+        assert client.text() == "two hello "
+
+
 async def test_a_cancel_of_a_request_and_of_a_turn_reach_the_agent_through_three_links(tmp_path: Path) -> None:
     async with chain(tmp_path, raw("plain"), ours(), raw("old", "UNDERSCORE")) as client:
         session = await client.open()

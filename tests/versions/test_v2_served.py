@@ -15,6 +15,7 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.errors import LocalProtocolError
 from dragoman.testing.agent import scripted_agent
+from dragoman.transports.memory import memory_pair
 from tests.agent.fixtures import ClientLine, Link, by_http, by_pipes, by_websocket, in_memory
 from tests.versions.v2_line import INFO, V2Line
 
@@ -303,6 +304,30 @@ async def test_every_word_of_the_script_gives_valid_messages() -> None:
         assert line.judge.checked > 80
         assert await line.call("session/close", sessionId=session) == {}
         assert await line.refused("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "x"}]) == -32002
+
+
+async def test_a_client_that_asks_and_does_not_read_is_not_read_either() -> None:
+    """The edge answers some requests itself; what it answers is bounded like everything else."""
+    ours, theirs = memory_pair()
+    serving = asyncio.create_task(scripted_agent().serve(theirs))
+    line = V2Line(ours)
+    await line.greet()
+    ours.pause_reading()
+    asked = json.dumps(line.request("x" * 1000, "session/load")).encode() + b"\n"
+    written = 0
+    while not ours.unsent_bytes:
+        ours.write(asked * 200)
+        written += 200
+        assert written * len(asked) < 1 << 27, "it reads on"
+        for _ in range(3):
+            await asyncio.sleep(0)
+    ours.resume_reading()
+    for _ in range(written):
+        async with asyncio.timeout(60):
+            assert (await line.lines.get())["error"]["code"] == -32601
+    ours.close()
+    async with asyncio.timeout(60):
+        await serving
 
 
 async def test_garbage_does_not_end_the_connection() -> None:

@@ -81,7 +81,6 @@ class VersionedClient:
         self._is_initialized = is_initialized
         self._make_translator = make_translator
         self._part = b""
-        self.version = 1
         # Replaced when the version is known: a call through a method of ours would cost time with every read.
         self.feed: Callable[[bytes], None] = self._feed_first
         self.end: Callable[[ConnectionClosed], None] = self._end_first
@@ -121,7 +120,6 @@ class VersionedClient:
 
         if before:
             self._peer.feed(before)
-        self.version = 2
         translated = TranslatedTransport(
             self._transport, self._make_translator(), "agent", on_loss=_report_loss, on_noise=_report_noise
         )

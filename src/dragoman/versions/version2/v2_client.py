@@ -377,7 +377,8 @@ class V2ClientV1Agent(FrameRouter):
     # Requests of the agent
 
     def _ask(self, request_id: Any, method: str, params: Frame) -> None:
-        session = self._session(params.get("sessionId"))
+        session_id = text(params.get("sessionId"))
+        session = self._session(session_id)
         asked = to_v2.form(params)
         if method == "session/request_permission":
             if not objects(params.get("options")):
@@ -385,10 +386,15 @@ class V2ClientV1Agent(FrameRouter):
                 self.answer("agent", request_id, _CANCELLED)
                 return
             asked = self._permission(params, session)
-        session.open_question()
+        session.open_question(request_id)
+
+        def close() -> None:
+            current = self._sessions.get(session_id)  # it may have been opened again meanwhile
+            if current is not None:
+                current.close_question(request_id)
 
         def answered(result: Any) -> Any:
-            session.close_question()
+            close()
             if method != "session/request_permission":
                 return to_v1.form_answer(result, self.lost)
             outcome = members(members(result).get("outcome"))
@@ -400,7 +406,7 @@ class V2ClientV1Agent(FrameRouter):
             return _CANCELLED
 
         def failed(reason: Frame) -> Frame:
-            session.close_question()
+            close()
             return reason
 
         self.pass_request("agent", request_id, method, asked, answered, failed)

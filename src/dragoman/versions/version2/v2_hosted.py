@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import REQUEST_CANCELLED
-from dragoman.versions.frames import Frame, Side, error, members, text, without
+from dragoman.versions.frames import Frame, Side, error, members, objects, text, without
 from dragoman.versions.version2 import to_v1
 from dragoman.versions.version2.v2_client import V2ClientV1Agent, failure, stop
 
@@ -149,7 +149,7 @@ class V2ClientAtHost(V2ClientV1Agent):
         place = members(members(result.get("_meta")).get("dragoman"))
         turn = members(place.get("turn"))
         session.is_running = bool(turn)
-        session.questions = 0  # the host shows open questions again
+        session.questions = set()  # the host shows open questions again
         if turn:
             self._turns[session_id] = text(turn.get("promptId"))
         else:
@@ -181,6 +181,18 @@ class V2ClientAtHost(V2ClientV1Agent):
         session_id = text(params.get("sessionId"))
         asked = {"sessionId": session_id}
         self.pass_request("client", request_id, "_dragoman/detach", asked, lambda result: self._left(session_id))
+
+    def _list(self, request_id: Any, params: Frame) -> None:
+        self.pass_request("client", request_id, "session/list", params, self._listed)
+
+    def _listed(self, result: Any) -> Any:
+        if self._knows_host or not isinstance(result, dict):
+            return result
+        sessions = []
+        for each in objects(result.get("sessions")):
+            meta = self.shown_meta(each.get("_meta"))
+            sessions.append(without(each, "_meta") if not meta else {**each, "_meta": meta})
+        return {**result, "sessions": sessions}
 
     def _left(self, session_id: str) -> Frame:
         self._turns.pop(session_id, None)

@@ -58,8 +58,8 @@ class V2Session:
         self.is_running = False
         self.is_swallowing = False
         """A replay that the client did not ask for is under way."""
-        self.questions = 0
-        """Requests of the agent that the client has not answered."""
+        self.questions: set[Any] = set()
+        """The ids of the agent's requests that the client has not answered."""
         self._modes: Frame = {}
         self._options: list[Frame] = []
         self._tools: set[str] = set()
@@ -118,6 +118,7 @@ class V2Session:
     def end_turn(self, idle: Frame) -> None:
         """The agent answered the prompt."""
         self.is_running = False
+        self.questions.clear()
         self._open = None
         self._prompt_content = None
         self._send({"sessionUpdate": "state_update", "state": "idle", **idle})
@@ -127,17 +128,18 @@ class V2Session:
         working = "requires_action" if self.questions else "running"
         self._send({"sessionUpdate": "state_update", "state": working if self.is_running else "idle"})
 
-    def open_question(self) -> None:
+    def open_question(self, request_id: Any) -> None:
         """The agent asks the user something."""
-        self.questions += 1
-        if self.is_running and self.questions == 1:
+        self.questions.add(request_id)
+        if self.is_running and len(self.questions) == 1:
             self.send_state()
 
-    def close_question(self) -> None:
+    def close_question(self, request_id: Any) -> None:
         """The client has answered."""
-        self.questions -= 1
-        if self.is_running and self.questions == 0:
-            self.send_state()
+        if request_id in self.questions:
+            self.questions.remove(request_id)
+            if self.is_running and not self.questions:
+                self.send_state()
 
     # Messages
 
