@@ -15,6 +15,7 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.errors import LocalProtocolError
 from dragoman.testing.agent import scripted_agent
+from dragoman.testing.script import KEYWORDS
 from dragoman.transports.memory import memory_pair
 from tests.agent.fixtures import ClientLine, Link, by_http, by_pipes, by_websocket, in_memory
 from tests.versions.v2_line import INFO, V2Line
@@ -136,6 +137,7 @@ def test_a_client_of_version_1_loads_nothing_of_version_2() -> None:
     code = """
 import asyncio, sys
 from dragoman.testing.agent import scripted_agent
+from dragoman.testing.script import KEYWORDS
 from dragoman.transports.memory import memory_pair
 
 class Line:
@@ -292,18 +294,37 @@ async def test_modes_and_options_are_set_as_options() -> None:
         assert {option["configId"]: option["currentValue"] for option in result["configOptions"]}["mode"] == "code"
 
 
-async def test_every_word_of_the_script_gives_valid_messages() -> None:
+@pytest.mark.parametrize("unstable", [False, True])
+async def test_every_word_of_the_script_gives_valid_messages(unstable: bool) -> None:
     """The judge of the line checks each of them."""
-    words = ["help", "think hm", "plan", "tool", "diff", "usage", "title a name", "commands", "image", "flood 50"]
-    async with client() as line:
-        await line.greet()
+    arguments = {"slow": "slow 0.01", "flood": "flood 50", "big": "big 1000"}
+    async with client(scripted_agent(unstable=unstable)) as line:
+        await line.greet(elicitation={"form": {}, "url": {}})
         session = await line.session()
-        for each in words:
-            line.prompt(session, each)
-            await line.until_idle()
-        assert line.judge.checked > 80
+        for word in sorted(KEYWORDS.keys() - {"crash"}):
+            line.prompt(session, arguments.get(word, word))
+            line.updates.clear()
+            while line.states()[-1:] != ["idle"]:
+                asked = await line.next()
+                if asked.get("method") == "session/request_permission":
+                    line.choose(asked, asked["params"]["options"][0]["optionId"])
+                elif "method" in asked and "id" in asked:
+                    line.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "cancel"}})
+        assert line.judge.checked > 200
         assert await line.call("session/close", sessionId=session) == {}
         assert await line.refused("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "x"}]) == -32002
+
+
+async def test_a_client_logs_in_and_out() -> None:
+    async with client(scripted_agent(requires_login=True)) as line:
+        ready = await line.greet()
+        assert [method["methodId"] for method in ready["authMethods"]] == ["scripted-login"]
+        assert await line.refused("session/new", cwd="/tmp") == -32000
+        assert await line.refused("auth/login", methodId="none") == -32602
+        assert await line.call("auth/login", methodId="scripted-login") == {}
+        await line.session()
+        assert await line.call("auth/logout") == {}
+        assert await line.refused("session/new", cwd="/tmp") == -32000
 
 
 async def test_a_client_that_asks_and_does_not_read_is_not_read_either() -> None:
