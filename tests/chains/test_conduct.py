@@ -251,6 +251,16 @@ async def test_kill_9_of_any_party_leaves_nothing_running(tmp_path: Path, victim
         await all_gone(everyone)
 
 
+async def test_a_signal_ends_the_chain(tmp_path: Path) -> None:
+    async with chain(tmp_path, ours(), raw("plain")) as client:
+        await client.open()
+        everyone = children_of(client.process.pid)
+        client.process.terminate()
+        code, _ = await client.finish()
+        assert code == 143
+        await all_gone(everyone)
+
+
 async def test_a_client_that_leaves_ends_the_chain(tmp_path: Path) -> None:
     async with chain(tmp_path, ours(), raw("plain")) as client:
         session = await client.open()
