@@ -54,8 +54,10 @@ def attack() -> None:
 
 
 def flood() -> None:
+    text = "x" * (1 << 20)
+    line = json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": {"text": text}}).encode() + b"\n"
     while True:
-        send(method="session/update", params={"text": "x" * (1 << 20)})
+        sys.stdout.buffer.write(line)
 
 
 for line in sys.stdin:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman.proxy.chain_router import ChainRouter
@@ -244,7 +244,7 @@ messages = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.integers(0, 4), messages | st.binary(max_size=20)), max_size=25))
 def test_whatever_is_sent_goes_to_a_neighbour_under_a_plain_name(said: list[tuple[int, Any]]) -> None:
     chain = Chain(3)
