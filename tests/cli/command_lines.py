@@ -135,6 +135,7 @@ LINES = (
     _given("compare", "TEXT", "hello"),
     _given("exec", "--worktree", "TEXT", "hello"),
     _given("translate", "--client", "TEXT"),
+    _given("conduct", "--", "TEXT"),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),
     _given("serve", "--listen", "TEXT"),

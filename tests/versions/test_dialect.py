@@ -194,6 +194,20 @@ class TestDialectClient:
         assert talk.take("client")[-1]["result"] == {"session_id": "own", "loaded": True}
         assert made.session_ids == {"own": "s"}
 
+    def test_an_id_of_an_earlier_connection_may_be_used_for_a_new_session(self) -> None:
+        kept: list[tuple[str, str]] = []
+        made = DialectClientV1Agent(keep_session=lambda own, agents: kept.append((own, agents)))
+        made.know_sessions({"own": "old"})
+        talk = Conversation(made)
+        talk.ask("client", 0, "initialize", protocol_version="2025.1", working_directory="/w")
+        talk.answer("agent", 0, {"protocolVersion": 1})
+        talk.ask("client", 1, "session/new", session_id="own")
+        talk.answer("agent", 1, {"sessionId": "new"})
+        assert talk.take("client")[-1]["result"] == {"session_id": "own"}
+        assert kept == [("own", "new")]
+        talk.ask("client", 2, "session/new", session_id="own")
+        assert "error" in talk.take("client")[-1]
+
 
 KINDS = ["allow_once", "allow_always", "reject_once", "reject_always", "_other"]
 
@@ -382,6 +396,28 @@ class TestDialectAgent:
         send_update(talk, session, "done")
         talk.answer("agent", 2, {"status": "ok"})
         assert talk.take("client")[0]["result"] == {"stopReason": "cancelled"}
+
+    def test_a_turn_that_does_not_end_after_a_cancel_is_answered_and_its_rest_left_out(self) -> None:
+        talk, session = processing()
+        waits = [talk.translator.wait_seconds]
+        talk.notify("client", "session/cancel", sessionId=session)
+        for _ in range(6):
+            assert talk.take("client") == []
+            waits.append(talk.translator.wait_seconds)
+            talk.wait()
+        assert talk.take("client")[0]["result"] == {"stopReason": "cancelled"}
+        assert [*waits, talk.translator.wait_seconds] == [None, *[5.0] * 6, None]
+        talk.ask("client", 3, "session/prompt", sessionId=session, prompt=[text("next")])
+        send_update(talk, session, "agent_message_chunk", {"text": "of the turn before"})
+        talk.answer("agent", 2, {"status": "ok"})
+        assert talk.take("client") == []
+        send_update(talk, session, "agent_message_chunk", {"text": "of this one"})
+        send_update(talk, session, "done")
+        talk.answer("agent", 3, {"status": "ok"})
+        shown, ended = talk.take("client")
+        assert shown["params"]["update"]["content"]["text"] == "of this one"
+        assert ended["result"] == {"stopReason": "end_turn"}
+        assert talk.translator.closed("agent") == []
 
     def test_files_and_commands_belong_to_the_session_that_works(self) -> None:
         talk, session = processing()

@@ -89,3 +89,20 @@ async def test_our_agent_serves_a_client_of_the_dialect_and_asks_the_rules(is_al
     assert code == 0
     assert (tmp_path / "new.txt").exists() is is_allowed
     assert log.count("cannot be asked for permission") == 1
+
+
+async def test_a_client_of_the_dialect_finds_its_session_on_another_connection(tmp_path: Path) -> None:
+    words = ["agent", "--protocol", "2025.1", "--model", "scripted", "--store", str(tmp_path / "store.db")]
+    async with program(*DRAGOMAN, *words, cwd=tmp_path) as client:
+        await start(client, tmp_path)
+        content = [{"type": "text", "text": "say remember me"}]
+        await client.ask("session/prompt", {"session_id": "own", "content": content})
+        await client.finish()
+    async with program(*DRAGOMAN, *words, cwd=tmp_path) as client:
+        offers = {"text_files": False, "terminal": False}
+        info = {"name": "test", "version": "1"}
+        params = {"protocol_version": "2025.1", "client_info": info, "working_directory": str(tmp_path)}
+        await client.ask("initialize", {**params, "capabilities": offers})
+        assert await client.ask("session/load", {"session_id": "own"}) == {"session_id": "own", "loaded": True}
+        assert "remember me" in str(updates(client, "agent_message_chunk"))
+        await client.finish()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from dragoman.schema import encode, v1, v2
 from dragoman.versions import VERSIONS, Version, translator
 from dragoman.versions.frames import Side
+from dragoman.versions.version2.v2_hosted import V2ClientAtHost
 from tests.schema.model import MODEL, MODEL_V2
 from tests.schema.strategies import JSON, Values
 from tests.versions.conversation import Conversation
@@ -192,5 +193,24 @@ def test_no_input_breaks_a_translator(client: Version, agent: Version) -> None:
             assert side in ("client", "agent")
             assert isinstance(encode(frame), bytes)
         assert all(lost.count > 0 for lost in made.losses)
+
+    check()
+
+
+def test_no_input_breaks_the_translator_in_front_of_a_host() -> None:
+    turns = st.sampled_from(["_dragoman/turn_started", "_dragoman/turn_ended"])
+
+    @SOME
+    @given(st.lists(frames() | st.tuples(st.just("agent"), turns), max_size=12))
+    def check(given_frames: list[tuple[Side, Any]]) -> None:
+        made = V2ClientAtHost()
+        hello = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}}
+        made.feed("client", {"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": hello})
+        sent = made.feed("agent", {"jsonrpc": "2.0", "id": "hello", "result": AGENT_V1})
+        for side, frame in given_frames:
+            whole = {"jsonrpc": "2.0", "method": frame, "params": {"sessionId": "s", "promptId": "p"}}
+            sent += made.feed(side, whole if isinstance(frame, str) else frame)
+        sent += made.closed("agent") + made.closed("client")
+        assert all(isinstance(encode(frame), bytes) for _, frame in sent)
 
     check()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.versions import Lost
-from dragoman.versions.dialect.agent import V1ClientDialectAgent
+from dragoman.versions.dialect.agent import CANCEL_LOOK_SECONDS, V1ClientDialectAgent
 from dragoman.versions.dialect.client import DialectClientV1Agent
 from dragoman.versions.frames import Frame, Side
 from dragoman.versions.losses import DIALECT_TO_V1, V1_TO_DIALECT, V1_TO_V2, V2_TO_V1
@@ -114,7 +114,9 @@ class _SameSessions:
     def feed(self, side: Side, frame: Frame) -> list[tuple[Side, Frame]]:
         if side == "client":
             frame = self._renamed(frame, {v1_id: own for own, v1_id in self._far.session_ids.items()})
-        sent = self._chain.feed(side, frame) + self._chain.elapsed()
+        sent = self._chain.feed(side, frame)
+        if self._near.wait_seconds != CANCEL_LOOK_SECONDS:  # the recorded agents end what is cancelled
+            sent += self._chain.elapsed()
         for to, each in list(sent):
             if to == "agent" and str(each.get("id")).startswith(OWN_ID) and each.get("method") == "session/set_mode":
                 sent += self._chain.feed("agent", {"jsonrpc": "2.0", "id": each["id"], "result": {}})

@@ -49,6 +49,8 @@ class Agent(Handlers):
         meta: The `_meta` of the advertised capabilities, the place to announce extensions (rule 335).
         error_details: Repeat the message of every error as `data.details`, for clients that show nothing else of it.
         limits: How much a connection may hold.
+        versions: The versions of the protocol that clients may speak. A client of version 2 is served by the same
+            handlers; `(1,)` answers it with version 1.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Agent(Handlers):
         meta: Mapping[str, Any] | None = None,
         error_details: bool = False,
         limits: Limits = DEFAULT_LIMITS,
+        versions: Collection[int] = (1, 2),
     ) -> None:
         super().__init__(unstable=unstable)
         self.info = v1.Implementation(name, version, UNSET if title is None else title)
@@ -71,6 +74,9 @@ class Agent(Handlers):
         self.meta = meta
         self.error_details = error_details
         self.limits = limits
+        if 1 not in versions or not set(versions) <= {1, 2}:
+            raise LocalProtocolError("versions must be (1,) or (1, 2): handlers are written in version 1")
+        self.versions = frozenset(versions)
 
     def run(
         self, *, observers: Sequence[Observer] = (), through: Callable[[Transport], Transport] | None = None

@@ -21,6 +21,7 @@ from dragoman.agent.sessions import Sessions, checked, require_absolute
 from dragoman.errors import RequestError
 from dragoman.rpc import Peer
 from dragoman.schema import AGENT_METHODS, Unknown, decode, v1
+from dragoman.transports._client_version import VersionedClient, make_v2_translator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -93,7 +94,11 @@ class AgentConnection:
 
     async def serve(self) -> None:
         """Runs until the connection ends and everything that ran on it has ended too."""
-        self.peer.start()
+        if 2 in self._agent.versions:
+            first = VersionedClient(self.peer, self._transport, lambda: self._is_initialized, make_v2_translator)
+            self._transport.start(first)
+        else:
+            self.peer.start()
         try:
             await self._over.wait()
         finally:

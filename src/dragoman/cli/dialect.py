@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 DIALECT: Final = "2025.1"
 TOKEN_VARIABLE = "DRAGOMAN_2025_1_TOKEN"
+_KEPT_SESSIONS = 1000
+_KEPT_PLACES = 200
 _ASKED = (
     f"a client of {DIALECT} cannot be asked for permission: what your rules do not allow is refused "
     "(dragoman rules add --allow ...)"
@@ -43,7 +45,9 @@ def serve_dialect_client(transport: Transport) -> Transport:
 
     for note in notes_for(DIALECT, "1"):
         _say(note)
-    made = translator(DIALECT, "1", decide=RuleAnswers(rules_of, "dragoman").decide)
+    known, keep = kept_sessions("dragoman agent", _say)
+    decide = RuleAnswers(rules_of, "dragoman").decide
+    made = translator(DIALECT, "1", decide=decide, known_sessions=known, keep_session=keep)
     return TranslatedTransport(transport, made, "agent", on_loss=_say_lost, on_noise=_say)
 
 
@@ -63,6 +67,44 @@ def drive_dialect_agent(
     return TranslatedTransport(
         transport, made, "client", on_loss=lambda lost: say(f"not translated: {lost.what}"), on_noise=say
     )
+
+
+def kept_sessions(agent: str, say: Callable[[str], None]) -> tuple[dict[str, str], Callable[[str, str], None]]:
+    """The sessions that clients of the dialect opened at an agent in this folder, and a function that keeps one more.
+
+    Such a client chooses the ids of its sessions, so the agent's own ids are kept for a later connection.
+
+    Args:
+        agent: The agent's command.
+        say: Shows the user a sentence if they cannot be kept.
+    """
+    from dragoman.errors import ConfigError
+    from dragoman.settings.documents import write_document
+    from dragoman.settings.places import state_dir
+
+    path = state_dir() / "dialect-sessions.json"
+    place = f"{os.getcwd()}: {agent}"
+
+    def read() -> dict[str, dict[str, str]]:
+        import json
+
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return {}
+        return {name: ids for name, ids in found.items() if isinstance(ids, dict)} if isinstance(found, dict) else {}
+
+    def keep(client_id: str, agent_id: str) -> None:
+        ids = read()
+        own = {name: value for name, value in ids.pop(place, {}).items() if name != client_id}
+        own[client_id] = agent_id
+        kept = {**ids, place: dict(list(own.items())[-_KEPT_SESSIONS:])}
+        try:
+            write_document(path, dict(list(kept.items())[-_KEPT_PLACES:]))
+        except ConfigError as error:
+            say(f"the session cannot be loaded on another connection: {error}")
+
+    return {name: str(value) for name, value in read().get(place, {}).items()}, keep
 
 
 def rules_of(folder: str) -> list[Rule]:

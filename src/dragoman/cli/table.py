@@ -11,6 +11,7 @@ COMMANDS = {
     "check": "test an agent, a client or a recording against the rules of the protocol",
     "compare": "give several agents the same prompt, each in its own copy of the project",
     "completion": "print a completion script for your shell",
+    "conduct": "run an agent with proxies in front of it, a chain (unstable draft)",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
     "exec": "send one prompt to an agent, for scripts",

@@ -22,6 +22,7 @@ from dragoman.host.clients.session_requests import SessionRequests, own_meta, re
 from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
+from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class HostConnection:
         """The agent that the connection is bound to."""
         self.settings: HostSettings = host.settings
         self.peer = Peer(transport, self)
+        self._transport = transport
+        self._is_greeted = False
         self.sessions = SessionRequests(host, self)
         self._host = host
         self._extensions = ExtensionCalls(host, self)
@@ -69,7 +72,9 @@ class HostConnection:
 
     async def serve(self) -> None:
         """Run until the client is gone. What it started in its sessions goes on."""
-        self.peer.start()
+        self._transport.start(
+            VersionedClient(self.peer, self._transport, lambda: self._is_greeted, make_v2_host_translator)
+        )
         seconds = self.settings.initialize_seconds
         deadline = asyncio.get_running_loop().call_later(seconds, self._require_hello)
         try:
@@ -92,6 +97,7 @@ class HostConnection:
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         if call.method == "initialize":
+            self._is_greeted = True
             return self._initialize(call)
         if self._hello is None:
             raise RequestError.invalid_request("initialize must come first")

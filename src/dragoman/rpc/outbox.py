@@ -50,6 +50,11 @@ class Outbox:
         self._stall_timer: asyncio.TimerHandle | None = None
         self._stall_seen_bytes = 0
 
+    def reroute(self, transport: Transport) -> None:
+        """Write to another transport from here on; what was sent before goes to the earlier one."""
+        self.flush()
+        self._transport = transport
+
     @property
     def is_full(self) -> bool:
         """Whether a sender should wait before it adds more; what is collected for this turn does not count."""

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from dragoman.wire.ndjson import Frame as Line
 
 _NAMES: Final = {"client": "the client", "agent": "the agent"}
+# The translator answers some requests itself. A peer that sends them and does not read is not read above this.
+_FLOOD_BYTES: Final = 16 << 20
 
 
 class LineTranslation:
@@ -153,11 +155,20 @@ class TranslatedTransport:
         # What is for our own role is fed in a later turn of the loop: it may be in the middle of a write.
         self._waiting: deque[bytes] = deque()
         self._is_closed = False
+        self._is_paused = False
+        self._is_flooded = False
 
     def start(self, receiver: Receiver) -> None:
         """Let data flow to `receiver`; needs a running event loop."""
         self._receiver = receiver
         self._inner.start(self)
+
+    def take_over(self, receiver: Receiver) -> None:
+        """Let data flow to `receiver`, as `start` does, when the inner transport runs already.
+
+        Its receiver passes on to this one what it is called with.
+        """
+        self._receiver = receiver
 
     def write(self, data: bytes) -> None:
         """Translate and write; nothing happens after `close`."""
@@ -171,11 +182,14 @@ class TranslatedTransport:
 
     def pause_reading(self) -> None:
         """Stop feeding; the end of the peer is still noticed."""
+        self._is_paused = True
         self._inner.pause_reading()
 
     def resume_reading(self) -> None:
         """Feed again."""
-        self._inner.resume_reading()
+        self._is_paused = False
+        if not self._is_flooded:
+            self._inner.resume_reading()
 
     def close(self) -> None:
         """Release everything and call the receiver no more."""
@@ -195,6 +209,9 @@ class TranslatedTransport:
         self._feed_waiting()
         self._lines.feed(OTHER[self._own_side], data)
         self._feed_waiting()
+        if self._inner.unsent_bytes > _FLOOD_BYTES and not self._is_flooded and not self._is_closed:
+            self._is_flooded = True
+            self._inner.pause_reading()
 
     def end(self, reason: ConnectionClosed) -> None:
         """The peer is gone: what it leaves unanswered is answered first."""
@@ -206,6 +223,10 @@ class TranslatedTransport:
 
     def drained(self) -> None:
         """There is room for more."""
+        if self._is_flooded and not self._is_closed:
+            self._is_flooded = False
+            if not self._is_paused:
+                self._inner.resume_reading()
         if self._receiver is not None and not self._is_closed:
             self._receiver.drained()
 

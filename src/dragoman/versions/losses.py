@@ -93,6 +93,7 @@ V1_TO_DIALECT: Final = {
     "other-folder": "the folder is named at initialize: a session in another one is refused with -32602",
     "one-file-method": "a client that offers only reading or only writing of files offers neither",
     "method": "the method does not exist there: -32601",
+    "cancel-unseen": "a turn that the agent does not end 30 seconds after a cancel is answered without it",
     "block-details": "annotations, titles, sizes and binary resources of content are left out",
 }
 """Version 1 to the dialect 2025.1."""

@@ -29,10 +29,12 @@ class NegotiatedAgent:
 
     Args:
         client: The version that the client speaks.
+        mark: How the ids of messages begin that an agent of version 1 gave none.
     """
 
-    def __init__(self, client: Literal["1", "2"]) -> None:
+    def __init__(self, client: Literal["1", "2"], mark: str = "dragoman") -> None:
         self._client = client
+        self._mark = mark
         self._chosen: Translator | None = None
         self._asked: Frame | None = None
         self._held: list[tuple[Side, Frame]] = []
@@ -114,7 +116,7 @@ class NegotiatedAgent:
             or code in _RETRIED
             or (code == UNSUPPORTED_VERSION and 1 in supported)
         ):
-            return V2ClientV1Agent()
+            return V2ClientV1Agent(self._mark)
         if self._client == "1" and code == UNSUPPORTED_VERSION and 2 in supported:
             from dragoman.versions.version2.v1_client import V1ClientV2Agent
 

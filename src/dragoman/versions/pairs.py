@@ -9,7 +9,7 @@ from dragoman.versions.losses import Lost
 from dragoman.versions.unchanged import Unchanged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.versions.permission import Decide
     from dragoman.versions.router import Translator
@@ -75,6 +75,9 @@ def translator(
     decide: Decide | None = None,
     token: str | None = None,
     is_lazy: bool = False,
+    mark: str = "dragoman",
+    known_sessions: Mapping[str, str] | None = None,
+    keep_session: Callable[[str, str], None] | None = None,
 ) -> Translator:
     """The translator between a client and an agent of these versions.
 
@@ -84,28 +87,40 @@ def translator(
         decide: Answers the permission requests that a client of 2025.1 cannot be asked; without it they are refused.
         token: What to log in with at an agent of 2025.1.
         is_lazy: An agent of 2025.1 is introduced with the first session, which names its folder and MCP servers.
+        mark: How the ids begin that messages for a client of version 2 get if the agent gave none; one that differs
+            for each connection keeps apart what a client has seen on another one.
+        known_sessions: The agent's session for ids that a client of 2025.1 chose on earlier connections.
+        keep_session: Called with each new pair of such ids.
     """
     if client == agent:
         return Unchanged()
     if client == "2" and agent == "auto":
         from dragoman.versions.negotiated import NegotiatedAgent
 
-        return NegotiatedAgent("2")
+        return NegotiatedAgent("2", mark)
     if client == "1":
         return _from_v1(agent, folder, token, is_lazy)
-    to_v1 = _to_v1(client, decide)
+    to_v1 = _to_v1(client, decide, mark, known_sessions or {}, keep_session)
     return to_v1 if agent == "1" else Chain(to_v1, _from_v1(agent, folder, token, is_lazy))
 
 
-def _to_v1(client: Version, decide: Decide | None) -> Translator:
+def _to_v1(
+    client: Version,
+    decide: Decide | None,
+    mark: str,
+    known_sessions: Mapping[str, str],
+    keep_session: Callable[[str, str], None] | None,
+) -> Translator:
     """For a client of another version and an agent of version 1."""
     if client == "2":
         from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
-        return V2ClientV1Agent()
+        return V2ClientV1Agent(mark)
     from dragoman.versions.dialect.client import DialectClientV1Agent
 
-    return DialectClientV1Agent(decide)
+    made = DialectClientV1Agent(decide, keep_session=keep_session)
+    made.know_sessions(dict(known_sessions))
+    return made
 
 
 def _from_v1(agent: Version | Literal["auto"], folder: str, token: str | None, is_lazy: bool) -> Translator:

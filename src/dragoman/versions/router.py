@@ -177,6 +177,12 @@ class FrameRouter:
         """Whether a request of `side` with this id awaits its response."""
         return _is_id(request_id) and _key(request_id) in self._open[side]
 
+    def note_answered(self, side: Side, request_id: Any) -> None:
+        """A request of `side` that was passed on is answered without its response, which is not passed on any more."""
+        waiting = self._open[side].get(_key(request_id))
+        if waiting is not None:
+            waiting.is_own = True
+
     def update(self, session_id: Any, update: Frame) -> None:
         """Send the client an update of a session."""
         self.notify("client", "session/update", {"sessionId": session_id, "update": update})

@@ -67,13 +67,16 @@ def run(call: CliCall) -> int:
 
     mask_streams()  # stored keys, and those that a client passes, are learned later
     _note_if_scripted(settings.model)
-    build_agent(settings).run(observers=_telemetry(), through=_through(given.protocol))
+    agent = build_agent(settings)
+    if given.protocol == "1":
+        agent.versions = frozenset((1,))
+    agent.run(observers=_telemetry(), through=_through(given.protocol))
     return exits.OK
 
 
 def _through(protocol: str | None) -> Callable[[Transport], Transport] | None:
-    """How a client of 2025.1 is served; None for one of version 1."""
-    if protocol in (None, "1"):
+    """How a client of 2025.1 is served; None for one of version 1 or 2."""
+    if protocol in (None, "auto", "1"):
         return None
     from dragoman.cli.dialect import serve_dialect_client
 
@@ -272,7 +275,10 @@ COMMAND = CliCommand(
             value="NUMBER",
         ),
         CliOption(
-            "--protocol", "the version that the editor speaks (default: 1)", value="VERSION", choices=("1", "2025.1")
+            "--protocol",
+            "the version that the editor speaks; auto is 1 or 2, as its first request says (default: auto)",
+            value="VERSION",
+            choices=("auto", "1", "2025.1"),
         ),
         CliOption("--keyring", "with login: store the key in the keyring of the system (needs the package keyring)"),
         CliOption("--log", "the file to log to", value="FILE"),

@@ -41,13 +41,14 @@ def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool 
     """
     import asyncio
 
-    from dragoman.cli.dialect import TOKEN_VARIABLE, notes_for, rules_of
+    from dragoman.cli.dialect import DIALECT, TOKEN_VARIABLE, kept_sessions, notes_for, rules_of
     from dragoman.errors import DragomanError
     from dragoman.proxy.rules import RuleAnswers
     from dragoman.proxy.translate import run_translation
     from dragoman.versions import translator
 
     answers = RuleAnswers(rules_of, os.path.basename(command[0]))
+    known, keep = kept_sessions(" ".join(command), _say) if client == DIALECT else ({}, None)
     made = translator(
         client,
         agent,
@@ -55,11 +56,18 @@ def translate(command: Sequence[str], client: Any, agent: Any, *, is_lazy: bool 
         decide=answers.decide,
         token=os.environ.get(TOKEN_VARIABLE),
         is_lazy=is_lazy,
+        mark=f"dragoman-{os.urandom(4).hex()}",
+        known_sessions=known,
+        keep_session=keep,
     )
     try:
         return asyncio.run(run_translation(command, made, notes=notes_for(client, agent)))
     except DragomanError as error:
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"dragoman: {sentence}\n")
 
 
 def _print_settings(call: CliCall) -> int:

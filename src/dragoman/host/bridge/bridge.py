@@ -28,6 +28,7 @@ from dragoman.host.bridge.line import JsonLine
 from dragoman.host.bridge.paths import PathMap
 from dragoman.host.bridge.reasons import Reason, explain
 from dragoman.host.bridge.traffic import Json, Traffic
+from dragoman.transports._client_version import VersionedTransport, make_v2_translator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,7 +75,8 @@ class Bridge:
         self._note = note
         self._give_up_seconds = give_up_seconds
         self._editor = JsonLine(
-            editor,
+            # The host and the bridge speak version 1 with each other, so that the line can break and come back.
+            VersionedTransport(editor, lambda: self._hello is not None, lambda: make_v2_translator(keeps_turns=True)),
             on_message=self._from_editor,
             on_end=self._editor_gone,
             on_drained=self._editor_has_room,

@@ -198,8 +198,10 @@ class Attachment:
     def _started(self, event: LogEvent) -> None:
         """The others see a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        if found.get("by") == self.client.key:
+        is_own = found.get("by") == self.client.key
+        if is_own or self.client.kind.activity:
             self._notify("_dragoman/turn_started", event)
+        if is_own:
             return
         number = found.get("prompt")
         asked = self.session.log.read(self.session.id, number - 1, 1)[:1] if isinstance(number, int) else []

@@ -31,6 +31,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     urls: bool = False
     terminal_output: bool = False
     """It shows the output of terminals that other programs run, by `_meta`."""
+    activity: bool = False
+    """It gets `_dragoman/turn_started` for the turns of all clients, not only for its own."""
     is_observer: bool = False
     reads_files: bool = False
     writes_files: bool = False
@@ -86,6 +88,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         forms=elicitation.get("form") is not None,
         urls=elicitation.get("url") is not None,
         terminal_output=meta.get("terminal_output") is True,
+        activity=isinstance(own, dict) and own.get("activity") is True,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",
         reads_files=files.get("readTextFile") is True,
         writes_files=files.get("writeTextFile") is True,

@@ -35,6 +35,11 @@ FIRST_TURN_SECONDS: Final = 0.5
 DONE_SECONDS: Final = 10.0
 """How long a result waits for `done` of an agent that sends it; without it the turn would hang if one is lost."""
 
+CANCEL_LOOKS: Final = 6
+CANCEL_LOOK_SECONDS: Final = 5.0
+"""An agent that reads nothing while it works may never see a cancel. After so many looks without a result the turn is
+answered as cancelled, and what still comes of it is left out."""
+
 _STATUSES: Final = {
     **{word: word for word in ("pending", "in_progress", "completed", "failed")},
     **dict.fromkeys(("running",), "in_progress"),
@@ -55,6 +60,10 @@ class _Session:
         """`done` came in this turn."""
         self.result: Frame | None = None
         """The result that waits for it."""
+        self.cancel_looks = 0
+        """How often it was looked in vain for the end of a turn that was cancelled."""
+        self.given_up = 0
+        """Turns that were answered without their results, which may still come."""
         self.running_tool: str | None = None
         self.open_role: str | None = None
         self.messages = 0
@@ -91,17 +100,28 @@ class V1ClientDialectAgent(FrameRouter):
 
     @property
     def wait_seconds(self) -> float | None:
-        """A result waits for the updates that it has overtaken."""
-        if all(session.result is None for session in self._sessions.values()):
-            return None
-        return DONE_SECONDS if self._sends_done else FIRST_TURN_SECONDS
+        """A result waits for the updates that it has overtaken; a turn that was cancelled does not wait forever."""
+        if any(session.result is not None for session in self._sessions.values()):
+            return DONE_SECONDS if self._sends_done else FIRST_TURN_SECONDS
+        if any(session.is_processing and session.is_cancelled for session in self._sessions.values()):
+            return CANCEL_LOOK_SECONDS
+        return None
 
     def elapsed(self) -> list[Sent]:
-        """Send the results that waited."""
-        for session in self._sessions.values():
-            if session.result is not None:
-                self._sends_done = bool(self._sends_done)
-                self._finish(session)
+        """Send the results that waited, and end turns whose agent does not see that they were cancelled."""
+        waiting = [session for session in self._sessions.values() if session.result is not None]
+        for session in waiting:
+            self._sends_done = bool(self._sends_done)
+            self._finish(session)
+        for session in () if waiting else list(self._sessions.values()):
+            if session.is_processing and session.is_cancelled:
+                session.cancel_looks += 1
+                if session.cancel_looks >= CANCEL_LOOKS:
+                    self.lost.add("cancel-unseen")
+                    session.given_up += 1
+                    self.note_answered("client", session.prompt_id)
+                    session.result = {"stopReason": "cancelled"}
+                    self._finish(session)
         return self.taken()
 
     def on_request(self, side: Side, request_id: Any, method: str, params: Any) -> None:
@@ -127,7 +147,7 @@ class V1ClientDialectAgent(FrameRouter):
         given = members(params)
         if side == "agent" and method == "session/update":
             session = self._sessions.get(text(given.get("session_id")))
-            if session is not None:
+            if session is not None and not session.given_up:
                 self._on_update(session, text(given.get("type")), members(given.get("data")))
         elif side == "client" and method == "session/cancel":
             session = self._sessions.get(text(given.get("sessionId")))
@@ -312,14 +332,21 @@ class V1ClientDialectAgent(FrameRouter):
         session.is_processing, session.prompt_id = True, request_id
         session.is_cancelled = session.is_done = False
         session.open_role, session.running_tool = None, None
+        session.cancel_looks = 0
 
         def ended(result: Any) -> Any:
+            if session.given_up:  # of the turn that was answered without it; another one may wait behind it
+                session.given_up -= 1
+                return HANDLED
             session.result = self._stop(session, members(result))
             if session.is_done or self._sends_done is False:
                 self._finish(session)
             return HANDLED
 
-        def failed(reason: Frame) -> Frame:
+        def failed(reason: Frame) -> Any:
+            if session.given_up:
+                session.given_up -= 1
+                return HANDLED
             session.is_processing = False
             return dialect.error_to_v1(reason)
 

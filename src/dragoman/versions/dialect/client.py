@@ -50,11 +50,20 @@ class DialectClientV1Agent(FrameRouter):
     Args:
         decide: Answers permission requests; without it they are refused.
         passes_token: Whether a token to log in with is passed on in `_meta`, because the user asked for it.
+        keep_session: Called with a session id of the client and the agent's for it, so that a later connection can
+            be given both by `know_sessions`.
     """
 
-    def __init__(self, decide: Decide | None = None, *, passes_token: bool = False) -> None:
+    def __init__(
+        self,
+        decide: Decide | None = None,
+        *,
+        passes_token: bool = False,
+        keep_session: Callable[[str, str], None] | None = None,
+    ) -> None:
         super().__init__()
         self._decide = decide
+        self._keep_session = keep_session
         self._passes_token = passes_token
         self._folder = "/"
         self._servers: list[Frame] = []
@@ -206,7 +215,7 @@ class DialectClientV1Agent(FrameRouter):
         if not isinstance(session_id, str) or not session_id:
             self.fail("client", request_id, error(INVALID_PARAMS, "session_id must be a non-empty string"))
             return
-        if session_id in self._v1_ids:
+        if self._v1_ids.get(session_id) in self._by_v1:  # one of an earlier connection may be replaced
             self.fail("client", request_id, error(dialect.INVALID_STATE, "a session with this session_id exists"))
             return
 
@@ -227,6 +236,8 @@ class DialectClientV1Agent(FrameRouter):
         def finish(v1_id: str) -> None:
             self._v1_ids[session_id] = v1_id
             self._by_v1[v1_id] = _Session(session_id)
+            if self._keep_session is not None:
+                self._keep_session(session_id, v1_id)
             self.answer("client", request_id, {"session_id": session_id})
 
         def refused(reason: Frame) -> None:

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
+from dragoman.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    REQUEST_CANCELLED,
+)
 from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
 from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2 import to_v1, to_v2
@@ -21,11 +28,29 @@ _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
 
 
-class V2ClientV1Agent(FrameRouter):
-    """Translates between a client of version 2 and an agent of version 1."""
+_V1_ONLY: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
+HELD_PROMPTS: Final = 256
+"""So many prompts of a session wait for the one that runs; further ones are refused."""
 
-    def __init__(self) -> None:
+
+class V2ClientV1Agent(FrameRouter):
+    """Translates between a client of version 2 and an agent of version 1.
+
+    Args:
+        mark: How the ids of messages begin that the agent gave none. A client that comes back on another connection
+            keeps the messages it had, so the mark should differ for each connection.
+        keeps_turns: A turn goes on when its session is closed and the agent cannot close sessions.
+    """
+
+    def __init__(self, mark: str = "dragoman", *, keeps_turns: bool = False) -> None:
         super().__init__()
+        self._keeps_turns = keeps_turns
+        self._mark = mark
+        self._made_ids = 0
+        self._is_ready = False
+        self._is_used = False
+        self._update_meta: Frame | None = None
+        """The `_meta` of the notification whose update is being translated."""
         self._agent: Frame = {}
         self._can: Frame = {}
         self._sessions: dict[str, V2Session] = {}
@@ -47,7 +72,10 @@ class V2ClientV1Agent(FrameRouter):
 
     def on_request(self, side: Side, request_id: Any, method: str, params: Any) -> None:
         if side == "client":
-            if method in self._requests and isinstance(params, dict):
+            self._is_used = self._is_used or (self._is_ready and method != "initialize")
+            if method in _V1_ONLY:
+                self.fail("client", request_id, error(METHOD_NOT_FOUND, f"version 2 has no method {method}"))
+            elif method in self._requests and isinstance(params, dict):
                 self._requests[method](request_id, params)
             else:
                 self.pass_request(side, request_id, method, params)
@@ -63,7 +91,9 @@ class V2ClientV1Agent(FrameRouter):
     def on_notification(self, side: Side, method: str, params: Any) -> None:
         given = members(params)
         if side == "agent" and method == "session/update":
+            self._update_meta = self.shown_meta(given.get("_meta"))
             self._session(given.get("sessionId")).on_update(members(given.get("update")))
+            self._update_meta = None
             return
         if side == "client" and method == "session/cancel":
             self._withdraw(self._session(given.get("sessionId")), lambda held: True)
@@ -76,8 +106,24 @@ class V2ClientV1Agent(FrameRouter):
     def _session(self, session_id: Any) -> V2Session:
         key = text(session_id)
         if key not in self._sessions:
-            self._sessions[key] = V2Session(lambda update: self.update(key, update), self.lost)
+            self._sessions[key] = self._new_session(key)
         return self._sessions[key]
+
+    def _new_session(self, session_id: str) -> V2Session:
+        return V2Session(lambda update: self._send_update(session_id, update), self.lost, self.make_id)
+
+    def _send_update(self, session_id: str, update: Frame) -> None:
+        meta = {} if self._update_meta is None else {"_meta": self._update_meta}
+        self.notify("client", "session/update", {"sessionId": session_id, "update": update, **meta})
+
+    def shown_meta(self, meta: Any) -> Frame | None:
+        """The `_meta` of the agent's notification or result as the client is sent it; None for none."""
+        return meta if isinstance(meta, dict) else None
+
+    def make_id(self, what: str) -> str:
+        """An id for a message that has none."""
+        self._made_ids += 1
+        return f"{self._mark}-{what}-{self._made_ids}"
 
     # Requests of the client
 
@@ -85,6 +131,10 @@ class V2ClientV1Agent(FrameRouter):
         version = params.get("protocolVersion")
         if not isinstance(version, int) or isinstance(version, bool) or not 0 <= version <= 65535:
             self.fail("client", request_id, error(INVALID_PARAMS, "protocolVersion must be an integer"))
+            return
+        if self._is_used or (self._is_ready and version < 2):
+            why = "this connection is in use" if self._is_used else "this connection speaks version 2"
+            self.fail("client", request_id, error(INVALID_REQUEST, f"{why}: initialize cannot change that"))
             return
         if version < 2:
             data = {"requested": version, "supported": [2]}
@@ -96,10 +146,14 @@ class V2ClientV1Agent(FrameRouter):
         offered = {
             "protocolVersion": 1,
             "clientInfo": to_v2.program(params.get("info")),
-            "clientCapabilities": to_v1.client_capabilities(params.get("capabilities")),
+            "clientCapabilities": self.client_capabilities(params.get("capabilities")),
             **kept(params, "_meta"),
         }
         self.pass_request("client", request_id, "initialize", offered, lambda result: self._ready(request_id, result))
+
+    def client_capabilities(self, given: Any) -> Frame:
+        """What is announced to the agent."""
+        return to_v1.client_capabilities(given)
 
     def _ready(self, request_id: Any, result: Any) -> Any:
         given = members(result)
@@ -111,6 +165,7 @@ class V2ClientV1Agent(FrameRouter):
         self._agent = members(given.get("agentCapabilities"))
         self._can = members(self._agent.get("sessionCapabilities"))
         self._sessions.clear()
+        self._is_ready = True
         return {
             "protocolVersion": 2,
             "info": to_v2.program(given.get("agentInfo")),
@@ -142,7 +197,10 @@ class V2ClientV1Agent(FrameRouter):
         session = self._session(session_id)
         session.cwd = text(params.get("cwd"))
         self._opened[session_id] = None
-        made = without(given, "modes", "configOptions")
+        made = without(given, "modes", "configOptions", "_meta")
+        meta = self.shown_meta(given.get("_meta"))
+        if meta is not None:
+            made["_meta"] = meta
         options = session.settings(given)
         return made if options is None else {**made, "configOptions": options}
 
@@ -168,6 +226,7 @@ class V2ClientV1Agent(FrameRouter):
         def opened(result: Any) -> Any:
             session.is_swallowing = False
             made = self._taken_over(result, params)
+            self.on_opened(text(params.get("sessionId")), session, members(result))
             session.send_state()
             return without(made, "sessionId")
 
@@ -178,11 +237,14 @@ class V2ClientV1Agent(FrameRouter):
         asked = without(self._with_servers(params), "replayFrom")
         self.pass_request("client", request_id, method, asked, opened, failed)
 
+    def on_opened(self, session_id: str, session: V2Session, result: Frame) -> None:
+        """A session was opened again; `result` is the agent's answer."""
+
     def _fresh(self, params: Frame) -> V2Session:
         """A session that is opened again; a turn that runs in it goes on."""
         key = text(params.get("sessionId"))
         before = self._sessions.get(key)
-        made = V2Session(lambda update: self.update(key, update), self.lost)
+        made = self._new_session(key)
         if before is not None:
             made.is_running, made.held, made.questions = before.is_running, before.held, before.questions
         return made
@@ -209,7 +271,7 @@ class V2ClientV1Agent(FrameRouter):
         session = self._sessions.get(session_id)
         if session is not None:
             self._withdraw(session, lambda held: True)
-            if session.is_running:
+            if session.is_running and not self._keeps_turns:
                 self.notify("agent", "session/cancel", {"sessionId": session_id})
         self.answer("client", request_id, self._closed(session_id))
 
@@ -251,23 +313,35 @@ class V2ClientV1Agent(FrameRouter):
     # Prompts
 
     def _prompt(self, request_id: Any, params: Frame) -> None:
+        """Accept a prompt, or hold it while another one runs."""
+        found = self._read_prompt(request_id, params)
+        if found is None:
+            return
+        session_id, session, held = found
+        if len(session.held) >= HELD_PROMPTS:
+            why = f"{HELD_PROMPTS} prompts of this session wait already"
+            self.fail("client", request_id, error(INTERNAL_ERROR, why, {"reason": "queue_full"}))
+            return
+        session.held.append(held)
+        self._begin_next(session_id, session)
+
+    def _read_prompt(self, request_id: Any, params: Frame) -> tuple[str, V2Session, HeldPrompt] | None:
+        """The prompt and its session; None if it was refused."""
         blocks = to_v1.blocks(params.get("prompt"), self.lost)
         if not blocks:
             self.fail("client", request_id, error(INVALID_PARAMS, "a prompt needs content that version 1 has"))
-            return
+            return None
         session_id = text(params.get("sessionId"))
         if session_id not in self._sessions:
             self.fail("client", request_id, error(NOT_FOUND, "unknown session", {"sessionId": session_id}))
-            return
-        session = self._sessions[session_id]
-        session.held.append(HeldPrompt(request_id, params, {**params, "prompt": blocks}))
-        self._begin_next(session_id, session)
+            return None
+        return session_id, self._sessions[session_id], HeldPrompt(request_id, params, {**params, "prompt": blocks})
 
     def _begin_next(self, session_id: str, session: V2Session) -> None:
         if session.is_running or not session.held:
             return
         held = session.held.pop(0)
-        message_id = session.make_id("dragoman-prompt")
+        message_id = self.make_id("prompt")
         self.answer("client", held.id, {"messageId": message_id})
         session.insert_prompt(message_id, held.params.get("prompt"))
 
@@ -278,17 +352,11 @@ class V2ClientV1Agent(FrameRouter):
                 current.end_turn(idle)
                 self._begin_next(session_id, current)
 
-        def stopped(result: Any) -> None:
-            given = members(result)
-            ended({"stopReason": text(given.get("stopReason"), "end_turn"), **kept(given, "usage", "_meta")})
-
         def failed(reason: Frame) -> None:
             self.lost.add("late-refusal")
-            known = isinstance(reason.get("code"), int) and isinstance(reason.get("message"), str)
-            unknown = error(INTERNAL_ERROR, "the agent reported an error")
-            ended({"stopReason": "error", "error": reason if known else unknown})
+            ended(failure(reason))
 
-        self.ask("agent", "session/prompt", held.translated, stopped, failed)
+        self.ask("agent", "session/prompt", held.translated, lambda result: ended(stop(result)), failed)
 
     def _withdraw(self, session: V2Session, is_meant: Callable[[HeldPrompt], bool]) -> None:
         for held in [each for each in session.held if is_meant(each)]:
@@ -309,7 +377,8 @@ class V2ClientV1Agent(FrameRouter):
     # Requests of the agent
 
     def _ask(self, request_id: Any, method: str, params: Frame) -> None:
-        session = self._session(params.get("sessionId"))
+        session_id = text(params.get("sessionId"))
+        session = self._session(session_id)
         asked = to_v2.form(params)
         if method == "session/request_permission":
             if not objects(params.get("options")):
@@ -317,10 +386,15 @@ class V2ClientV1Agent(FrameRouter):
                 self.answer("agent", request_id, _CANCELLED)
                 return
             asked = self._permission(params, session)
-        session.open_question()
+        session.open_question(request_id)
+
+        def close() -> None:
+            current = self._sessions.get(session_id)  # it may have been opened again meanwhile
+            if current is not None:
+                current.close_question(request_id)
 
         def answered(result: Any) -> Any:
-            session.close_question()
+            close()
             if method != "session/request_permission":
                 return to_v1.form_answer(result, self.lost)
             outcome = members(members(result).get("outcome"))
@@ -332,7 +406,7 @@ class V2ClientV1Agent(FrameRouter):
             return _CANCELLED
 
         def failed(reason: Frame) -> Frame:
-            session.close_question()
+            close()
             return reason
 
         self.pass_request("agent", request_id, method, asked, answered, failed)
@@ -347,3 +421,16 @@ class V2ClientV1Agent(FrameRouter):
             "options": objects(params.get("options")),
             **kept(params, "_meta"),
         }
+
+
+def stop(result: Any) -> Frame:
+    """The end of a turn, of the answer to its prompt."""
+    given = members(result)
+    return {"stopReason": text(given.get("stopReason"), "end_turn"), **kept(given, "usage", "_meta")}
+
+
+def failure(reason: Frame) -> Frame:
+    """The end of a turn whose prompt was answered with an error."""
+    known = isinstance(reason.get("code"), int) and isinstance(reason.get("message"), str)
+    unknown = error(INTERNAL_ERROR, "the agent reported an error")
+    return {"stopReason": "error", "error": reason if known else unknown}

@@ -45,25 +45,26 @@ class V2Session:
 
     Args:
         send: Sends the client an update of this session.
+        make_id: Makes a message id that is used nowhere else; gets what it is for.
     """
 
-    def __init__(self, send: Callable[[Frame], None], losses: Losses) -> None:
+    def __init__(self, send: Callable[[Frame], None], losses: Losses, make_id: Callable[[str], str]) -> None:
         self._send = send
         self._losses = losses
+        self._make_id = make_id
         self.cwd = ""
         self.title: str | None = None
         self.held: list[HeldPrompt] = []
         self.is_running = False
         self.is_swallowing = False
         """A replay that the client did not ask for is under way."""
-        self.questions = 0
-        """Requests of the agent that the client has not answered."""
+        self.questions: set[Any] = set()
+        """The ids of the agent's requests that the client has not answered."""
         self._modes: Frame = {}
         self._options: list[Frame] = []
         self._tools: set[str] = set()
         self._titles: dict[str, str] = {}
         self._terminals: set[str] = set()
-        self._made_ids = 0
         self._open: tuple[str, str] | None = None
         """Role and id of the message that a chunk without id continues."""
         self._roles: dict[str, str] = {}
@@ -108,9 +109,16 @@ class V2Session:
         self._send({"sessionUpdate": "user_message", "messageId": message_id, "content": items(prompt)})
         self.send_state()
 
+    def begin_turn(self) -> None:
+        """A turn begins whose prompt came from another client."""
+        self.is_running = True
+        self._open = None
+        self.send_state()
+
     def end_turn(self, idle: Frame) -> None:
         """The agent answered the prompt."""
         self.is_running = False
+        self.questions.clear()
         self._open = None
         self._prompt_content = None
         self._send({"sessionUpdate": "state_update", "state": "idle", **idle})
@@ -120,22 +128,18 @@ class V2Session:
         working = "requires_action" if self.questions else "running"
         self._send({"sessionUpdate": "state_update", "state": working if self.is_running else "idle"})
 
-    def open_question(self) -> None:
+    def open_question(self, request_id: Any) -> None:
         """The agent asks the user something."""
-        self.questions += 1
-        if self.is_running and self.questions == 1:
+        self.questions.add(request_id)
+        if self.is_running and len(self.questions) == 1:
             self.send_state()
 
-    def close_question(self) -> None:
+    def close_question(self, request_id: Any) -> None:
         """The client has answered."""
-        self.questions -= 1
-        if self.is_running and self.questions == 0:
-            self.send_state()
-
-    def make_id(self, prefix: str = "dragoman-message") -> str:
-        """A message id that the agent does not use."""
-        self._made_ids += 1
-        return f"{prefix}-{self._made_ids}"
+        if request_id in self.questions:
+            self.questions.remove(request_id)
+            if self.is_running and not self.questions:
+                self.send_state()
 
     # Messages
 
@@ -143,7 +147,7 @@ class V2Session:
         given = update.get("messageId")
         if not isinstance(given, str):
             if self._open is None or self._open[0] != role:
-                self._open = (role, self.make_id())
+                self._open = (role, self._make_id("message"))
             return self._open[1]
         self._open = None
         # Some agents give a thought and its answer one id.
