@@ -7,11 +7,13 @@ if TYPE_CHECKING:
 COMMANDS = {
     "agent": "run the built-in coding agent, for an editor",
     "agents": "list and install agents, and find out why one does not run",
+    "audit": "verify, show and export the audit log of the guard",
     "check": "test an agent, a client or a recording against the rules of the protocol",
     "completion": "print a completion script for your shell",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
     "exec": "send one prompt to an agent, for scripts",
+    "guard": "put rules, limits and an audit log around an agent",
     "inspect": "show a recording: timeline, messages, sessions, broken rules",
     "login": "log in to an agent",
     "logout": "log out of an agent",

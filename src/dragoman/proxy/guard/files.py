@@ -1,0 +1,204 @@
+"""Answers `fs/*`: by the editor if it offers files, so that unsaved changes count, else from the disk.
+
+The rules are the same in both cases, and so are the folders: only files below those of the session. Owns which of the
+two is used; `client/files.py` reads and writes the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.client.files import WorkspaceFiles, open_workspace
+from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
+from dragoman.policy import Request
+from dragoman.schema import decode, encode, v1
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.client.services import ChecksPermission
+    from dragoman.proxy.guard.permissions import AsksEditor
+    from dragoman.proxy.guard.session import GuardedSession
+    from dragoman.workspace import Change, Workspace
+
+
+class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that was read or written for the agent. Digests are those of the contents; None for no file."""
+
+    path: str
+    operation: str
+    before: str | None = None
+    after: str | None = None
+    added: int = 0
+    removed: int = 0
+    is_by_editor: bool = False
+
+
+class GuardedFiles:
+    """Reads and writes text files for the agent.
+
+    Args:
+        permissions: checked before every access.
+        editor: reaches the editor.
+        missing: what a read of a missing file is answered with, see `WorkspaceFiles`.
+        check_limit: called with a path before it is written. Raises: RequestError if too many files were changed.
+        on_access: called with each access that was carried out.
+    """
+
+    def __init__(
+        self,
+        *,
+        permissions: ChecksPermission,
+        editor: AsksEditor,
+        missing: Any,
+        check_limit: Callable[[str, GuardedSession], None],
+        on_access: Callable[[FileAccess, GuardedSession], None],
+    ) -> None:
+        self.editor_reads = False
+        self.editor_writes = False
+        self._permissions = permissions
+        self._editor = editor
+        self._check_limit = check_limit
+        self._on_access = on_access
+        self._disk = WorkspaceFiles(permissions=permissions, missing=missing, open_workspace=open_workspace)
+
+    async def read(self, request: v1.ReadTextFileRequest, params: msgspec.Raw, session: GuardedSession) -> bytes:
+        """The encoded result of a read."""
+        _require_absolute(request.path)
+        if self.editor_reads:
+            path = await self._judge_read(request.path, session)
+            result: bytes = bytes(await self._editor.ask_editor("fs/read_text_file", params))
+            text = decode(v1.ReadTextFileResponse, result).content
+        else:
+            path = request.path
+            text = await self._disk.read_text_file(request, session)
+            result = encode(v1.ReadTextFileResponse(text))
+        access = FileAccess(path=path, operation="read", after=_digest(text), is_by_editor=self.editor_reads)
+        self._on_access(access, session)
+        return result
+
+    async def write(self, request: v1.WriteTextFileRequest, session: GuardedSession) -> bytes:
+        """The encoded result of a write."""
+        _require_absolute(request.path)
+        workspace = self._workspace(session)
+        change = await self._preview(workspace, request)
+        self._check_limit(change.path, session)
+        if self.editor_writes:
+            await self._write_by_editor(request, change, session)
+        else:
+            await self._disk.write_text_file(request, session)
+        self._on_access(_written(change, request.content, is_by_editor=self.editor_writes), session)
+        return encode(v1.WriteTextFileResponse())
+
+    async def _judge_read(self, path: str, session: GuardedSession) -> str:
+        """Check a read that the editor carries out; the path in its normal form.
+
+        The file need not be on the disk, because the editor may not have saved it.
+        """
+        from dragoman.workspace import WorkspaceError
+
+        workspace = self._workspace(session)
+        try:
+            located = workspace.locate(path)
+        except WorkspaceError as error:
+            raise _answer(error) from None
+        real = _require_inside(located, workspace)
+        request = _request("Read", "read", (located, real), workspace)
+        await self._permissions.check(request, session)
+        return located
+
+    async def _write_by_editor(self, request: v1.WriteTextFileRequest, change: Change, session: GuardedSession) -> None:
+        paths = (self._workspace(session).locate(request.path), change.path)
+        caution = f"{change.path} is a hard link with {change.links} names" if change.links > 1 else ""
+        asked = _request("Write", "edit", paths, self._workspace(session), caution=caution)
+        await self._permissions.check(asked, session, change=change)
+        # The real path: a link that was put in its place since then is not followed by name.
+        params = msgspec.structs.replace(request, path=change.path)
+        await self._editor.ask_editor("fs/write_text_file", encode(params))
+
+    async def _preview(self, workspace: Workspace, request: v1.WriteTextFileRequest) -> Change:
+        from dragoman.workspace import WorkspaceError
+
+        try:
+            return await asyncio.to_thread(workspace.preview, request.path, request.content)
+        except WorkspaceError as error:
+            raise _answer(error) from None
+
+    def _workspace(self, session: GuardedSession) -> Workspace:
+        from dragoman.workspace import WorkspaceError
+
+        try:
+            return self._disk.workspace_of(session)
+        except WorkspaceError as error:
+            raise _answer(error) from None
+
+
+def _request(verb: str, kind: str, paths: tuple[str, ...], workspace: Workspace, *, caution: str = "") -> Request:
+    return Request(
+        agent="",
+        kind=kind,
+        title=f"{verb} {paths[0]}",
+        paths=tuple(dict.fromkeys(paths)),
+        root=workspace.roots[0],
+        home=os.path.expanduser("~"),
+        caution=caution,
+    )
+
+
+def _require_inside(path: str, workspace: Workspace) -> str:
+    """The real path of a file. Raises: RequestError if a link leads out of the folders."""
+    from dragoman.policy.paths import is_below
+
+    real = os.path.realpath(path)
+    if not any(is_below(real, root) for root in workspace.roots):
+        raise RequestError.invalid_params(f"{path} leads outside of the session's folders", path="$.path")
+    return real
+
+
+def _written(change: Change, text: str, *, is_by_editor: bool) -> FileAccess:
+    before = None if change.before is None else change.before.decode(errors="replace")
+    added, removed = _count_lines(before or "", text)
+    return FileAccess(
+        path=change.path,
+        operation="create" if before is None else "write",
+        before=None if change.before is None else hashlib.sha256(change.before).hexdigest(),
+        after=_digest(text),
+        added=added,
+        removed=removed,
+        is_by_editor=is_by_editor,
+    )
+
+
+# Comparing long texts takes seconds, and this is a figure for a log.
+_COMPARED_CHARACTERS: Final = 200_000
+
+
+def _count_lines(before: str, after: str) -> tuple[int, int]:
+    """How many lines were added and removed; of long texts, how many more or fewer there are."""
+    if len(before) + len(after) > _COMPARED_CHARACTERS:
+        more = after.count("\n") - before.count("\n")
+        return max(0, more), max(0, -more)
+    from collections import Counter
+
+    old, new = Counter(before.splitlines()), Counter(after.splitlines())
+    return (new - old).total(), (old - new).total()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _require_absolute(path: str) -> None:
+    if not os.path.isabs(path):
+        raise RequestError.invalid_params("The path must be absolute", path="$.path")
+
+
+def _answer(error: Any) -> RequestError:
+    """The error for the agent about a path that cannot be used."""
+    code = INTERNAL_ERROR if error.kind in ("busy", "denied", "failed", "forgotten") else INVALID_PARAMS
+    return RequestError(code, str(error), {"path": error.path, "kind": error.kind})
