@@ -14,7 +14,7 @@ from dragoman.policy import Rule, parse_rule
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.conduct import Conduct
 from dragoman.proxy.guard.events import GuardEvents
-from dragoman.proxy.guard.exchange import Exchange
+from dragoman.proxy.guard.exchange import GuardExchange
 from dragoman.proxy.guard.limits import GuardLimits, read_limit
 from dragoman.proxy.guard.plan import GuardPlan
 from dragoman.proxy.guard.watch import SessionWatch
@@ -50,7 +50,7 @@ class Guarded:
         self.agent: list[bytes] = []
         self.sentences: list[str] = []
         self._arrived = asyncio.Event()
-        self.exchange = Exchange(plan, self._to_editor, self._to_agent, self.sentences.append)
+        self.exchange = GuardExchange(plan, self._to_editor, self._to_agent, self.sentences.append)
         self._ids = 100
 
     def _to_editor(self, line: bytes) -> None:
@@ -106,7 +106,9 @@ class Guarded:
 
     def prompt(self, request_id: int, session: str = "s") -> None:
         blocks = [{"type": "text", "text": "do it"}]
-        self.from_editor({"id": request_id, "method": "session/prompt", "params": {"sessionId": session, "prompt": blocks}})
+        self.from_editor(
+            {"id": request_id, "method": "session/prompt", "params": {"sessionId": session, "prompt": blocks}}
+        )
 
     def update(self, session: str = "s", **update: Any) -> None:
         self.from_agent({"method": "session/update", "params": {"sessionId": session, "update": update}})

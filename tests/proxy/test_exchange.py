@@ -34,7 +34,8 @@ FROM_EDITOR = [
     b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}',
     b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":5}}',
     b'{"jsonrpc":"2.0","method":"_vendor/note"}',
-    b'{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"prompt":[{"text":"a  b","type":"text"}],"sessionId":"s","_meta":{"k":1.50}}}',
+    b'{"jsonrpc":"2.0","id":9,"method":"session/prompt","params":{"prompt":[{"text":"a  b","type":"text"}],'
+    b'"sessionId":"s","_meta":{"k":1.50}}}',
 ]
 
 
@@ -125,7 +126,9 @@ async def test_what_no_rule_decides_is_asked_with_all_that_the_agent_sent(tmp_pa
 async def test_a_call_is_judged_by_all_that_was_reported_of_it(tmp_path: Path) -> None:
     async with guarded(tmp_path, deny=["execute:rm *"], allow=["execute:ls"]) as guard:
         await guard.open()
-        guard.update(sessionUpdate="tool_call", toolCallId="c1", title="x", kind="execute", rawInput={"command": "rm a"})
+        guard.update(
+            sessionUpdate="tool_call", toolCallId="c1", title="x", kind="execute", rawInput={"command": "rm a"}
+        )
         answer = await guard.asked(
             "session/request_permission", **permission(kind="execute", rawInput={"command": "ls"})
         )
@@ -136,7 +139,9 @@ async def test_a_call_is_judged_by_all_that_was_reported_of_it(tmp_path: Path) -
 async def test_an_editor_cannot_answer_what_it_was_not_asked(forged: str, tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
-        guard.from_agent({"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}})
+        guard.from_agent(
+            {"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}}
+        )
         asked = await guard.for_editor()
         assert asked["id"] != 5
         number = asked["id"].rpartition("-")[2]
@@ -149,7 +154,9 @@ async def test_an_editor_cannot_answer_what_it_was_not_asked(forged: str, tmp_pa
 async def test_an_answer_after_the_cancel_is_too_late(tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
-        guard.from_agent({"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}})
+        guard.from_agent(
+            {"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}}
+        )
         asked = await guard.for_editor()
         guard.from_editor({"method": "session/cancel", "params": {"sessionId": "s"}})
         assert (await guard.for_agent())["method"] == "session/cancel"
@@ -161,7 +168,9 @@ async def test_an_answer_after_the_cancel_is_too_late(tmp_path: Path) -> None:
 async def test_the_agent_withdraws_its_question(tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
-        guard.from_agent({"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}})
+        guard.from_agent(
+            {"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}}
+        )
         asked = await guard.for_editor()
         guard.from_agent({"method": "$/cancel_request", "params": {"requestId": 5}})
         assert (await guard.for_agent())["result"] == {"outcome": {"outcome": "cancelled"}}
@@ -172,7 +181,9 @@ async def test_the_agent_withdraws_its_question(tmp_path: Path) -> None:
 async def test_an_option_that_was_not_offered_selects_none(tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
-        guard.from_agent({"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}})
+        guard.from_agent(
+            {"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}}
+        )
         asked = await guard.for_editor()
         guard.from_editor({"id": asked["id"], "result": selected("allow-everything")})
         assert (await guard.for_agent())["result"] == {"outcome": {"outcome": "cancelled"}}
@@ -223,7 +234,9 @@ async def test_an_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
         guard.from_agent({"id": 5, "method": "_x/y", "params": {}})
-        guard.from_agent({"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}})
+        guard.from_agent(
+            {"id": 5, "method": "session/request_permission", "params": {"sessionId": "s", **permission()}}
+        )
         assert (await guard.for_agent())["error"]["code"] == -32600
         assert len(guard.editor) == 1
         guard.from_agent({"id": "5", "method": "_x/y", "params": {}})  # another type is another id

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dragoman.proxy.guard.additions import Additions
-from dragoman.proxy.guard.conduct import Conduct, Seen
+from dragoman.proxy.guard.conduct import Conduct, SeenConduct
 from tests.proxy.kit import ALL, Guarded, guarded, permission, selected
 
 FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
@@ -163,7 +163,8 @@ async def test_the_editors_terminals_are_used_if_it_has_them(tmp_path: Path) -> 
         assert (asked["method"], asked["params"]) == ("terminal/create", params)
         guard.from_editor({"id": asked["id"], "result": {"terminalId": "e1"}})
         assert (await guard.for_agent())["result"] == {"terminalId": "e1"}
-        line = b'{"jsonrpc": "2.0", "id": 2, "method": "terminal/wait_for_exit", "params": {"sessionId":"s","terminalId":"e1"}}'
+        named = b'{"sessionId":"s", "terminalId":"e1"}'
+        line = b'{"jsonrpc": "2.0", "id":2, "method":"terminal/wait_for_exit","params":%b}' % named
         guard.exchange.from_agent(line)
         assert guard.editor == [line]
         guard.from_editor({"id": 2, "result": {"exitCode": 3}})
@@ -180,7 +181,8 @@ async def test_the_editors_terminals_are_used_if_it_has_them(tmp_path: Path) -> 
 async def test_what_a_rule_denies_and_happened_unasked_is_reported(tmp_path: Path) -> None:
     async with guarded(tmp_path, deny=["execute:git push *", "edit:secret/**"]) as guard:
         await guard.open()
-        call = {"toolCallId": "t", "title": "push", "kind": "execute", "rawInput": {"command": "git push origin"}}
+        call: dict[str, Any] = {"toolCallId": "t", "title": "push", "kind": "execute"}
+        call["rawInput"] = {"command": "git push origin"}
         guard.update(sessionUpdate="tool_call", status="in_progress", **call)
         guard.update(sessionUpdate="tool_call_update", toolCallId="t", status="completed")
         guard.update(sessionUpdate="tool_call_update", toolCallId="t", status="completed")
@@ -191,7 +193,7 @@ async def test_what_a_rule_denies_and_happened_unasked_is_reported(tmp_path: Pat
         assert guard.agent == []
         found = guard.records("violation")[0]["violation"]
         assert (found["rule"], found["action"]) == ("execute:git push *", "reported")
-        assert Conduct("agent", tmp_path / "state").seen == Seen(unasked={"execute"})
+        assert Conduct("agent", tmp_path / "state").seen == SeenConduct(unasked={"execute"})
 
 
 async def test_a_violation_cancels_the_turn_if_that_is_wanted(tmp_path: Path) -> None:
@@ -319,7 +321,7 @@ async def test_servers_and_instructions_are_added_to_every_session(tmp_path: Pat
 async def test_an_agent_with_a_system_prompt_gets_the_instructions_there(tmp_path: Path) -> None:
     async with guarded(tmp_path, additions=Additions(instructions="Be brief.")) as guard:
         guard.from_editor({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})
-        capabilities = {"sessionCapabilities": {"systemPrompt": {}}}
+        capabilities: dict[str, Any] = {"sessionCapabilities": {"systemPrompt": {}}}
         guard.from_agent({"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": capabilities}})
         guard.agent.clear()
         guard.from_editor({"id": 2, "method": "session/new", "params": {"cwd": str(guard.folder), "mcpServers": []}})

@@ -184,7 +184,7 @@ class AuditLog:
         try:
             _write_all(self._fd, data)
         except OSError:
-            with suppress(OSError):  # a part of a line would look like the work of somebody else
+            with suppress(OSError):  # half a line would look like a change
                 os.ftruncate(self._fd, self._size)
             raise
         self._size += len(data)

@@ -1,7 +1,7 @@
 """Checks an audit log: every line, the chain across files, the numbers, the head.
 
-Tells a change from an accident: half a line that a killed program left is accepted if the next record states it, or if
-it is the end of the log. Does not repair anything.
+A change is not the same as an accident: half a line that a killed program left is accepted if the next record states
+it, or if it is the end of the log. Does not repair anything.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _MOST_AGENTS: Final = 1_000
 _KINDS: Final = frozenset({"read", "search", "edit", "delete", "move", "execute", "fetch", "other"})
 
 
-class Seen(msgspec.Struct):
+class SeenConduct(msgspec.Struct):
     """The kinds of tool calls of one agent, by how it carried them out."""
 
     asked: set[str] = set()
@@ -38,7 +38,7 @@ class Conduct:
     def __init__(self, agent: str, folder: Path | None = None) -> None:
         self._agent = agent
         self._path = None if folder is None else folder / "conduct.json"
-        self.seen = self._read().get(agent, Seen())
+        self.seen = self._read().get(agent, SeenConduct())
 
     def asked(self, kind: str) -> None:
         """The agent asked for permission."""
@@ -58,11 +58,11 @@ class Conduct:
             kinds.add(kind)
             self._write()
 
-    def _read(self) -> dict[str, Seen]:
+    def _read(self) -> dict[str, SeenConduct]:
         if self._path is None:
             return {}
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, Seen])
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, SeenConduct])
         except (OSError, msgspec.MsgspecError):
             return {}
 

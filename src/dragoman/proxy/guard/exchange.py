@@ -78,7 +78,7 @@ class _Named(msgspec.Struct):
     request_id: int | str | None = msgspec.field(name="requestId", default=None)
 
 
-class Exchange:
+class GuardExchange:
     """The guard without its connections.
 
     Args:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.policy import Rule
-    from dragoman.proxy.guard.conduct import Seen
+    from dragoman.proxy.guard.conduct import SeenConduct
     from dragoman.registry.facts import AgentFacts
 
 Grade: TypeAlias = Literal["enforced", "confined", "observed"]
@@ -36,7 +36,7 @@ class GradedRule(Struct, frozen=True):
 
 
 def grade_rules(
-    rules: Sequence[Rule], facts: AgentFacts | None, seen: Seen, *, is_agent_confined: bool
+    rules: Sequence[Rule], facts: AgentFacts | None, seen: SeenConduct, *, is_agent_confined: bool
 ) -> list[GradedRule]:
     """The grade of each rule with one agent.
 
@@ -55,7 +55,7 @@ def grade_rules(
     return graded
 
 
-def _grade(kind: str, facts: AgentFacts | None, seen: Seen, *, is_agent_confined: bool) -> tuple[Grade, str]:
+def _grade(kind: str, facts: AgentFacts | None, seen: SeenConduct, *, is_agent_confined: bool) -> tuple[Grade, str]:
     why = None if kind in seen.unasked else _why_enforced(kind, facts, seen)
     if why is not None:
         return "enforced", why
@@ -72,7 +72,7 @@ def _grade(kind: str, facts: AgentFacts | None, seen: Seen, *, is_agent_confined
     return "observed", "it is not known whether the agent asks before it does this, and it was not seen yet"
 
 
-def _why_enforced(kind: str, facts: AgentFacts | None, seen: Seen) -> str | None:
+def _why_enforced(kind: str, facts: AgentFacts | None, seen: SeenConduct) -> str | None:
     if kind in seen.delegated:
         return "the agent has this done through the guard"
     if kind in seen.asked:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from dragoman.errors import INTERNAL_ERROR, AgentExited, DragomanError
-from dragoman.proxy.guard.exchange import Exchange
+from dragoman.proxy.guard.exchange import GuardExchange
 from dragoman.text.secrets import SplitMask, known_keys
 from dragoman.text.terminal import one_line
 from dragoman.transports._descriptors import private_copy
@@ -123,7 +123,7 @@ class _Relay:
         self._grace_seconds = grace_seconds
         self._active_at = self._loop.time()
         self._over: asyncio.Future[int | None] = self._loop.create_future()
-        self._exchange = Exchange(plan, self._to_editor, self._to_agent, self._say)
+        self._exchange = GuardExchange(plan, self._to_editor, self._to_agent, self._say)
         self._framers: dict[Side, Framer] = {"client": Framer(), "agent": Framer()}
         self._translation: LineTranslation | None = None
         self._is_first = True

@@ -39,7 +39,7 @@ class Violation(Struct, frozen=True, kw_only=True):
     command: str | None = None
 
 
-class ViolationWatch:
+class GuardViolations:
     """Judges completed tool calls."""
 
     def __init__(self, agent: str) -> None:

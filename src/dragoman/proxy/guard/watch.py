@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.proxy.guard.session import GuardedSession
-from dragoman.proxy.guard.violations import Violation, ViolationWatch
+from dragoman.proxy.guard.violations import GuardViolations, Violation
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class SessionWatch:
         self._limits = plan.limits
         self._sessions = sessions
         self._outlets = outlets
-        self._violations = ViolationWatch(plan.agent)
+        self._violations = GuardViolations(plan.agent)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.editor: dict[str, Any] = {}
         """The capabilities of the editor."""
