@@ -17,6 +17,7 @@ from dragoman.proxy.guard.events import GuardEvents
 from dragoman.proxy.guard.exchange import GuardExchange
 from dragoman.proxy.guard.limits import GuardLimits, read_limit
 from dragoman.proxy.guard.plan import GuardPlan
+from dragoman.proxy.guard.protected import SessionTripwires
 from dragoman.proxy.guard.watch import SessionWatch
 
 SECONDS = 30.0
@@ -138,8 +139,13 @@ async def guarded(
     rules = [parse_rule(text, "deny", "flag", "--deny") for text in deny]
     rules += [parse_rule(text, "allow", "flag", "--allow") for text in allow]
 
-    def confinement(watch: SessionWatch) -> Confinement:
-        return Confinement(on_finished=watch.finished, on_changes=watch.changed_protected)
+    def confinement(watch: SessionWatch, tripwires: SessionTripwires) -> Confinement:
+        return Confinement(
+            tripwire=tripwires,
+            is_expected=watch.is_expected,
+            on_finished=watch.finished,
+            on_changes=watch.changed_protected,
+        )
 
     made = GuardPlan(
         agent="agent",
@@ -148,6 +154,7 @@ async def guarded(
         limits=GuardLimits([read_limit(text) for text in limits], folder / "state"),
         conduct=Conduct("agent", folder / "state"),
         make_confinement=confinement,
+        tripwires=SessionTripwires(folder / "protected"),
         asks_editor=asks_editor,
         **plan,
     )

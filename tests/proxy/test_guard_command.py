@@ -26,6 +26,12 @@ WORDS = (
 RULES = ("--allow", "edit:scripted.txt", "--allow", "execute:echo *", "--allow", "execute:cat greeting.txt")
 
 
+@pytest.fixture(autouse=True)
+def _project(tmp_path: Path) -> None:
+    """Make the folder a project, so that no folder above it is one."""
+    (tmp_path / ".git").mkdir()
+
+
 class Editor:
     """An editor with files, terminals and a user who chooses the first option."""
 
@@ -91,7 +97,7 @@ async def _conversation(command: list[str], folder: Path) -> list[str]:
 
 async def test_an_agent_behind_the_guard_behaves_as_without_it(tmp_path: Path) -> None:
     for name in ("plain", "guarded"):
-        (tmp_path / name).mkdir()
+        (tmp_path / name / ".git").mkdir(parents=True)
         (tmp_path / name / "greeting.txt").write_text("Hello.\n")
     guard = [*DRAGOMAN, "guard", *RULES, "--", *AGENTS["1"]]
     plain, guarded = await asyncio.gather(

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dragoman._version import __version__
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.rules import typed_rules
-from dragoman.cli.exec.sandbox import confine_agent, prepare_sandboxes, sandboxed_entry, watch_protected
+from dragoman.cli.exec.sandbox import confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.guard.rules import ProjectRules
@@ -26,6 +26,7 @@ from dragoman.proxy.guard.events import GuardEvents, NoAudit
 from dragoman.proxy.guard.grades import grade_rules
 from dragoman.proxy.guard.limits import GuardLimits
 from dragoman.proxy.guard.plan import GuardPlan
+from dragoman.proxy.guard.protected import SessionTripwires
 from dragoman.settings.places import state_dir
 
 if TYPE_CHECKING:
@@ -143,13 +144,17 @@ def make_plan(setup: GuardSetup, log: AuditLog | None, asker: Asker | None) -> G
         limits=GuardLimits(options.limits, state_dir() / "guard"),
         conduct=setup.conduct,
         make_confinement=_confinement(setup),
+        tripwires=SessionTripwires(
+            state_dir() / "protected", None if sandboxes.commands is None else sandboxes.commands.policy
+        ),
         asks_editor=options.ask == "editor",
         asker=asker,
         cancels_on_violation=options.cancels_on_violation,
         additions=_additions(setup),
         missing_file=entry.quirks.missing_file,
         roots=() if sandboxes.commands is None else (options.cwd, *options.directories),
-        runs_in_terminals=runs_built_in(entry) or (facts is not None and facts.runs_in_terminals),
+        asking_mode="" if facts is None else facts.asking_mode,
+        runs_in_terminals=facts is not None and facts.runs_in_terminals,
         needs_log=not options.is_best_effort,
     )
 
@@ -225,13 +230,13 @@ def _additions(setup: GuardSetup) -> Additions:
     )
 
 
-def _confinement(setup: GuardSetup) -> Callable[[SessionWatch], Confinement]:
-    sandboxes, options = setup.sandboxes, setup.options
+def _confinement(setup: GuardSetup) -> Callable[[SessionWatch, SessionTripwires], Confinement]:
+    sandboxes = setup.sandboxes
 
-    def make(watch: SessionWatch) -> Confinement:
+    def make(watch: SessionWatch, tripwires: SessionTripwires) -> Confinement:
         return Confinement(
             sandbox=sandboxes.commands,
-            tripwire=watch_protected(sandboxes, (options.cwd, *options.directories)),
+            tripwire=tripwires,
             is_required=sandboxes.mode == "require",
             restores=setup.restores or (sandboxes.agent is not None and sandboxes.agent.must_restore),
             is_expected=watch.is_expected,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary, ref
 
 from dragoman.client.permission import OWN_CALL, ClientPermissions
 from dragoman.errors import RequestError
@@ -101,7 +102,7 @@ class GuardPermissions:
         self._asker = asker
         self._on_decision = on_decision
         self._confines = confines
-        self._by_session: dict[str, _ProjectPermissions] = {}
+        self._by_session: WeakKeyDictionary[Session, _ProjectPermissions] = WeakKeyDictionary()
         self._permitted_paths: set[str] = set()
         self._permitted_lines: list[str] = []
 
@@ -127,11 +128,12 @@ class GuardPermissions:
 
     def of(self, session: Session) -> ClientPermissions:
         """The decisions of a session's project."""
-        made = self._by_session.get(session.id)
+        made = self._by_session.get(session)
         if made is None:
             project = self._found.project(session.cwd)
-            made = self._by_session[session.id] = _ProjectPermissions(
-                lambda: self._found.rules(session),
+            whose = ref(session)  # a reference to the session would keep it, and itself, forever
+            made = self._by_session[session] = _ProjectPermissions(
+                lambda: () if (found := whose()) is None else self._found.rules(found),
                 agent=self._agent,
                 asker=self._asker,
                 remember=lambda text, action, _: self._found.remember(project, text, action),
@@ -159,7 +161,7 @@ class GuardPermissions:
 
     def forget(self, session: Session) -> None:
         """The session has ended."""
-        self._by_session.pop(session.id, None)
+        self._by_session.pop(session, None)
 
 
 class AsksEditor(Protocol):

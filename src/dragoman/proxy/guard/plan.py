@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dragoman.proxy.guard.events import GuardEvents
     from dragoman.proxy.guard.limits import GuardLimits
     from dragoman.proxy.guard.permissions import FindsRules
+    from dragoman.proxy.guard.protected import SessionTripwires
     from dragoman.proxy.guard.watch import SessionWatch
 
 
@@ -32,12 +33,15 @@ class GuardPlan(Struct, kw_only=True):
     events: GuardEvents
     limits: GuardLimits
     conduct: Conduct
-    make_confinement: Callable[[SessionWatch], Confinement]
+    make_confinement: Callable[[SessionWatch, SessionTripwires], Confinement]
+    tripwires: SessionTripwires
     asks_editor: bool = True
     asker: Asker | None = None
     cancels_on_violation: bool = False
     additions: Additions = Additions()
     missing_file: Any = "error"
+    asking_mode: str = ""
+    """The session mode in which the agent is known to ask; empty if that is not known."""
     roots: tuple[str, ...] = ()
     runs_in_terminals: bool = False
     needs_log: bool = True

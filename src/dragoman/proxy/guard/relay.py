@@ -17,6 +17,7 @@ that states the reason, and the program ends with the agent's exit code. A signa
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import threading
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from dragoman.transports.process import ProcessTransport
     from dragoman.versions import Lost, Side
     from dragoman.wire import Frame
+
+_log = logging.getLogger("dragoman.proxy")
 
 GRACE_SECONDS: Final = 10.0
 """How long an agent may take to end after its editor is gone, counted from its last output."""
@@ -208,15 +211,22 @@ class _Relay:
             if side == "agent":
                 if self._recording is not None and isinstance(line, bytes):
                     self._recording.frame("a2c", line)
-                self._exchange.from_agent(line)
+                self._pass("agent", line, self._exchange.from_agent)
                 continue
             if self._is_first:
                 self._is_first = False
                 self._begin_translation(line)
             if self._translation is None:
-                self._exchange.from_editor(line)
+                self._pass("editor", line, self._exchange.from_editor)
             elif isinstance(line, bytes):
                 self._translation.feed("client", line + b"\n")
+
+    def _pass(self, side: str, line: Frame, take: Callable[[Frame], None]) -> None:
+        """Let the exchange take a line. A mistake of ours must not end the conversation, nor let a line pass."""
+        try:
+            take(line)
+        except Exception:
+            _log.exception("the guard failed on a line of the %s; it is not passed on", side)
 
     def make_room(self) -> None:
         """Read a side while the other takes what it is sent, it takes our answers, and the log keeps up."""
@@ -280,7 +290,7 @@ class _Relay:
         if side == "client":
             self._send("client", line)
         else:
-            self._exchange.from_editor(line.removesuffix(b"\n"))
+            self._pass("editor", line.removesuffix(b"\n"), self._exchange.from_editor)
 
     def _on_loss(self, lost: Lost) -> None:
         self._say(f"not translated: {lost.what}")

@@ -49,7 +49,8 @@ class GuardServices:
     def __init__(self, plan: GuardPlan, sessions: GuardedSessions, watch: SessionWatch, editor: AsksEditor) -> None:
         self._sessions = sessions
         self._watch = watch
-        self.confinement = confinement = plan.make_confinement(watch)
+        self.confinement = confinement = plan.make_confinement(watch, plan.tripwires)
+        self.tripwires = plan.tripwires
         self._conduct = plan.conduct
         self._asker = EditorAsker(editor) if plan.asks_editor else None
         self.permissions = GuardPermissions(

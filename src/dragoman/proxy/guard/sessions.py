@@ -34,6 +34,10 @@ class GuardedSessions:
         """A session, or one that is being opened."""
         return self._open.get(session_id) or self._opening.get(session_id)
 
+    def is_opening(self, session_id: str) -> bool:
+        """Whether a request that opens this session is not answered yet: what the agent reports is its history."""
+        return session_id in self._opening
+
     def find_open(self, session_id: str) -> GuardedSession | None:
         """A session whose opening was answered."""
         return self._open.get(session_id)

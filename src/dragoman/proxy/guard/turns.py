@@ -109,6 +109,8 @@ class GuardedTurns:
         added = params.get("additionalDirectories")
         folders = [each for each in added if isinstance(each, str)] if isinstance(added, list) else []
         self._check_folders([cwd, *folders])
+        if method not in _NAMED_LATER and not (isinstance(session_id, str) and session_id):
+            raise RequestError.invalid_params("The session's id must be a text", path="$.sessionId")
         session = GuardedSession("" if method in _NAMED_LATER else str(session_id), cwd, folders)
         additions = self._plan.additions
         changed = None
@@ -138,6 +140,8 @@ class GuardedTurns:
         problem = self._plan.events.sink.problem
         if problem and self._plan.needs_log:
             raise RequestError.internal_error(_LOG_FAILED + problem)
+        if not any(each.prompts for each in self._sessions):
+            self._services.confinement.arm()  # what changed between turns was not the agent's work
         blocks = params.get("prompt")
         self._watch.begin_turn(session, raw, blocks if isinstance(blocks, list) else [])
         instructions = self._plan.additions.instructions
@@ -196,6 +200,14 @@ class GuardedTurns:
         if added is not None:
             added.open(result)
             self._plan.events.session(added, method)
+            self._services.tripwires.add(added.folders)
+            self._note_mode(added)
+
+    def _note_mode(self, session: GuardedSession) -> None:
+        """State that an agent is in a mode in which it may not ask."""
+        mode, asking = session.state.mode, self._plan.asking_mode
+        if asking and mode is not None and mode != asking:
+            self._say(f"the agent is in its mode {mode}; rules bind it as far as it asks, as in its mode {asking}")
 
     def _close(self, session_id: str) -> None:
         session = self._sessions.remove(session_id)
@@ -229,7 +241,9 @@ class GuardedTurns:
         if kind == "subagent_update":
             self._add_child(session, update)
         else:
-            self._watch.look(kind, update, session)
+            # Before the first prompt, and while the session is loaded, the agent repeats what happened long ago.
+            is_history = not session.turn or self._sessions.is_opening(session.id)
+            self._watch.look(kind, update, session, is_history=is_history)
 
     def _add_child(self, parent: GuardedSession, update: Raw) -> None:
         """A session that the agent opened below another one works in the same folders."""

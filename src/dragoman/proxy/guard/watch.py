@@ -104,12 +104,14 @@ class SessionWatch:
 
     # Updates
 
-    def look(self, kind: str, update: Raw, session: GuardedSession) -> None:
-        """Look at an update of the agent."""
+    def look(self, kind: str, update: Raw, session: GuardedSession, *, is_history: bool = False) -> None:
+        """Look at an update of the agent; what is history was judged when it happened, or never will be."""
         before = session.cost
         try:
             call = session.take(kind, update)
         except DragomanError:
+            return
+        if is_history:
             return
         if call is not None:
             self._look_at(call, session, bytes(update))
@@ -145,8 +147,7 @@ class SessionWatch:
         cancels = self._plan.cancels_on_violation and session.prompts > 0
         self._events.violation(violation, session.id, session.turn, "cancelled" if cancels else "reported")
         what = violation.command or ", ".join(violation.paths) or violation.title
-        rule = f"the rule {violation.rule!r}" if violation.rule else "a protected file"
-        sentence = f"violation of {rule}: the agent did this without asking: {what}"
+        sentence = f"violation of the rule {violation.rule!r}: the agent did this without asking: {what}"
         self._outlets.say(sentence)
         self._notify(session, f"{sentence}{' (the turn is cancelled)' if cancels else ''}")
         if cancels:
@@ -236,10 +237,15 @@ class SessionWatch:
                 paths=(change.path,),
                 command=command,
             )
+            self._events.violation(
+                violation, "" if session is None else session.id, 0 if session is None else session.turn, "reported"
+            )
+            how = f"by {command}" if command is not None else "while the agent worked, without a permission of yours"
+            restored = "; it was put back" if change.is_restored else ""
+            sentence = f"the protected file {change.path} was {change.happened} {how}{restored}"
+            self._outlets.say(sentence)
             if session is not None:
-                self._report(violation, session)
-            else:
-                self._events.violation(violation, "", 0, "reported")
+                self._notify(session, sentence)
 
     def close(self) -> None:
         """Wait for nothing any more."""
