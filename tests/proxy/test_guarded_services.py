@@ -347,3 +347,60 @@ async def test_no_prompt_passes_while_the_log_cannot_be_written(tmp_path: Path) 
         assert "the disk is full" in (await guard.for_editor())["error"]["message"]
         assert guard.agent == []
         guard.log.problem = ""
+
+
+async def test_the_history_of_a_loaded_session_is_not_judged(tmp_path: Path) -> None:
+    async with guarded(tmp_path, deny=["execute:git push *"], limits=["session.cost=1"]) as guard:
+        await guard.open()
+        params = {"cwd": str(guard.folder), "mcpServers": [], "sessionId": "old"}
+        guard.from_editor({"id": 7, "method": "session/load", "params": params})
+        call = {"toolCallId": "t", "title": "x", "kind": "execute", "status": "completed"}
+        guard.update("old", sessionUpdate="tool_call", rawInput={"command": "git push a"}, **call)
+        guard.update("old", sessionUpdate="usage_update", used=1, size=2, cost={"amount": 5, "currency": "USD"})
+        guard.from_agent({"id": 7, "result": {}})
+        guard.update("old", sessionUpdate="tool_call", rawInput={"command": "git push b"}, **call)  # some replay late
+        assert guard.records("violation") == []
+        guard.prompt(8, "old")
+        guard.update("old", sessionUpdate="tool_call", rawInput={"command": "git push c"}, **call | {"toolCallId": "u"})
+        assert [each["violation"]["command"] for each in guard.records("violation")] == ["git push c"]
+        assert guard.records("limit") == []
+
+
+async def test_a_protected_file_that_changes_during_a_turn_is_reported(tmp_path: Path) -> None:
+    hooks = tmp_path / "project/.git/hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "pre-commit").write_text("old")
+    async with guarded(tmp_path) as guard:
+        await guard.open()
+        guard.from_agent({"id": 3, "result": {"stopReason": "end_turn"}})
+        assert guard.records("violation") == []
+        (hooks / "pre-commit").write_text("changed by the user between two turns")
+        guard.prompt(4)
+        (hooks / "pre-push").write_text("made by the agent")
+        guard.editor.clear()
+        guard.from_agent({"id": 4, "result": {"stopReason": "end_turn"}})
+        assert "pre-push was created while the agent worked" in guard.editor[-1].decode()
+        paths = [each["violation"]["paths"] for each in guard.records("violation")]
+        assert paths == [[str(hooks / "pre-push")]]
+
+
+async def test_a_mode_without_questions_is_stated(tmp_path: Path) -> None:
+    async with guarded(tmp_path, asking_mode="default") as guard:
+        await guard.open()
+        guard.from_editor({"id": 7, "method": "session/new", "params": {"cwd": str(guard.folder), "mcpServers": []}})
+        modes = {
+            "currentModeId": "yolo",
+            "availableModes": [{"id": "yolo", "name": "Y"}, {"id": "default", "name": "D"}],
+        }
+        guard.from_agent({"id": 7, "result": {"sessionId": "t", "modes": modes}})
+        assert "the agent is in its mode yolo" in guard.sentences[-1]
+
+
+async def test_a_child_session_works_in_the_folders_of_its_parent(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=["edit"]) as guard:
+        await guard.open()
+        guard.update(sessionUpdate="subagent_update", sessionId="child", cwd="/")
+        answer = await guard.asked("fs/write_text_file", sessionId="child", path=f"{guard.folder}/a", content="x")
+        assert answer == {}
+        answer = await guard.asked("fs/write_text_file", sessionId="child", path="/a", content="x")
+        assert answer["code"] == -32602
