@@ -109,6 +109,17 @@ async def test_a_permission_covers_the_write_that_was_shown_and_no_other(tmp_pat
         assert (await guard.for_editor())["method"] == "session/request_permission"
 
 
+async def test_a_rule_with_an_absolute_path_lets_the_editor_read_outside(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=[f"read:{tmp_path}/lib/**"]) as guard:
+        await guard.open(FILES)
+        guard.from_agent(
+            {"id": 1, "method": "fs/read_text_file", "params": {"sessionId": "s", "path": f"{tmp_path}/lib/a"}}
+        )
+        assert (await guard.for_editor())["method"] == "fs/read_text_file"
+        answer = await guard.asked("fs/read_text_file", path=f"{tmp_path}/other")
+        assert "no rule names it" in answer["message"]
+
+
 # Terminals
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,13 +18,13 @@ import msgspec
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, RequestError
 from dragoman.policy import Request
+from dragoman.policy.paths import is_below
 from dragoman.schema import decode, encode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.client.services import ChecksPermission
-    from dragoman.proxy.guard.permissions import AsksEditor
+    from dragoman.proxy.guard.permissions import AsksEditor, GuardPermissions
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change, Workspace
 
@@ -53,7 +55,7 @@ class GuardedFiles:
     def __init__(
         self,
         *,
-        permissions: ChecksPermission,
+        permissions: GuardPermissions,
         editor: AsksEditor,
         missing: Any,
         check_limit: Callable[[str, GuardedSession], None],
@@ -71,7 +73,9 @@ class GuardedFiles:
         """The encoded result of a read."""
         _require_absolute(request.path)
         if self.editor_reads:
-            path = await self._judge_read(request.path, session)
+            place = _locate(request.path, session)
+            await self._check_in_editor("read", place, session)
+            path = place.path
             result: bytes = bytes(await self._editor.ask_editor("fs/read_text_file", params))
             text = decode(v1.ReadTextFileResponse, result).content
         else:
@@ -85,41 +89,46 @@ class GuardedFiles:
     async def write(self, request: v1.WriteTextFileRequest, session: GuardedSession) -> bytes:
         """The encoded result of a write."""
         _require_absolute(request.path)
-        workspace = self._workspace(session)
-        change = await self._preview(workspace, request)
+        if self.editor_writes:
+            place = _locate(request.path, session)
+            change = await asyncio.to_thread(_change_of, place, request.content)
+        else:
+            change = await self._preview(self._workspace(session), request)
         self._check_limit(change.path, session)
         if self.editor_writes:
-            await self._write_by_editor(request, change, session)
+            await self._check_in_editor("edit", place, session, change)
+            # The real path: a link that was put in its place since then is not followed by name.
+            path = request.path if place.path == place.real else place.real
+            await self._editor.ask_editor("fs/write_text_file", encode(msgspec.structs.replace(request, path=path)))
         else:
             await self._disk.write_text_file(request, session)
         self._on_access(_written(change, request.content, is_by_editor=self.editor_writes), session)
         return encode(v1.WriteTextFileResponse())
 
-    async def _judge_read(self, path: str, session: GuardedSession) -> str:
-        """Check a read that the editor carries out; the path in its normal form.
+    async def _check_in_editor(
+        self, kind: str, place: _Place, session: GuardedSession, change: Change | None = None
+    ) -> None:
+        """Check what the editor is about to do for the agent.
 
-        The file need not be on the disk, because the editor may not have saved it.
+        The file need not be on the disk, because the editor may not have saved it. Outside of the session's folders
+        only a rule with an absolute path permits it; the disk would not be accessed there at all.
         """
-        from dragoman.workspace import WorkspaceError
-
-        workspace = self._workspace(session)
-        try:
-            located = workspace.locate(path)
-        except WorkspaceError as error:
-            raise _answer(error) from None
-        real = _require_inside(located, workspace)
-        request = _request("Read", "read", (located, real), workspace)
-        await self._permissions.check(request, session)
-        return located
-
-    async def _write_by_editor(self, request: v1.WriteTextFileRequest, change: Change, session: GuardedSession) -> None:
-        paths = (self._workspace(session).locate(request.path), change.path)
-        caution = f"{change.path} is a hard link with {change.links} names" if change.links > 1 else ""
-        asked = _request("Write", "edit", paths, self._workspace(session), caution=caution)
-        await self._permissions.check(asked, session, change=change)
-        # The real path: a link that was put in its place since then is not followed by name.
-        params = msgspec.structs.replace(request, path=change.path)
-        await self._editor.ask_editor("fs/write_text_file", encode(params))
+        request = Request(
+            agent="",
+            kind=kind,
+            title=f"{'Read' if kind == 'read' else 'Write'} {place.path}",
+            paths=tuple(dict.fromkeys((place.path, place.real))),
+            root=session.cwd,
+            caution=""
+            if change is None or change.links < 2
+            else f"{change.path} has {change.links} names (hard links)",
+        )
+        if not place.is_inside and not self._permissions.is_named_by_rule(request, session):
+            raise RequestError.invalid_params(
+                f"{place.path} is outside of the session's folders, and no rule names it ({kind}:{place.path})",
+                path="$.path",
+            )
+        await self._permissions.check(request, session, change=change)
 
     async def _preview(self, workspace: Workspace, request: v1.WriteTextFileRequest) -> Change:
         from dragoman.workspace import WorkspaceError
@@ -138,26 +147,37 @@ class GuardedFiles:
             raise _answer(error) from None
 
 
-def _request(verb: str, kind: str, paths: tuple[str, ...], workspace: Workspace, *, caution: str = "") -> Request:
-    return Request(
-        agent="",
-        kind=kind,
-        title=f"{verb} {paths[0]}",
-        paths=tuple(dict.fromkeys(paths)),
-        root=workspace.roots[0],
-        home=os.path.expanduser("~"),
-        caution=caution,
-    )
+class _Place(msgspec.Struct, frozen=True):
+    """A path that an agent named: in its normal form, with links resolved, and whether that is below the folders."""
+
+    path: str
+    real: str
+    is_inside: bool
 
 
-def _require_inside(path: str, workspace: Workspace) -> str:
-    """The real path of a file. Raises: RequestError if a link leads out of the folders."""
-    from dragoman.policy.paths import is_below
-
+def _locate(path: str, session: GuardedSession) -> _Place:
+    if "\0" in path:
+        raise RequestError.invalid_params("The path contains a NUL", path="$.path")
+    normal = os.path.normpath(path)
+    # Not of the normal form: `link/..` is the folder that the link leads to.
     real = os.path.realpath(path)
-    if not any(is_below(real, root) for root in workspace.roots):
-        raise RequestError.invalid_params(f"{path} leads outside of the session's folders", path="$.path")
-    return real
+    roots = [os.path.realpath(folder) for folder in session.folders]
+    return _Place(normal, real, any(is_below(real, root) for root in roots))
+
+
+def _change_of(place: _Place, text: str) -> Change:
+    """What writing would change on the disk; a file that cannot be read there counts as new."""
+    from dragoman.workspace import Change
+
+    before, links = None, 1
+    with suppress(OSError):
+        descriptor = os.open(place.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            links = status.st_nlink
+            if stat.S_ISREG(status.st_mode) and status.st_size <= _COMPARED_BYTES:
+                before = file.read()
+    return Change(place.real, before, text.encode(errors="surrogatepass"), links=links)
 
 
 def _written(change: Change, text: str, *, is_by_editor: bool) -> FileAccess:
@@ -174,6 +194,7 @@ def _written(change: Change, text: str, *, is_by_editor: bool) -> FileAccess:
     )
 
 
+_COMPARED_BYTES: Final = 32 << 20  # no longer text can be written through the protocol
 # Comparing long texts takes seconds, and this is a figure for a log.
 _COMPARED_CHARACTERS: Final = 200_000
 

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dragoman.client.permission import OWN_CALL, ClientPermissions
+from dragoman.client.permission_request import settle_paths
 from dragoman.errors import RequestError
+from dragoman.policy import judge
 from dragoman.policy.decide import TURN_PERMISSION, USER, Selection, is_clear
 from dragoman.policy.paths import is_below
+from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
 
 if TYPE_CHECKING:
@@ -125,6 +128,14 @@ class GuardPermissions:
         Raises: RequestError if it is not permitted at all.
         """
         return await self.of(session).check_confined(request, session, env=env)
+
+    def is_named_by_rule(self, request: Request, session: Session) -> bool:
+        """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
+        permissions = self.of(session)
+        asked = settle_paths(request, session, agent=self._agent, root=self._found.project(session.cwd))
+        verdict = judge(permissions.rules, asked)
+        pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
+        return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
 
     def of(self, session: Session) -> ClientPermissions:
         """The decisions of a session's project."""

@@ -1,0 +1,61 @@
+"""Clients of the official SDKs with and without `dragoman guard` in front of the agent: they see the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dragoman.proxy.audit.verify import verify
+from tests.interop.support import COMMON, DRAGOMAN, OUR_AGENT, Walk, agent_command
+
+# Every start of a peer takes time; `make interop` walks all scenarios and with our agent, too.
+IS_WHOLE = os.environ.get("DRAGOMAN_REAL_AGENTS") == "1"
+SHORT = ("permission", "files")
+# The agent of this SDK does not do what its client expects there, guard or not.
+BROKEN = {("py", "py"): ("cancel",), ("ts", "ts"): ("errors",)}
+PAIRS = [*BROKEN, *([("py", "ours"), ("ts", "ours")] if IS_WHOLE else [])]
+RULES = ("--allow", "edit", "--allow", "read", "--allow", "read:/never")
+
+
+def seen(walk: Walk) -> dict[str, list[str]]:
+    """What the client saw in each scenario, without what differs from run to run."""
+    found: dict[str, list[str]] = {}
+    for event in walk.events:
+        text = json.dumps(event, sort_keys=True)
+        text = re.sub(r"/tmp/[\w.-]+", "TEMPORARY", text)
+        text = re.sub(r"[0-9a-f]{8}[0-9a-f-]{4,}", "#", text)
+        found.setdefault(event["scenario"], []).append(text)
+    return found
+
+
+def compare(client: str, agent: str, folder: Path, scenarios: Sequence[str], *options: str) -> None:
+    command = OUR_AGENT if agent == "ours" else agent_command(agent)
+    state = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    plain = Walk(client, folder / "plain", scenarios, command, **state)
+    guarded = Walk(client, folder / "guarded", scenarios, (*DRAGOMAN, "guard", *options, "--", *command), **state)
+    assert not [event for event in plain.events if event["event"] == "failed"]
+    expected, found = seen(plain), seen(guarded)
+    assert expected.keys() == found.keys() == set(scenarios)
+    for scenario in scenarios:
+        assert sorted(found[scenario]) == sorted(expected[scenario]), scenario
+    log = verify(folder / "state/dragoman/audit")
+    assert log.is_intact
+    assert log.records > 3 * len(scenarios)
+
+
+@pytest.mark.parametrize(("client", "agent"), PAIRS)
+def test_an_sdks_client_sees_the_same_of_an_agent_behind_the_guard(client: str, agent: str, tmp_path: Path) -> None:
+    left_out = ("terminals", *BROKEN.get((client, agent), ()))
+    scenarios = [name for name in COMMON if name not in left_out] if IS_WHOLE else SHORT
+    compare(client, agent, tmp_path, scenarios, *RULES)
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="make interop walks all scenarios")
+@pytest.mark.parametrize(("client", "agent"), PAIRS)
+def test_the_terminals_of_an_sdks_client_are_used(client: str, agent: str, tmp_path: Path) -> None:
+    compare(client, agent, tmp_path, ("terminals",), "--allow", "*")
