@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +22,12 @@ def run(call: CliCall) -> int:
     from dragoman.cli.guard.options import read_guard_options
     from dragoman.cli.masked_streams import mask_stored_keys
 
-    options = read_guard_options(call)
-    if call.given.print_settings is not None:
-        return _print_settings(call)
-    mask_stored_keys()
-    if call.given.explain:
-        return _explain(options)
     try:
-        return _guard(options)
+        options = read_guard_options(call)
+        if call.given.print_settings is not None:
+            return _print_settings(call)
+        mask_stored_keys()
+        return _explain(options) if call.given.explain else _guard(options)
     except exits.CliError as error:
         _answer(error)
         raise
@@ -68,13 +67,22 @@ class _Answered(exits.CliError):
 
 def _answer(error: exits.CliError) -> None:
     """Answer the editor's first request with the reason: editors do not show stderr."""
-    if isinstance(error, _Answered) or os.isatty(0) or sys.__stdin__ is None or sys.__stdout__ is None:
+    if isinstance(error, _Answered) or not (_is_connection(0) and _is_connection(1)):
         return
     import asyncio
 
     from dragoman.proxy.guard.relay import answer_failure
 
     asyncio.run(answer_failure(error.message))
+
+
+def _is_connection(fd: int) -> bool:
+    """Whether a descriptor leads to a program, and not to a terminal, a file or nowhere."""
+    try:
+        mode = os.fstat(fd).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def _asker(setup: GuardSetup) -> Asker | None:
