@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli.main import main
+from dragoman.process.sandbox import available
 from dragoman.proxy.audit.verify import read_records, verify
 from tests.versions.line_client import AGENTS, DRAGOMAN, SECONDS, LineClient, one_turn, program
 
@@ -345,3 +346,41 @@ def test_each_rule_is_shown_with_how_far_it_binds_the_agent(
     out = capsys.readouterr().out
     assert re.search(r"enforced +deny edit:secret/\*\* +gemini asks", out)
     assert re.search(r"observed +deny fetch", out)
+
+
+async def test_commands_of_the_agent_run_in_the_sandbox_and_the_editor_sees_their_output(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / ".git").mkdir(parents=True)
+    if not available((str(project),)).backends:
+        pytest.skip("no sandbox works on this machine")
+    places = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    words = ["guard", "--sandbox", "require", "--ask", "deny", "--deny", "execute:rm *", "--", *PUPPET]
+    async with program(*DRAGOMAN, *words, cwd=project, env=places) as client:
+        await client.ask("initialize", {"protocolVersion": 1, "clientCapabilities": {"terminal": True}})
+        await client.ask("session/new", {"cwd": str(project), "mcpServers": []})
+        line = f"echo inside > a; echo outside > {tmp_path}/b; cat a"
+        run = {"sessionId": "SESSION", "command": "/bin/sh", "args": ["-c", line]}
+        denied = {"sessionId": "SESSION", "command": "rm", "args": ["a"]}
+        send = [
+            {"id": 1, "method": "terminal/create", "params": run},
+            {"id": 2, "method": "terminal/create", "params": denied},
+        ]
+        seen = (await _prompt(client, {"send": send, "wait": 2}))["_meta"]["seen"]
+        answers = {each["id"]: each for each in seen}
+        assert "execute:rm *" in answers[2]["error"]["message"]
+        terminal = {"sessionId": "SESSION", "terminalId": answers[1]["result"]["terminalId"]}
+        shown = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}
+        shown["content"] = [{"type": "terminal", "terminalId": terminal["terminalId"]}]  # type: ignore[assignment]
+        send = [{"id": 3, "method": "terminal/wait_for_exit", "params": terminal}]
+        await _prompt(client, {"send": send, "wait": 1})
+        update = {"method": "session/update", "params": {"sessionId": "SESSION", "update": shown}}
+        await _prompt(client, {"send": [update]})
+        frame = next(each for each in reversed(client.seen) if each.get("method") == "session/update")
+        assert "inside" in frame["params"]["update"]["content"][0]["content"]["text"]
+        await client.finish()
+    assert (project / "a").read_text() == "inside\n"
+    assert not (tmp_path / "b").exists()
+    commands = [
+        each.fields for each in read_records(tmp_path / "state/dragoman/audit") if each.fields["kind"] == "command"
+    ]
+    assert [each["grade"] for each in commands] == ["confined"]
