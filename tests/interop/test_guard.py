@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,10 @@ def seen(walk: Walk) -> dict[str, list[str]]:
     """What the client saw in each scenario, without what differs from run to run."""
     found: dict[str, list[str]] = {}
     for event in walk.events:
+        if event.get("update", {}).get("sessionUpdate") == "available_commands_update":
+            continue  # sent on its own; a client that ends may miss it
+        if event["event"] == "error":
+            event["message"] = ""  # the guard knows itself that a session was closed
         text = json.dumps(event, sort_keys=True)
         text = re.sub(r"/tmp/[\w.-]+", "TEMPORARY", text)
         text = re.sub(r"[0-9a-f]{8}[0-9a-f-]{4,}", "#", text)
@@ -34,8 +38,9 @@ def seen(walk: Walk) -> dict[str, list[str]]:
 
 
 def compare(client: str, agent: str, folder: Path, scenarios: Sequence[str], *options: str) -> None:
-    command = OUR_AGENT if agent == "ours" else agent_command(agent)
     state = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
+    ours = (*OUR_AGENT, str(folder / "{scenario}.jsonl"))
+    command = ours if agent == "ours" else agent_command(agent)
     plain = Walk(client, folder / "plain", scenarios, command, **state)
     guarded = Walk(client, folder / "guarded", scenarios, (*DRAGOMAN, "guard", *options, "--", *command), **state)
     assert not [event for event in plain.events if event["event"] == "failed"]
@@ -48,10 +53,23 @@ def compare(client: str, agent: str, folder: Path, scenarios: Sequence[str], *op
     assert log.records > 3 * len(scenarios)
 
 
-@pytest.mark.parametrize(("client", "agent"), PAIRS)
-def test_an_sdks_client_sees_the_same_of_an_agent_behind_the_guard(client: str, agent: str, tmp_path: Path) -> None:
-    left_out = ("terminals", *BROKEN.get((client, agent), ()))
-    scenarios = [name for name in COMMON if name not in left_out] if IS_WHOLE else SHORT
+def together(client: str, agent: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Scenarios that are walked by one start of the client: few, because a walk has a time limit."""
+    if not IS_WHOLE:
+        yield client, agent, SHORT
+        return
+    left = [name for name in COMMON if name not in ("terminals", *BROKEN.get((client, agent), ()))]
+    for start in range(0, len(left), 3):
+        yield client, agent, tuple(left[start : start + 3])
+
+
+WALKS = [walk for pair in PAIRS for walk in together(*pair)]
+
+
+@pytest.mark.parametrize(("client", "agent", "scenarios"), WALKS)
+def test_an_sdks_client_sees_the_same_of_an_agent_behind_the_guard(
+    client: str, agent: str, scenarios: tuple[str, ...], tmp_path: Path
+) -> None:
     compare(client, agent, tmp_path, scenarios, *RULES)
 
 
