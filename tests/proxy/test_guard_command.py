@@ -248,6 +248,28 @@ async def test_an_editor_of_version_2_is_translated_and_the_agent_is_asked_for_v
     assert recorded[-1] == {"t": recorded[-1]["t"], "exit": {"code": 0}}
 
 
+async def test_an_editor_of_version_2_is_asked_for_permission(tmp_path: Path) -> None:
+    async with program(*DRAGOMAN, "guard", "--", *PUPPET, cwd=tmp_path) as client:
+        await client.ask(
+            "initialize", {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}}
+        )
+        await client.ask("session/new", {"cwd": str(tmp_path)})
+        params: dict[str, Any] = {
+            "sessionId": "SESSION",
+            "toolCall": {"toolCallId": "c", "title": "T", "kind": "execute"},
+        }
+        params["options"] = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+        send = [{"id": 1, "method": "session/request_permission", "params": params}]
+        blocks = [{"type": "text", "text": json.dumps({"send": send, "wait": 1})}]
+        client.send({"id": 9, "method": "session/prompt", "params": {"sessionId": "SESSION", "prompt": blocks}})
+        asked = await client.until(lambda frame: frame.get("method") == "session/request_permission")
+        client.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "yes"}}})
+        await client.until(lambda frame: frame.get("params", {}).get("update", {}).get("state") == "idle")
+        await client.finish()
+    decisions = [each.fields for each in read_records(tmp_path / "state/dragoman/audit") if "decision" in each.fields]
+    assert [each["decision"]["outcome"] for each in decisions] == ["allow"]
+
+
 async def test_additions_and_a_repaired_environment_reach_the_agent(tmp_path: Path) -> None:
     servers = {"mcpServers": {"team": {"command": "/bin/cat"}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
@@ -369,8 +391,8 @@ async def test_commands_of_the_agent_run_in_the_sandbox_and_the_editor_sees_thei
         answers = {each["id"]: each for each in seen}
         assert "execute:rm *" in answers[2]["error"]["message"]
         terminal = {"sessionId": "SESSION", "terminalId": answers[1]["result"]["terminalId"]}
-        shown = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}
-        shown["content"] = [{"type": "terminal", "terminalId": terminal["terminalId"]}]  # type: ignore[assignment]
+        shown: dict[str, Any] = {"sessionUpdate": "tool_call", "toolCallId": "c", "title": "t"}
+        shown["content"] = [{"type": "terminal", "terminalId": terminal["terminalId"]}]
         send = [{"id": 3, "method": "terminal/wait_for_exit", "params": terminal}]
         await _prompt(client, {"send": send, "wait": 1})
         update = {"method": "session/update", "params": {"sessionId": "SESSION", "update": shown}}

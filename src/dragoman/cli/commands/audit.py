@@ -96,10 +96,9 @@ def _show(folder: Path, given: Any, *, is_json: bool) -> int:
             for part in (decision.get("outcome") or decision.get("action"), decision.get("rule") or decision.get("by"))
             if part
         )
-        line = f"{record.seq:>6}  {str(fields.get('time'))[:19]}  {fields.get('kind', ''):11}  {subject(fields)}"
-        if outcome:
-            line += f"  [{outcome}]"
-        sys.stdout.write(shorten(one_line(line), 400) + "\n")
+        what = shorten(one_line(subject(fields)), 200) + (f"  [{shorten(one_line(outcome), 100)}]" if outcome else "")
+        when, kind = (one_line(str(fields.get(name, ""))) for name in ("time", "kind"))
+        sys.stdout.write(f"{record.seq:>6}  {when[:19]}  {kind[:20]:12}  {what}".rstrip() + "\n")
     return exits.OK
 
 

@@ -15,7 +15,7 @@ from dragoman.client.permission import OWN_CALL, ClientPermissions
 from dragoman.client.permission_request import settle_paths
 from dragoman.errors import RequestError
 from dragoman.policy import judge
-from dragoman.policy.decide import TURN_PERMISSION, USER, Selection, is_clear
+from dragoman.policy.decide import NO_USER, TURN_PERMISSION, USER, Selection, is_clear
 from dragoman.policy.paths import is_below
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
@@ -70,6 +70,9 @@ class _ProjectPermissions(ClientPermissions):
     async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
         if not self._refuses_open:
             return await super().select(question, options, session)
+        if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
+            return Selection(None, NO_USER)
+        # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
         rejecting = (each for each in options if each.kind == "reject_once" and is_clear(each, options))
         return Selection(next(rejecting, None), ASK_DENY)
 
@@ -77,6 +80,7 @@ class _ProjectPermissions(ClientPermissions):
         return self._confines()
 
     def note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
+        """Remember what was permitted."""
         self._on_permitted(requests, decision)
 
 

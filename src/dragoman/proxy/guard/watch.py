@@ -11,7 +11,10 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from msgspec.structs import replace
+
 from dragoman.errors import DragomanError, RequestError
+from dragoman.proxy.guard.permissions import ASK_DENY
 from dragoman.proxy.guard.session import GuardedSession
 from dragoman.proxy.guard.violations import GuardViolations, Violation
 from dragoman.schema import v1
@@ -191,6 +194,8 @@ class SessionWatch:
 
     def decided(self, decision: Decision) -> None:
         """A permission was decided about."""
+        if decision.decided_by == ASK_DENY:
+            decision = replace(decision, reason="no rule allows it, and no user is to be asked")
         self._events.decision(decision, self._sessions.find(decision.session_id))
 
     def accessed(self, access: FileAccess, session: GuardedSession) -> None:
