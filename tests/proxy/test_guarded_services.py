@@ -395,6 +395,18 @@ async def test_a_protected_file_that_changes_during_a_turn_is_reported(tmp_path:
         assert paths == [[str(hooks / "pre-push")]]
 
 
+async def test_a_session_is_recorded_with_its_repository(tmp_path: Path) -> None:
+    git = tmp_path / "project/.git"
+    (git / "refs/heads").mkdir(parents=True)
+    (git / "HEAD").write_text("ref: refs/heads/main\n")
+    (git / "refs/heads/main").write_text("a" * 40 + "\n")
+    (git / "config").write_text('[core]\n\tbare = false\n[remote "origin"]\n\turl = https://me:secret@host.example/x\n')
+    async with guarded(tmp_path) as guard:
+        await guard.open()
+        expected = {"branch": "main", "commit": "a" * 40, "remote": "https://host.example/x"}
+        assert guard.records("session")[0]["repository"] == expected
+
+
 async def test_a_mode_without_questions_is_stated(tmp_path: Path) -> None:
     async with guarded(tmp_path, asking_mode="default") as guard:
         await guard.open()

@@ -10,6 +10,8 @@ import hashlib
 import hmac
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from dragoman.proxy.guard.repository import describe_repository
+from dragoman.schema import UNSET, encode
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
@@ -77,6 +79,10 @@ class GuardEvents:
             return hmac.new(self._digest_key, data, hashlib.sha256).hexdigest()
         return hashlib.sha256(data).hexdigest()
 
+    def _digest_of(self, value: object) -> str | None:
+        """The digest of a JSON value; None if there is none."""
+        return None if value is None or value is UNSET else self.digest(encode(value))
+
     def started(self, facts: dict[str, Any]) -> None:
         """The guard runs: the agent, the rules, what is enforced."""
         self._add("start", facts, is_important=True)
@@ -88,7 +94,8 @@ class GuardEvents:
     def session(self, session: GuardedSession, method: str) -> None:
         """A session was opened."""
         folders = [session.cwd, *session.additional_directories]
-        self._add("session", {"session": session.id, "method": method, "cwd": session.cwd, "folders": folders})
+        fields = {"session": session.id, "method": method, "cwd": session.cwd, "folders": folders}
+        self._add("session", fields | {"repository": describe_repository(session.cwd)})
 
     def prompt(self, session: GuardedSession, params: bytes, blocks: list[Any]) -> None:
         """A prompt passes to the agent."""
@@ -124,8 +131,11 @@ class GuardEvents:
         tool: dict[str, Any] = {
             "id": call.id,
             "kind": str(call.kind),
+            "name": call.name,
             "title": call.title,
             "status": status,
+            "input": self._digest_of(call.raw_input),
+            "output": self._digest_of(call.raw_output),
             "paths": [location.path for location in call.locations][:_MOST_NAMES],
         }
         fields: dict[str, Any] = {"session": session.id, "turn": session.turn, "tool": tool, "grade": self._own_grade}
@@ -134,7 +144,7 @@ class GuardEvents:
             fields["update"]["body"] = update.decode(errors="replace")
         self._add("tool_call", fields)
 
-    def decision(self, decision: Decision, session: GuardedSession | None) -> None:
+    def decision(self, decision: Decision, session: GuardedSession | None, waited_ms: int = 0) -> None:
         """A permission was decided about."""
         fields: dict[str, Any] = {
             "session": decision.session_id,
@@ -145,6 +155,7 @@ class GuardEvents:
                 "rule": decision.rule,
                 "reason": decision.reason,
                 "option": decision.option_kind,
+                "waited_ms": waited_ms,
             },
             "tool": {"id": decision.tool_call_id, "kind": decision.kind, "title": decision.title},
             "command": decision.command,

@@ -8,6 +8,7 @@ Does not judge (`policy/`) and does not record (`proxy/audit`).
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
@@ -66,10 +67,16 @@ class _ProjectPermissions(ClientPermissions):
         self._refuses_open = refuses_open
         self._on_permitted = on_permitted
         self._confines = confines
+        self.waited_ms = 0
+        """How long the user took for the last answer. Read before anything else happens, so it is never another's."""
 
     async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
         if not self._refuses_open:
-            return await super().select(question, options, session)
+            start = time.monotonic()
+            try:
+                return await super().select(question, options, session)
+            finally:
+                self.waited_ms = round((time.monotonic() - start) * 1000)
         if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
             return Selection(None, NO_USER)
         # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
@@ -91,7 +98,7 @@ class GuardPermissions:
         found: gives the rules.
         agent: the agent's name, as rules state it.
         asker: asks the user; None refuses what no rule decides.
-        on_decision: called with each decision and its session.
+        on_decision: called with each decision, and the milliseconds that the user took.
         confines: whether commands that the agent asks permission for are run by the guard, in a sandbox.
     """
 
@@ -101,7 +108,7 @@ class GuardPermissions:
         *,
         agent: str,
         asker: Asker | None,
-        on_decision: Callable[[Decision], None],
+        on_decision: Callable[[Decision, int], None],
         confines: Callable[[], bool],
     ) -> None:
         self._found = found
@@ -152,13 +159,20 @@ class GuardPermissions:
                 agent=self._agent,
                 asker=self._asker,
                 remember=lambda text, action, _: self._found.remember(project, text, action),
-                on_decision=self._on_decision,
+                on_decision=lambda decision: self._decided(decision, whose()),
                 root=project,
                 refuses_open=self._asker is None,
                 confines=self._confines,
                 on_permitted=self._note_permitted,
             )
         return made
+
+    def _decided(self, decision: Decision, session: Session | None) -> None:
+        made = None if session is None else self._by_session.get(session)
+        waited_ms = 0
+        if made is not None:
+            waited_ms, made.waited_ms = made.waited_ms, 0
+        self._on_decision(decision, waited_ms)
 
     def is_expected(self, path: str) -> bool:
         """Whether the change of a protected file was permitted: an edit of it, or a command that names it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import msgspec
 
@@ -104,10 +104,12 @@ class GuardedTurns:
 
     def _open(self, method: str, params: dict[str, Any]) -> tuple[bytes | None, Any]:
         cwd, session_id = params.get("cwd"), params.get("sessionId")
-        if not isinstance(cwd, str) or not os.path.isabs(cwd) or "\0" in cwd:
+        if not _is_path(cwd):
             raise RequestError.invalid_params("The session's folder must be an absolute path", path="$.cwd")
         added = params.get("additionalDirectories")
-        folders = [each for each in added if isinstance(each, str)] if isinstance(added, list) else []
+        folders = list(added) if isinstance(added, list) else []
+        if not all(map(_is_path, folders)):
+            raise RequestError.invalid_params("A folder must be an absolute path", path="$.additionalDirectories")
         self._check_folders([cwd, *folders])
         if method not in _NAMED_LATER and not (isinstance(session_id, str) and session_id):
             raise RequestError.invalid_params("The session's id must be a text", path="$.sessionId")
@@ -253,6 +255,10 @@ class GuardedTurns:
             if self._sessions.add(session) is not None:
                 session.begin_turn()
                 self._plan.events.session(session, "subagent")
+
+
+def _is_path(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and os.path.isabs(value) and "\0" not in value
 
 
 def _members(params: Raw | None) -> dict[str, Any]:

@@ -192,11 +192,11 @@ class SessionWatch:
 
     # What the services report
 
-    def decided(self, decision: Decision) -> None:
-        """A permission was decided about."""
+    def decided(self, decision: Decision, waited_ms: int) -> None:
+        """A permission was decided about; the user took so long to answer."""
         if decision.decided_by == ASK_DENY:
             decision = replace(decision, reason="no rule allows it, and no user is to be asked")
-        self._events.decision(decision, self._sessions.find(decision.session_id))
+        self._events.decision(decision, self._sessions.find(decision.session_id), waited_ms)
 
     def accessed(self, access: FileAccess, session: GuardedSession) -> None:
         """A file was read or written."""
