@@ -40,7 +40,7 @@ def seen(walk: Walk) -> dict[str, list[str]]:
 
 def compare(client: str, agent: str, folder: Path, scenarios: Sequence[str], *options: str) -> None:
     state = {"XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
-    ours = (*OUR_AGENT, str(folder / "{scenario}.jsonl"))
+    ours = (*OUR_AGENT, "--record", str(folder / "{scenario}.jsonl"))
     command = ours if agent == "ours" else agent_command(agent)
     plain = Walk(client, folder / "plain", scenarios, command, **state)
     guarded = Walk(client, folder / "guarded", scenarios, (*DRAGOMAN, "guard", *options, "--", *command), **state)
