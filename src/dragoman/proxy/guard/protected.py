@@ -1,12 +1,13 @@
 """Compares the protected files of every session's folders before and after each turn.
 
 Sessions name their folders when they are opened, so there is one tripwire for each of them. A home folder is not
-searched: it is not a project.
+searched, nor one that all users share, such as /tmp: they are not projects, and others change them.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class SessionTripwires(Tripwire):
         home = os.path.realpath(os.path.expanduser("~"))
         for folder in folders:
             real = os.path.realpath(folder)
-            if real in self._all or "the sandbox" in self._all or is_below(home, real) or not os.path.isdir(real):
+            if real in self._all or "the sandbox" in self._all or is_below(home, real) or _is_shared(real):
                 continue
             with suppress(DragomanError, OSError):
                 made = Tripwire(unconfined_policy((real,)), self._kept_in, is_confined=False)
@@ -58,3 +59,12 @@ class SessionTripwires(Tripwire):
     def check(self, *, restore: bool, is_expected: Callable[[str], bool] | None = None) -> list[ProtectedChange]:
         found = [tripwire.check(restore=restore, is_expected=is_expected) for tripwire in self._all.values()]
         return [change for changes in found for change in changes]
+
+
+def _is_shared(folder: str) -> bool:
+    """Whether all users may write in a folder; also for one that cannot be read."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return True
+    return not stat.S_ISDIR(mode) or bool(mode & stat.S_ISVTX)
