@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.wire import TooLong, Truncated
 from tests.proxy.kit import ALL, OPTIONS, guarded, permission, selected
 
 # Lines as programs write them: spaces, order, escapes and numbers differ from what we would write.
@@ -271,6 +272,18 @@ async def test_bad_lines_of_the_editor_are_answered_and_a_bad_response_ends_the_
         guard.editor.clear()
         guard.exchange.from_agent(b'{"jsonrpc":"2.0","id":3,"result":')
         assert (await guard.for_editor())["id"] == 3
+
+
+async def test_a_line_that_is_too_long_ends_the_wait_and_harms_nothing(tmp_path: Path) -> None:
+    async with guarded(tmp_path) as guard:
+        await guard.open()
+        guard.exchange.from_agent(TooLong(b'{"jsonrpc":"2.0","id":3,"result":{"x":"', b'"}}', 1 << 30, 1 << 25))
+        assert (await guard.for_editor())["id"] == 3
+        guard.exchange.from_agent(
+            TooLong(b'{"jsonrpc":"2.0","method":"session/update","params":', b"}", 1 << 30, 1 << 25)
+        )
+        guard.exchange.from_agent(Truncated(b'{"jsonrpc":"2.0","id":9,"method":"fs/wr', 40))
+        assert guard.editor == []
 
 
 async def test_broken_params_are_refused_and_harm_nothing(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ and the head is replaced afterwards, so the head is never ahead of the log. A re
 survives the death of this program, but not that of the machine.
 
 If the disk refuses, `problem` states why, and the records wait; they are tried again with the next record and once a
-second. A log of best effort drops them instead and writes how many there were.
+second. A log of best effort drops them instead and writes how many there were; so does any log that has too many.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ _MOST_BYTES: Final = 64 << 20  # of one file
 _AGAIN_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 10.0  # for a slow disk; what is not written then is lost
 _MOST_BATCH: Final = 1_000
+_MOST_WAITING: Final = 50_000  # records of a disk that refuses; the turn that runs goes on, and no other begins
 
 
 class AuditLog:
@@ -98,7 +99,9 @@ class AuditLog:
         """Write a record soon; an important one is synced with those before it."""
         record = {**self._shared, "kind": kind, "time": _now(), **fields}
         with self._changed:
-            if not self._is_closing:
+            if self.problem and len(self._queue) >= _MOST_WAITING:
+                self._lost += 1
+            elif not self._is_closing:
                 self._queue.append((record, is_important))
                 self._changed.notify_all()
 

@@ -112,8 +112,8 @@ class GuardExchange:
 
     @property
     def waiting_records(self) -> int:
-        """How many records of the log are not written yet."""
-        return self._events.sink.waiting
+        """How many records of the log are not written yet; 0 if none can be, because then waiting would not help."""
+        return 0 if self._events.sink.problem else self._events.sink.waiting
 
     # Lines
 
