@@ -70,6 +70,13 @@ class Guarded:
     def from_editor(self, frame: dict[str, Any]) -> None:
         self.exchange.from_editor(json.dumps({"jsonrpc": "2.0", **frame}).encode())
 
+    async def something_sent(self) -> None:
+        """Wait until there is a line for either side."""
+        async with asyncio.timeout(SECONDS):
+            while not (self.editor or self.agent):
+                self._arrived.clear()
+                await self._arrived.wait()
+
     async def next(self, side: list[bytes]) -> Any:
         """The next line for a side."""
         async with asyncio.timeout(SECONDS):

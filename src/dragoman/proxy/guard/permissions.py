@@ -241,6 +241,8 @@ class EditorAsker:
             if own is not None:
                 self._results[id(request)] = result
             return outcome.option_id
+        except RequestError:  # the editor cannot ask, or has closed the connection: nothing was selected
+            return None
         finally:
             if is_own_call:  # the editor shows it as a tool call, which would stay open
                 self._editor.send_update(session, v1.ToolCallUpdate(call.tool_call_id, status=status))
