@@ -275,7 +275,8 @@ async def test_additions_and_a_repaired_environment_reach_the_agent(tmp_path: Pa
     (tmp_path / "mcp.json").write_text(json.dumps(servers))
     (tmp_path / "team.md").write_text("Be brief.")
     words = ["guard", "--mcp-config", "mcp.json", "--instructions", "@team.md", "--env", "ADDED=1"]
-    broken = {"PATH": "/usr/bin", "ELECTRON_RUN_AS_NODE": "1"}
+    words += ["--env-allow", "WANTED_*"]
+    broken = {"PATH": "/usr/bin", "ELECTRON_RUN_AS_NODE": "1", "UNWANTED": "1", "WANTED_1": "1"}
     async with program(*DRAGOMAN, *words, "--", *PUPPET, cwd=tmp_path, env=broken) as client:
         asked = await client.ask("initialize", {"protocolVersion": 1})
         assert asked["_meta"]["asked"]["clientCapabilities"]["fs"] == {"readTextFile": True, "writeTextFile": True}
@@ -284,6 +285,8 @@ async def test_additions_and_a_repaired_environment_reach_the_agent(tmp_path: Pa
         environment = opened["_meta"]["env"]
         assert environment["ADDED"] == "1"
         assert "ELECTRON_RUN_AS_NODE" not in environment
+        assert "UNWANTED" not in environment
+        assert environment["WANTED_1"] == "1"
         assert "/bin" in environment["PATH"].split(":")
         await client.finish()
 
@@ -305,6 +308,27 @@ async def test_what_floods_from_a_hostile_agent_harms_nothing(tmp_path: Path) ->
         assert code == 0
     assert log.count("not passed on:") == 20
     assert verify(tmp_path / "state/dragoman/audit").records > 3_000
+
+
+async def test_the_log_has_texts_only_if_asked_and_keys_never(tmp_path: Path) -> None:
+    key = "sk-ant-0123456789abcdef"
+    (tmp_path / "key").write_text("k" * 32)
+    logs = []
+    variants: tuple[tuple[str, ...], ...] = ((), ("--bodies",), ("--digest-key", "key"))
+    for options in variants:
+        words = ["guard", "--audit", f"log{len(logs)}", *options, "--", *PUPPET]
+        async with program(*DRAGOMAN, *words, cwd=tmp_path, env={"ANTHROPIC_API_KEY": key}) as client:
+            await _open(client, tmp_path)
+            await _prompt(client, {"text": f"a remarkable prompt with {key}"})
+            await client.finish()
+        folder = tmp_path / f"log{len(logs)}"
+        assert verify(folder).is_intact
+        records = [each.fields for each in read_records(folder)]
+        logs.append(next(each["prompt"] for each in records if each["kind"] == "prompt"))
+        assert key not in json.dumps(records)
+        assert ("remarkable" in json.dumps(records)) == (options == ("--bodies",))
+    assert "[ANTHROPIC_API_KEY]" in logs[1]["body"]
+    assert logs[0]["sha256"] == logs[1]["sha256"] != logs[2]["sha256"]
 
 
 # Starts that fail
