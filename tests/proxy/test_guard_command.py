@@ -313,7 +313,7 @@ async def test_what_floods_from_a_hostile_agent_harms_nothing(tmp_path: Path) ->
 async def test_the_log_has_texts_only_if_asked_and_keys_never(tmp_path: Path) -> None:
     key = "sk-ant-0123456789abcdef"
     (tmp_path / "key").write_text("k" * 32)
-    logs = []
+    logs: list[dict[str, Any]] = []
     variants: tuple[tuple[str, ...], ...] = ((), ("--bodies",), ("--digest-key", "key"))
     for options in variants:
         words = ["guard", "--audit", f"log{len(logs)}", *options, "--", *PUPPET]

@@ -186,6 +186,18 @@ async def test_the_editors_terminals_are_used_if_it_has_them(tmp_path: Path) -> 
         assert answer["code"] == -32002
 
 
+async def test_the_editor_gets_the_very_command_that_was_judged(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=["execute:echo *"], deny=["execute:rm *"]) as guard:
+        await guard.open(ALL)
+        for names in (b'"command":"rm","command":"echo"', b'"Command":"rm","command":"echo","COMMAND":"rm"'):
+            line = b'{"jsonrpc":"2.0","id":1,"method":"terminal/create","params":{"sessionId":"s","args":["x"],%b}}'
+            guard.exchange.from_agent(line % names)
+            asked = await guard.for_editor()
+            assert asked["params"] == {"sessionId": "s", "command": "echo", "args": ["x"]}
+            guard.from_editor({"id": asked["id"], "error": {"code": -32603, "message": "no"}})
+            await guard.for_agent()
+
+
 # Violations
 
 

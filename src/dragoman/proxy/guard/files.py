@@ -69,14 +69,15 @@ class GuardedFiles:
         self._on_access = on_access
         self._disk = WorkspaceFiles(permissions=permissions, missing=missing, open_workspace=open_workspace)
 
-    async def read(self, request: v1.ReadTextFileRequest, params: msgspec.Raw, session: GuardedSession) -> bytes:
+    async def read(self, request: v1.ReadTextFileRequest, session: GuardedSession) -> bytes:
         """The encoded result of a read."""
         _require_absolute(request.path)
         if self.editor_reads:
             place = _locate(request.path, session)
             await self._check_in_editor("read", place, session)
             path = place.path
-            result: bytes = bytes(await self._editor.ask_editor("fs/read_text_file", params))
+            # Written again, so that the editor cannot read another path in it than the one that was judged.
+            result: bytes = bytes(await self._editor.ask_editor("fs/read_text_file", encode(request)))
             text = decode(v1.ReadTextFileResponse, result).content
         else:
             path = request.path

@@ -140,7 +140,8 @@ class GuardServices:
         if self._asker is None:
             outcome = await self.permissions.permission(request, session)
             return encode(_CANCELLED if outcome is None else v1.RequestPermissionResponse(outcome))
-        self._asker.keep(request, params)
+        # All that the agent sent, with every name once: the editor must not see another request than the rules did.
+        self._asker.keep(request, msgspec.Raw(msgspec.json.encode(msgspec.json.decode(params))))
         result = None
         try:
             outcome = await self.permissions.permission(request, session)
@@ -157,7 +158,7 @@ class GuardServices:
 
     async def _read(self, request: v1.ReadTextFileRequest, params: Raw, session: GuardedSession) -> bytes:
         self._note("read", session)
-        return await self.files.read(request, params, session)
+        return await self.files.read(request, session)
 
     async def _write(self, request: v1.WriteTextFileRequest, params: Raw, session: GuardedSession) -> bytes:
         self._note("edit", session)
@@ -165,7 +166,7 @@ class GuardServices:
 
     async def _create(self, request: v1.CreateTerminalRequest, params: Raw, session: GuardedSession) -> bytes:
         self._note("execute", session)
-        return await self.terminals.create(request, params, session)
+        return await self.terminals.create(request, session)
 
     async def _output(self, request: v1.TerminalOutputRequest, params: Raw, session: GuardedSession) -> bytes:
         return encode(await self.terminals.local.output(request, session))

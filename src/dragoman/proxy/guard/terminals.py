@@ -88,26 +88,25 @@ class GuardedTerminals:
         """Whether commands run on this machine, and not in the editor's terminals."""
         return self._has_sandbox or not self.is_offered_by_editor
 
-    async def create(self, request: v1.CreateTerminalRequest, params: msgspec.Raw, session: GuardedSession) -> bytes:
+    async def create(self, request: v1.CreateTerminalRequest, session: GuardedSession) -> bytes:
         """The encoded result of `terminal/create`."""
         if isinstance(request.cwd, str) and not request.cwd.startswith("/"):
             raise RequestError.invalid_params("The path must be absolute", path="$.cwd")
         if not self.run_here:
-            return await self._create_in_editor(request, params, session)
+            return await self._create_in_editor(request, session)
         terminal_id = await self.local.create(request, session)
         look = self.local.look(terminal_id)
         if look is not None:
             self._on_started(StartedCommand(terminal_id, look.command, look.cwd, sandbox=look.sandbox), session)
         return encode(v1.CreateTerminalResponse(terminal_id))
 
-    async def _create_in_editor(
-        self, request: v1.CreateTerminalRequest, params: msgspec.Raw, session: GuardedSession
-    ) -> bytes:
+    async def _create_in_editor(self, request: v1.CreateTerminalRequest, session: GuardedSession) -> bytes:
         try:
             await self._judged.create(request, session)
         except _Permitted as permitted:
             judged = permitted.request
-        result = bytes(await self._editor.ask_editor("terminal/create", params))
+        # Written again, so that the editor cannot read another command in it than the one that was judged.
+        result = bytes(await self._editor.ask_editor("terminal/create", encode(request)))
         terminal_id = decode(v1.CreateTerminalResponse, result).terminal_id
         session.editor_terminals.add(terminal_id)
         cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
