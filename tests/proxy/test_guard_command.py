@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import re
@@ -310,25 +311,25 @@ async def test_what_floods_from_a_hostile_agent_harms_nothing(tmp_path: Path) ->
     assert verify(tmp_path / "state/dragoman/audit").records > 3_000
 
 
-async def test_the_log_has_texts_only_if_asked_and_keys_never(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("--bodies",), ("--digest-key", "key")])
+async def test_the_log_has_texts_only_if_asked_and_keys_never(options: tuple[str, ...], tmp_path: Path) -> None:
     key = "sk-ant-0123456789abcdef"
     (tmp_path / "key").write_text("k" * 32)
-    logs: list[dict[str, Any]] = []
-    variants: tuple[tuple[str, ...], ...] = ((), ("--bodies",), ("--digest-key", "key"))
-    for options in variants:
-        words = ["guard", "--audit", f"log{len(logs)}", *options, "--", *PUPPET]
-        async with program(*DRAGOMAN, *words, cwd=tmp_path, env={"ANTHROPIC_API_KEY": key}) as client:
-            await _open(client, tmp_path)
-            await _prompt(client, {"text": f"a remarkable prompt with {key}"})
-            await client.finish()
-        folder = tmp_path / f"log{len(logs)}"
-        assert verify(folder).is_intact
-        records = [each.fields for each in read_records(folder)]
-        logs.append(next(each["prompt"] for each in records if each["kind"] == "prompt"))
-        assert key not in json.dumps(records)
-        assert ("remarkable" in json.dumps(records)) == (options == ("--bodies",))
-    assert "[ANTHROPIC_API_KEY]" in logs[1]["body"]
-    assert logs[0]["sha256"] == logs[1]["sha256"] != logs[2]["sha256"]
+    words = ["guard", "--audit", "log", *options, "--", *PUPPET]
+    blocks = [{"type": "text", "text": json.dumps({"text": f"a remarkable prompt with {key}"})}]
+    params = {"sessionId": "SESSION", "prompt": blocks}
+    async with program(*DRAGOMAN, *words, cwd=tmp_path, env={"ANTHROPIC_API_KEY": key}) as client:
+        await _open(client, tmp_path)
+        await client.ask("session/prompt", params)
+        await client.finish()
+    assert verify(tmp_path / "log").is_intact
+    records = [each.fields for each in read_records(tmp_path / "log")]
+    assert key not in json.dumps(records)
+    assert ("remarkable" in json.dumps(records)) == (options == ("--bodies",))
+    prompt = next(each["prompt"] for each in records if each["kind"] == "prompt")
+    plain = hashlib.sha256(json.dumps(params).encode()).hexdigest()
+    assert (prompt["sha256"] == plain) == ("--digest-key" not in options)
+    assert ("[ANTHROPIC_API_KEY]" in prompt.get("body", "")) == ("--bodies" in options)
 
 
 # Starts that fail
