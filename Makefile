@@ -53,6 +53,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
+	@$(PY) -m benchmarks.guard
 	@$(PY) -m benchmarks.remote
 	@$(PY) -m benchmarks.local_host
 

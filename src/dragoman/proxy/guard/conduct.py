@@ -1,0 +1,81 @@
+"""What was seen of an agent's conduct: what it asks about, what it has its client do, what it does itself unasked.
+
+Rules bind what is asked or done through the guard. Which of an agent's actions that are is known for few agents, so it
+is noted here, for each kind of tool call, and kept between runs. Does not judge; `grades.py` does.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_MOST_AGENTS: Final = 1_000
+_KINDS: Final = frozenset({"read", "search", "edit", "delete", "move", "execute", "fetch", "other"})
+
+
+class SeenConduct(msgspec.Struct):
+    """The kinds of tool calls of one agent, by how it carried them out."""
+
+    asked: set[str] = set()
+    delegated: set[str] = set()
+    unasked: set[str] = set()
+
+
+class Conduct:
+    """The conduct of one agent.
+
+    Args:
+        agent: its name.
+        folder: where conduct is kept; None for this run alone.
+    """
+
+    def __init__(self, agent: str, folder: Path | None = None) -> None:
+        self._agent = agent
+        self._path = None if folder is None else folder / "conduct.json"
+        self.seen = self._read().get(agent, SeenConduct())
+
+    def asked(self, kind: str) -> None:
+        """The agent asked for permission."""
+        self._note(self.seen.asked, kind)
+
+    def delegated(self, kind: str) -> None:
+        """The agent had it done by its client."""
+        self._note(self.seen.delegated, kind)
+
+    def acted(self, kind: str) -> None:
+        """The agent did it by itself, without having asked."""
+        self._note(self.seen.unasked, kind)
+
+    def _note(self, kinds: set[str], kind: str) -> None:
+        kind = kind if kind in _KINDS else "other"
+        if kind not in kinds:
+            kinds.add(kind)
+            self._write()
+
+    def _read(self) -> dict[str, SeenConduct]:
+        if self._path is None:
+            return {}
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, SeenConduct])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def _write(self) -> None:
+        """Keep it. Two guards that write at once may lose a note, which is seen again the next time."""
+        if self._path is None:
+            return
+        known = self._read()
+        known[self._agent] = self.seen
+        if len(known) > _MOST_AGENTS:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            written = self._path.with_suffix(f".{os.getpid()}")
+            written.write_bytes(msgspec.json.encode(known, order="deterministic"))
+            os.replace(written, self._path)

@@ -1,0 +1,259 @@
+"""What the guard records: one method for each kind of record, with its fields.
+
+Owns which facts go into the log and in which form: contents as digests (bodies only if asked), texts with keys masked
+and cut. Does not write: the sink does (`proxy/audit/log.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from dragoman.proxy.guard.repository import describe_repository
+from dragoman.schema import UNSET, encode
+from dragoman.text.secrets import known_keys
+
+if TYPE_CHECKING:
+    from dragoman.policy.decide import Decision
+    from dragoman.proxy.guard.files import FileAccess
+    from dragoman.proxy.guard.session import GuardedSession
+    from dragoman.proxy.guard.terminals import StartedCommand
+    from dragoman.proxy.guard.violations import Violation
+    from dragoman.state import ToolCallState
+
+_TEXT_CHARACTERS: Final = 2_000  # of a title or a command in a record
+_MOST_NAMES: Final = 50  # paths or attachments of one record
+
+
+class AuditSink(Protocol):
+    """Where records go. Nothing here waits."""
+
+    @property
+    def problem(self) -> str:
+        """Why records cannot be written; empty if they can."""
+
+    @property
+    def waiting(self) -> int:
+        """How many records are not on the disk yet."""
+
+    def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
+        """Write a record later; an important one is synced with those before it."""
+
+
+class NoAudit:
+    """Keeps nothing."""
+
+    problem = ""
+    waiting = 0
+
+    def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
+        """Drop the record."""
+
+
+class GuardEvents:
+    """Turns what happens into records.
+
+    Args:
+        sink: gets the records.
+        keeps_bodies: write the texts of prompts and the arguments of tools, with keys masked.
+        digest_key: a key for the digests, so that a short text cannot be guessed from its digest.
+        own_grade: how what the agent does itself is bound: `observed`, or `confined` in a sandbox.
+    """
+
+    def __init__(
+        self, sink: AuditSink, *, keeps_bodies: bool = False, digest_key: bytes = b"", own_grade: str = "observed"
+    ) -> None:
+        self.sink = sink
+        self._keeps_bodies = keeps_bodies
+        self._digest_key = digest_key
+        self._own_grade = own_grade
+        self._reported: dict[tuple[str, int, str], str] = {}
+
+    def _add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
+        self.sink.add(kind, _masked(fields), is_important=is_important)
+
+    def digest(self, data: bytes) -> str:
+        """The digest of a content."""
+        if self._digest_key:
+            return hmac.new(self._digest_key, data, hashlib.sha256).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+    def _digest_of(self, value: object) -> str | None:
+        """The digest of a JSON value; None if there is none."""
+        return None if value is None or value is UNSET else self.digest(encode(value))
+
+    def started(self, facts: dict[str, Any]) -> None:
+        """The guard runs: the agent, the rules, what is enforced."""
+        self._add("start", facts, is_important=True)
+
+    def introduced(self, editor: Any, agent: Any, protocol: Any) -> None:
+        """Both sides gave their names."""
+        self._add("peers", {"editor": _peer(editor), "agent": _peer(agent), "protocol": protocol})
+
+    def session(self, session: GuardedSession, method: str) -> None:
+        """A session was opened."""
+        folders = [session.cwd, *session.additional_directories]
+        fields = {"session": session.id, "method": method, "cwd": session.cwd, "folders": folders}
+        self._add("session", fields | {"repository": describe_repository(session.cwd)})
+
+    def prompt(self, session: GuardedSession, params: bytes, blocks: list[Any]) -> None:
+        """A prompt passes to the agent."""
+        uris = [_uri(block) for block in blocks]
+        fields: dict[str, Any] = {
+            "session": session.id,
+            "turn": session.turn,
+            "prompt": {
+                "sha256": self.digest(params),
+                "bytes": len(params),
+                "blocks": len(blocks),
+                "attachments": [uri for uri in uris if uri][:_MOST_NAMES],
+            },
+        }
+        if self._keeps_bodies:
+            fields["prompt"]["body"] = params.decode(errors="replace")
+        self._add("prompt", fields)
+
+    def limit(self, session_id: str, why: str, action: str) -> None:
+        """A limit was reached: a request was `refused`, or the turn `cancelled`."""
+        self._add("limit", {"session": session_id, "why": why, "action": action}, is_important=True)
+
+    def tool_call(self, call: ToolCallState, session: GuardedSession, update: bytes) -> None:
+        """A tool call was reported: when it is new, and when it has ended."""
+        key = (session.id, session.turn, call.id)
+        status = str(call.status)
+        known = self._reported.get(key)
+        if known == status or (known is not None and status not in ("completed", "failed")):
+            return
+        if len(self._reported) > 10_000:
+            self._reported.clear()
+        self._reported[key] = status
+        tool: dict[str, Any] = {
+            "id": call.id,
+            "kind": str(call.kind),
+            "name": call.name,
+            "title": call.title,
+            "status": status,
+            "input": self._digest_of(call.raw_input),
+            "output": self._digest_of(call.raw_output),
+            "paths": [location.path for location in call.locations][:_MOST_NAMES],
+        }
+        fields: dict[str, Any] = {"session": session.id, "turn": session.turn, "tool": tool, "grade": self._own_grade}
+        fields["update"] = {"sha256": self.digest(update), "bytes": len(update)}
+        if self._keeps_bodies:
+            fields["update"]["body"] = update.decode(errors="replace")
+        self._add("tool_call", fields)
+
+    def decision(self, decision: Decision, session: GuardedSession | None, waited_ms: int = 0) -> None:
+        """A permission was decided about."""
+        fields: dict[str, Any] = {
+            "session": decision.session_id,
+            "turn": 0 if session is None else session.turn,
+            "decision": {
+                "outcome": decision.action,
+                "by": decision.decided_by,
+                "rule": decision.rule,
+                "reason": decision.reason,
+                "option": decision.option_kind,
+                "waited_ms": waited_ms,
+            },
+            "tool": {"id": decision.tool_call_id, "kind": decision.kind, "title": decision.title},
+            "command": decision.command,
+            "paths": list(decision.paths[:_MOST_NAMES]),
+            "grade": "enforced",
+        }
+        self._add("decision", fields, is_important=True)
+
+    def command(self, started: StartedCommand, session: GuardedSession) -> None:
+        """A command was started for the agent."""
+        fields = {
+            "session": session.id,
+            "turn": session.turn,
+            "command": started.command,
+            "cwd": started.cwd,
+            "terminal": started.terminal_id,
+            "run_by": "editor" if started.is_by_editor else "guard",
+            "sandbox": started.sandbox,
+            "grade": "enforced" if started.sandbox is None else "confined",
+        }
+        self._add("command", fields)
+
+    def command_ended(self, terminal_id: str, session_id: str, exit_code: Any, signal: Any) -> None:
+        """A command has ended."""
+        fields = {"session": session_id, "terminal": str(terminal_id), "exit": exit_code, "signal": signal}
+        self._add("command_end", fields)
+
+    def file(self, access: FileAccess, session: GuardedSession) -> None:
+        """A file was read or written for the agent."""
+        fields = {
+            "session": session.id,
+            "turn": session.turn,
+            "file": {
+                "path": access.path,
+                "op": access.operation,
+                "before": access.before,
+                "after": access.after,
+                "added": access.added,
+                "removed": access.removed,
+            },
+            "run_by": "editor" if access.is_by_editor else "guard",
+            "grade": "enforced",
+        }
+        self._add("file", fields)
+
+    def violation(self, violation: Violation, session_id: str, turn: int, action: str) -> None:
+        """Something happened although a rule denies it."""
+        what = {
+            "rule": violation.rule,
+            "by": violation.decided_by,
+            "kind": violation.kind,
+            "title": violation.title,
+            "paths": list(violation.paths[:_MOST_NAMES]),
+            "command": violation.command,
+            "tool": violation.tool_call_id,
+            "action": action,
+        }
+        self._add("violation", {"session": session_id, "turn": turn, "violation": what}, is_important=True)
+
+    def turn_end(self, session: GuardedSession, stop_reason: str | None, error: Any, usage: dict[str, Any]) -> None:
+        """The agent answered a prompt."""
+        fields = {"session": session.id, "turn": session.turn, "stop_reason": stop_reason, "error": error}
+        self._add("turn_end", {**fields, "usage": usage}, is_important=True)
+
+    def noise(self, side: str, why: str) -> None:
+        """A side sent what was not passed on."""
+        self._add("refused_line", {"side": side, "why": why})
+
+    def ended(self, why: str, exit_code: int | None) -> None:
+        """The guard ends."""
+        self._add("exit", {"why": why, "exit": exit_code}, is_important=True)
+
+
+def _text(text: str) -> str:
+    """A text for a record: keys masked, control characters made visible by JSON, cut."""
+    masked = known_keys.mask(text)
+    return masked if len(masked) <= _TEXT_CHARACTERS else masked[:_TEXT_CHARACTERS] + "…"
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, dict):
+        return {name: known_keys.mask(each) if name == "body" else _masked(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(each) for each in value]
+    return value
+
+
+def _peer(given: Any) -> Any:
+    if not isinstance(given, dict):
+        return None
+    return {name: str(given[name])[:200] for name in ("name", "title", "version") if given.get(name) is not None}
+
+
+def _uri(block: Any) -> str:
+    if not isinstance(block, dict):
+        return ""
+    resource = block.get("resource")
+    found = block.get("uri") or (resource.get("uri") if isinstance(resource, dict) else "")
+    return found if isinstance(found, str) else ""

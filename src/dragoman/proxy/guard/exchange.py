@@ -1,0 +1,380 @@
+"""Decides about every line between an editor and its agent.
+
+Theory of operation
+-------------------
+*Lines.* A line is read far enough to know its method and id. What is not judged passes as the bytes it was. A line that
+cannot be read with one meaning (`reading.py`) is never passed on: the other side might read a request in it.
+
+*Ids.* Requests keep their ids in both directions. Requests of the guard to the editor have ids with random letters,
+which neither side can guess. A response passes only if its request passed before; so an editor cannot answer for the
+guard, and neither side can answer twice or in advance. An id that is in use cannot be used for a second request.
+
+*What the agent wants.* `session/request_permission`, `fs/*` and `terminal/*` are answered here (`services.py`), each in
+a task of its own; all other requests pass. A request may name a session whose `session/new` is not answered yet: it
+waits for that.
+
+*Order.* Updates pass before they are looked at, so a slow look delays nothing but the next line.
+
+Everything but the tasks is synchronous. Does not know descriptors: `relay.py` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from dragoman.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    DragomanError,
+    RemoteProtocolError,
+    RequestError,
+)
+from dragoman.proxy.guard.reading import read_unambiguous
+from dragoman.proxy.guard.services import SERVED, GuardServices
+from dragoman.proxy.guard.sessions import GuardedSessions
+from dragoman.proxy.guard.turns import GuardedTurns
+from dragoman.proxy.guard.watch import SessionWatch
+from dragoman.schema import encode
+from dragoman.wire import (
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    refuse,
+    write_error,
+    write_notification,
+    write_request,
+    write_result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.client.session import Session
+    from dragoman.proxy.guard.plan import GuardPlan
+    from dragoman.wire import Frame, Id, Message
+
+    _Key: TypeAlias = tuple[type, Id]
+
+_log = logging.getLogger("dragoman.proxy")
+
+_OURS: Final = ("fs/", "terminal/")
+# More than any program has open at a time. Beyond it a side floods, and is refused.
+_MOST_OPEN: Final = 4096
+_MOST_SERVED: Final = 512
+_MOST_NOTES: Final = 20  # sentences about bad lines; a flood of them must not fill the log of the editor
+_CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
+
+
+class _Named(msgspec.Struct):
+    request_id: int | str | None = msgspec.field(name="requestId", default=None)
+
+
+class GuardExchange:
+    """The guard without its connections.
+
+    Args:
+        plan: rules, limits, additions.
+        to_editor, to_agent: called with whole lines.
+        say: shows the user a sentence, on stderr.
+    """
+
+    def __init__(
+        self,
+        plan: GuardPlan,
+        to_editor: Callable[[bytes], None],
+        to_agent: Callable[[bytes], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._to_editor = to_editor
+        self._to_agent = to_agent
+        self._say = say
+        self._events = plan.events
+        self._sessions = GuardedSessions()
+        self._watch = SessionWatch(plan, self._sessions, self)
+        self._services = GuardServices(plan, self._sessions, self._watch, self)
+        self._turns = GuardedTurns(plan, self._sessions, self._watch, self._services, say)
+        self._asked_by_editor: dict[_Key, tuple[str, Any]] = {}
+        self._asked_by_agent: dict[_Key, tuple[str, Any]] = {}
+        self._serving: dict[_Key, asyncio.Task[None]] = {}
+        self._own: dict[str, asyncio.Future[Raw]] = {}
+        self._own_prefix = f"dragoman-guard-{os.urandom(12).hex()}-"
+        self._own_count = 0
+        self._notes = 0
+
+    @property
+    def waiting_records(self) -> int:
+        """How many records of the log are not written yet; 0 if none can be, because then waiting would not help."""
+        return 0 if self._events.sink.problem else self._events.sink.waiting
+
+    # Lines
+
+    def from_editor(self, line: Frame) -> None:
+        """Take a line of the editor."""
+        message = self._read(line)
+        match message:
+            case Request():
+                self._editor_request(message, line)
+            case Notification():
+                self._editor_notification(message, line)
+            case Response():
+                self._editor_response(message, line)
+            case _:
+                self._refuse_line("editor", message)
+
+    def from_agent(self, line: Frame) -> None:
+        """Take a line of the agent."""
+        message = self._read(line)
+        match message:
+            case Notification():
+                self._agent_notification(message, line)
+            case Request():
+                self._agent_request(message, line)
+            case Response():
+                self._agent_response(message, line)
+            case _:
+                self._refuse_line("agent", message)
+
+    @staticmethod
+    def _read(line: Frame) -> Message:
+        return read_unambiguous(line) if isinstance(line, bytes) else refuse(line)
+
+    # The editor
+
+    def _editor_request(self, message: Request, line: Any) -> None:
+        key = _key(message.id)
+        if message.id is None or key in self._asked_by_editor:
+            why = "the id of this request is null" if message.id is None else "the id of this request is in use"
+            self._to_editor(write_error(message.id, INVALID_REQUEST, why))
+            return
+        if len(self._asked_by_editor) >= _MOST_OPEN:
+            self._to_editor(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
+            return
+        try:
+            params, context = self._turns.begin(message.method, message.params)
+        except RequestError as error:
+            self._to_editor(write_error(message.id, error.code, error.message, error.data))
+            return
+        self._asked_by_editor[key] = (message.method, context)
+        self._to_agent(line + b"\n" if params is None else write_request(message.id, message.method, params))
+
+    def _editor_notification(self, message: Notification, line: Any) -> None:
+        self._to_agent(line + b"\n")
+        if message.method == "session/cancel":
+            self._turns.cancelled(message.params)
+
+    def _editor_response(self, message: Response, line: Any) -> None:
+        own = self._own.pop(message.id, None) if isinstance(message.id, str) else None
+        if own is not None:
+            _settle(own, message)
+            return
+        passed = self._asked_by_agent.pop(_key(message.id), None)
+        if passed is not None:
+            self._to_agent(line + b"\n")
+            self._services.answered(*passed, message.result)
+        elif not (isinstance(message.id, str) and message.id.startswith(self._own_prefix)):
+            self._note("editor", "a response to no open request")
+
+    # The agent
+
+    def _agent_notification(self, message: Notification, line: Any) -> None:
+        if message.method == "session/update":
+            self._turns.update(message.params, line, self._pass_update)
+        elif message.method == "$/cancel_request":
+            self._cancel_request(message, line)
+        elif message.method in SERVED or message.method.startswith(_OURS):
+            self._note("agent", f"{message.method} without an id")
+        else:
+            self._to_editor(line + b"\n")
+
+    def _agent_request(self, message: Request, line: Any) -> None:
+        key = _key(message.id)
+        if message.id is None or key in self._asked_by_agent or key in self._serving:
+            self._to_agent(write_error(message.id, INVALID_REQUEST, "the id of this request is null or in use"))
+        elif message.method in SERVED or message.method.startswith(_OURS):
+            self._serve(key, message, line)
+        elif len(self._asked_by_agent) >= _MOST_OPEN:
+            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
+        else:
+            self._pass_to_editor(key, message.method, None, line)
+
+    def _serve(self, key: _Key, message: Request, line: bytes) -> None:
+        if message.method not in SERVED:
+            self._to_agent(write_error(message.id, METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}"))
+            return
+        context = self._services.editor_terminal(message.method, message.params)
+        if context is not None:
+            self._pass_to_editor(key, message.method, context, line)
+        elif len(self._serving) >= _MOST_SERVED:
+            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
+        else:
+            self._serving[key] = asyncio.get_running_loop().create_task(self._answer(key, message))
+
+    def _pass_to_editor(self, key: _Key, method: str, context: Any, line: bytes) -> None:
+        self._asked_by_agent[key] = (method, context)
+        self._to_editor(line + b"\n")
+
+    async def _answer(self, key: _Key, message: Request) -> None:
+        try:
+            line = write_result(message.id, await self._services.answer(message.method, message.params))
+        except asyncio.CancelledError:
+            if message.method == "session/request_permission":
+                line = write_result(message.id, _CANCELLED)
+            else:
+                line = write_error(message.id, REQUEST_CANCELLED, "Request cancelled")
+        except RequestError as error:
+            line = write_error(message.id, error.code, error.message, error.data)
+        except RemoteProtocolError as error:
+            line = write_error(message.id, error.code, str(error))
+        except DragomanError as error:  # rules that cannot be read, for example: nothing is permitted then
+            line = write_error(message.id, INTERNAL_ERROR, f"dragoman guard: {error}")
+        except Exception:
+            _log.exception("the guard failed to answer %s", message.method)
+            line = write_error(message.id, INTERNAL_ERROR, "Internal error")
+        finally:
+            self._serving.pop(key, None)
+        self._to_agent(line)
+
+    def _agent_response(self, message: Response, line: Any) -> None:
+        if message.id is None:
+            self._to_editor(line + b"\n")
+            return
+        asked = self._asked_by_editor.pop(_key(message.id), None)
+        if asked is None:
+            self._note("agent", "a response to no open request")
+            return
+        self._to_editor(line + b"\n")
+        self._turns.answered(*asked, message)
+
+    def _cancel_request(self, message: Notification, line: bytes) -> None:
+        try:
+            named = msgspec.json.decode(message.params or b"{}", type=_Named)
+        except msgspec.MsgspecError:
+            named = _Named()
+        task = self._serving.get(_key(named.request_id))
+        if task is not None:
+            task.cancel()
+        else:
+            self._to_editor(line + b"\n")
+
+    # What is not passed on
+
+    def _refuse_line(self, side: str, bad: Message) -> None:
+        assert isinstance(bad, Malformed)
+        self._note(side, f"a line that is not a message: {bad.why}")
+        asked, answer = (
+            (self._asked_by_agent, self._to_agent) if side == "editor" else (self._asked_by_editor, self._to_editor)
+        )
+        if bad.kind == "response":
+            # The side that waits for it gets an error, else it would wait forever.
+            waiting = None if bad.id is UNSET else asked.pop(_key(bad.id), None)
+            own = self._own.pop(bad.id, None) if isinstance(bad.id, str) and side == "editor" else None
+            if own is not None and not own.done():
+                own.set_exception(RequestError.internal_error("the response could not be read"))
+            if waiting is not None:
+                error = write_error(_id(bad), INTERNAL_ERROR, "the response could not be read")
+                answer(error)
+                if side == "agent":
+                    self._turns.failed(*waiting)
+        elif side == "editor":
+            self._to_editor(write_error(_id(bad), bad.code, bad.why))
+        elif bad.kind == "request":  # what an agent prints by mistake is not answered
+            self._to_agent(write_error(_id(bad), bad.code, bad.why))
+
+    def _note(self, side: str, why: str) -> None:
+        self._notes += 1
+        if self._notes <= _MOST_NOTES:
+            self._say(f"not passed on: the {side} sent {why}")
+            self._events.noise(side, why)
+            if self._notes == _MOST_NOTES:
+                self._say("further lines that are not passed on are not reported")
+
+    # What the guard sends by itself
+
+    async def ask_editor(self, method: str, params: bytes | Raw) -> Raw:
+        """Send the editor a request of the guard; return its result.
+
+        Raises: RequestError for an error, and if the editor is gone.
+        """
+        self._own_count += 1
+        own_id = f"{self._own_prefix}{self._own_count}"
+        future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
+        self._own[own_id] = future
+        self._to_editor(write_request(own_id, method, bytes(params)))
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._to_editor(write_notification("$/cancel_request", encode({"requestId": own_id})))
+            raise
+        finally:
+            self._own.pop(own_id, None)
+
+    def send_update(self, session: Session, update: object) -> None:
+        """Send the editor a session update of the guard's own."""
+        self._to_editor(write_notification("session/update", encode({"sessionId": session.id, "update": update})))
+
+    def _pass_update(self, line: bytes) -> None:
+        self._to_editor(line + b"\n")
+
+    def send_cancel(self, session: Session) -> None:
+        """Cancel the session's turn."""
+        self._to_agent(write_notification("session/cancel", encode({"sessionId": session.id})))
+
+    def say(self, sentence: str) -> None:
+        """Show the user a sentence, on stderr."""
+        self._say(sentence)
+
+    # Ends
+
+    def editor_ended(self) -> None:
+        """The editor is gone: nothing can be asked any more."""
+        own, self._own = self._own, {}
+        for future in own.values():
+            if not future.done():
+                future.set_exception(RequestError.internal_error("the editor closed the connection"))
+        for session in self._sessions:
+            session.note_cancel()
+
+    def agent_ended(self, why: str) -> None:
+        """The agent is gone: what the editor waits for is answered."""
+        asked, self._asked_by_editor = self._asked_by_editor, {}
+        for (_, request_id), (method, context) in asked.items():
+            self._to_editor(write_error(request_id, INTERNAL_ERROR, why))
+            self._turns.failed(method, context)
+
+    async def close(self) -> None:
+        """End what is being served, and all terminals."""
+        tasks = list(self._serving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._watch.close()
+        self._sessions.close()
+        await self._services.close()
+
+
+def _key(request_id: Id) -> _Key:
+    """An id by value and type: 1 and "1" are two ids."""
+    return type(request_id), request_id
+
+
+def _id(bad: Malformed) -> Id:
+    return None if bad.id is UNSET else bad.id
+
+
+def _settle(future: asyncio.Future[Raw], message: Response) -> None:
+    if future.done():
+        return
+    if message.error is not None:
+        future.set_exception(RequestError(message.error.code, message.error.message, None))
+    else:
+        assert message.result is not None
+        future.set_result(Raw(bytes(message.result)))
