@@ -43,11 +43,14 @@ class StrictReader:
         self.finished = None
         assert isinstance(chunks[0], c.Start)
         for chunk in chunks:
-            assert self.finished is None, f"{chunk} after the end"
+            assert not self.is_over(), f"{chunk} after the end"
             self.feed(msgspec.json.decode(c.encode_chunk(chunk)))
-        assert self.finished is not None
+        assert self.is_over()
         assert not self.open, "a text was not closed"
         assert not self.steps_open, "a step was not closed"
+
+    def is_over(self) -> bool:
+        return self.finished is not None
 
     def feed(self, chunk: dict[str, Any]) -> None:
         kind: str = chunk["type"]

@@ -140,6 +140,9 @@ class _Serving:
         write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
         folders = self._options.folders
         write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        for endpoint in endpoints if self._options.ui_stream else ():
+            if endpoint.kind != "unix":
+                write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
         url = endpoints[0].url
         if url.startswith("unix:"):
             write_note(f"connect an editor with: dragoman connect {url}")
@@ -200,6 +203,7 @@ def _options(given: Any) -> ServeOptions:
         is_behind_proxy=given.behind_proxy,
         limits=_limits(given),
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
+        ui_stream=given.ui_stream,
     )
 
 
