@@ -287,10 +287,9 @@ async def test_a_client_that_goes_away_ends_the_turn(tmp_path: Path) -> None:
         answered = await chat.post()
         await answered.until("text-delta")
         answered.close()
-        (session,) = host.host.live_sessions()
-        await idle(host)
-        assert list(session.prompts.outcomes.values())[-1]["result"]["stopReason"] == "cancelled"
         assert (await chat.send("say again")).texts["text"] == ["again "]
+        (session,) = host.host.live_sessions()
+        assert next(iter(session.prompts.outcomes.values()))["result"]["stopReason"] == "cancelled"
 
 
 async def idle(host: Served, attached: int = 0) -> None:
@@ -476,7 +475,8 @@ async def test_a_message_that_never_reached_the_agent_is_sent_with_the_next(tmp_
         assert (await chat.read(await chat.post())).texts["text"] == ["firstsecond"]
 
 
-async def test_a_second_message_during_a_turn_is_refused(tmp_path: Path) -> None:
+async def test_a_second_message_during_a_turn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "STOP_SECONDS", 0.05)
     steps = Steps()
     async with chatting(tmp_path, steps) as host:
         chat = Chat(host)

@@ -56,6 +56,7 @@ class ChatTurn:
     def __init__(self, message_id: str, version: SdkVersion, *, is_kept: bool, waiting_seconds: float) -> None:
         self.is_kept = is_kept
         self.state: Literal["running", "waiting", "over"] = "running"
+        self.is_cancelled = False
         self.pause_index = 0
         """Where the stream that follows the answers begins."""
         self._version = version
@@ -259,6 +260,7 @@ class ChatTurn:
             return
         self._stop_timer()
         self.state = "running"
+        self.is_cancelled = True
         self._wake()
         if self._session is not None:
             self._in_background(self._session.cancel())

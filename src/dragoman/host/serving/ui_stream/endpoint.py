@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
@@ -39,6 +40,7 @@ STREAM_HEADERS: Final = (
 )
 WAITING_SECONDS = 1800.0
 """How long a turn waits for an answer of the user. Then it is cancelled: nothing is allowed because time passed."""
+STOP_SECONDS = 2.0
 _CHAT: Final = "chat"
 _MESSAGES: Final = "chatMessages"
 _BUSY: Final = "A turn of this chat is running; wait for its end, or stop it."
@@ -125,10 +127,18 @@ class UiStreamEndpoint:
             self._opening.discard(key)
 
     async def _make_room(self, turn: ChatTurn) -> None:
-        """A user who writes instead of answering has refused: the turn that waits is cancelled."""
-        if turn.state != "waiting":
+        """Wait for the end of the turn before this one, if it is about to end.
+
+        A user who writes instead of answering has refused: the turn that waits is cancelled. One who stops a turn and
+        writes at once may be faster than the news that the stream before was closed.
+        """
+        if turn.state == "waiting":
+            turn.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await turn.wait_over()
+        if not turn.is_cancelled and turn.state != "over":
             raise ChatRefusal(409, _BUSY)
-        turn.cancel()
         await turn.wait_over()
 
     async def _begin(self, entered: Entered, post: ChatPost, agent: str | None, user: ChatUser) -> ChatTurn:
