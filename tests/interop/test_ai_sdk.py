@@ -51,7 +51,7 @@ def recorded() -> dict[str, list[Any]]:
     for folder in CORPORA.values():
         for message in messages(folder) if folder.is_dir() else ():
             if message.method == "session/update" and message.part == "params":
-                update = decode(v1.SessionNotification, json.dumps(message.value)).update
+                update = decode(v1.SessionNotification, json.dumps(message.value).encode()).update
                 found.setdefault(message.where.partition(":")[0], []).append(update)
     return found
 

@@ -244,7 +244,7 @@ def test_recorded_sessions_of_real_agents_make_streams_that_clients_take(corpus:
     sessions: dict[str, list[Any]] = {}
     for message in messages(CORPORA[corpus]):
         if message.method == "session/update" and message.part == "params":
-            update = decode(v1.SessionNotification, json.dumps(message.value)).update
+            update = decode(v1.SessionNotification, json.dumps(message.value).encode()).update
             sessions.setdefault(message.where.partition(":")[0], []).append(update)
     assert sessions
     for updates in sessions.values():
