@@ -56,9 +56,7 @@ def recorded() -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("version", SDK_VERSIONS)
-def test_the_sdk_reads_every_recorded_session_of_a_real_agent(version: SdkVersion, tmp_path: Path) -> None:
-    sessions = recorded()
+def orders_of(version: SdkVersion, sessions: dict[str, list[Any]]) -> list[dict[str, Any]]:
     orders = []
     for updates in sessions.values():
         projector = UpdateProjector("m", version=version)
@@ -66,16 +64,19 @@ def test_the_sdk_reads_every_recorded_session_of_a_real_agent(version: SdkVersio
         for update in updates:
             chunks += projector.project(update)
         orders.append({"streams": [as_stream([*chunks, *projector.finish("end_turn")])]})
-    for (name, updates), read in zip(sessions.items(), clients(version, orders, tmp_path), strict=True):
-        assert (name, read["error"], read["status"]) == (name, None, "ready")
-        assert read["calls"] == [], "the agent's tools are not tools of the web page"
-        parts = [part for message in read["messages"] if message["role"] == "assistant" for part in message["parts"]]
-        texts = [each.content.text for each in updates if is_text(each)]
-        assert "".join(part["text"] for part in parts if part["type"] == "text") == "".join(texts)
-        calls = {each.tool_call_id for each in updates if isinstance(each, v1.ToolCall | v1.ToolCallUpdate)}
-        tools = [part for part in parts if part["type"] == "dynamic-tool"]
-        assert sorted(part["toolCallId"] for part in tools) == sorted(calls)
-        assert all(part["state"] in ("output-available", "output-error") for part in tools)
+    return orders
+
+
+def check_recorded(name: str, updates: list[Any], read: dict[str, Any]) -> None:
+    assert (name, read["error"], read["status"]) == (name, None, "ready")
+    assert read["calls"] == [], "the agent's tools are not tools of the web page"
+    parts = [part for message in read["messages"] if message["role"] == "assistant" for part in message["parts"]]
+    texts = [each.content.text for each in updates if is_text(each)]
+    assert "".join(part["text"] for part in parts if part["type"] == "text") == "".join(texts)
+    calls = {each.tool_call_id for each in updates if isinstance(each, v1.ToolCall | v1.ToolCallUpdate)}
+    tools = [part for part in parts if part["type"] == "dynamic-tool"]
+    assert sorted(part["toolCallId"] for part in tools) == sorted(calls)
+    assert all(part["state"] in ("output-available", "output-error") for part in tools)
 
 
 def is_text(update: Any) -> bool:
@@ -116,34 +117,30 @@ def texts_of(message: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("version", SDK_VERSIONS)
-def test_the_sdk_talks_to_a_served_agent_with_permission_and_stop(version: int, tmp_path: Path) -> None:
+def test_the_sdk_reads_recorded_sessions_and_talks_to_a_served_agent(version: SdkVersion, tmp_path: Path) -> None:
+    """Every recording of a real agent, and chats with a prompt, a stop, an error and, from version 6 on, questions."""
+    sessions = recorded()
     with serving(tmp_path) as (url, token):
         chat = {"url": url, "token": token, "body": {"sdkVersion": version, "cwd": str(tmp_path)}}
         story = [{"text": text} for text in ("think hard", "tool", "plan", "diff", "content", "usage", "fail", "error")]
-        orders = [
+        orders: list[dict[str, Any]] = [
             {**chat, "id": "story", "steps": story},
             {**chat, "id": "stopped", "steps": [{"stop": "slow", "until": "working"}, {"text": "say again"}]},
-            {**chat, "id": "again", "steps": [{"text": "say one"}, {"text": "say two"}]},
         ]
         if version > 5:
             answers: list[dict[str, Any]] = [{"text": "permission a"}, {"answer": True}]
             orders.append({**chat, "id": "asked", "steps": [*answers, {"text": "permission b"}, {"answer": False}]})
-        done = clients(version, orders, tmp_path)
-        story_shown, stopped, again = done[:3]
-        assert [each["status"] for each in story_shown["shown"]] == ["ready"] * 7 + ["error"]
-        assert story_shown["shown"][-1]["error"] == "As you asked"
-        assert {tuple(post) for post in story_shown["posts"]} == {("POST", 200, "v1")}
-        kinds = {part["type"] for message in story_shown["shown"][-1]["messages"] for part in message["parts"]}
-        assert {"text", "reasoning", "dynamic-tool", "step-start", "data-plan", "data-usage", "file"} <= kinds
-        assert texts_of(stopped["shown"][-1]["messages"][-1]) == "again "
-        assert [texts_of(message) for message in again["shown"][-1]["messages"]] == [
-            "say one",
-            "one ",
-            "say two",
-            "two ",
-        ]
-        if version > 5:
-            check_answers(done[3])
+        story_shown, stopped, *rest = clients(version, [*orders, *orders_of(version, sessions)], tmp_path)
+    assert [each["status"] for each in story_shown["shown"]] == ["ready"] * 7 + ["error"]
+    assert story_shown["shown"][-1]["error"] == "As you asked"
+    assert {tuple(post) for post in story_shown["posts"]} == {("POST", 200, "v1")}
+    kinds = {part["type"] for message in story_shown["shown"][-1]["messages"] for part in message["parts"]}
+    assert {"text", "reasoning", "dynamic-tool", "step-start", "data-plan", "data-usage", "file"} <= kinds
+    assert texts_of(stopped["shown"][-1]["messages"][-1]) == "again "
+    if version > 5:
+        check_answers(rest.pop(0))
+    for (name, updates), read in zip(sessions.items(), rest, strict=True):
+        check_recorded(name, updates, read)
 
 
 def check_answers(asked: dict[str, Any]) -> None:

@@ -72,7 +72,7 @@ ANSWERS = st.tuples(st.just("answer"), st.booleans())
 ENDS = st.sampled_from(["end_turn", "cancelled", "max_tokens", "refusal", "max_turn_requests", "odd", None])
 
 
-def text_of(updates: list[Any], kind: type) -> str:
+def text_of(updates: list[Any], kind: Any) -> str:
     texts = [
         each.content.text for each in updates if isinstance(each, kind) and isinstance(each.content, v1.TextContent)
     ]

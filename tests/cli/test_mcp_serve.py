@@ -1,0 +1,117 @@
+"""`dragoman mcp serve` as MCP clients use it: the official client starts it, and the scripted agent runs behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp")
+import mcp_types as types
+from mcp import Client, StdioServerParameters, stdio_client
+
+from dragoman.process import proctable
+from tests.project.sources import ROOT
+
+SECONDS = 60.0
+SCRIPTED = (sys.executable, "-m", "dragoman.testing.scripted_agent")
+ERAS = ["legacy", "2026-07-28"]
+
+
+class User:
+    """Answers questions, and keeps them."""
+
+    def __init__(self, *decisions: str | None) -> None:
+        self.decisions = list(decisions)
+        self.asked: list[Any] = []
+
+    async def __call__(self, context: Any, params: Any) -> types.ElicitResult:
+        self.asked.append(params)
+        decision = self.decisions.pop(0)
+        if decision is None:
+            return types.ElicitResult(action="decline")
+        return types.ElicitResult(action="accept", content={"decision": decision})
+
+
+@asynccontextmanager
+async def connected(
+    folder: Path, *words: str, mode: str = "2026-07-28", user: Any = None, agent: tuple[str, ...] = SCRIPTED
+) -> AsyncIterator[Client]:
+    arguments = ["-m", "dragoman", "mcp", "serve", "--cwd", str(folder), *words, "--", *agent]
+    env = {"DRAGOMAN_HOME": str(folder / "home"), "PYTHONPATH": str(ROOT / "src"), "PATH": "/usr/bin:/bin"}
+    with (folder / "log").open("w") as log:
+        transport = stdio_client(StdioServerParameters(command=sys.executable, args=arguments, env=env), errlog=log)
+        async with asyncio.timeout(SECONDS), Client(transport, mode=mode, elicitation_callback=user) as client:
+            yield client
+
+
+async def prompt(client: Client, task: str, **more: Any) -> types.CallToolResult:
+    return await client.call_tool("prompt", {"task": task, **more})
+
+
+@pytest.mark.parametrize("mode", ERAS)
+async def test_a_client_starts_the_server_asks_and_is_asked(mode: str, tmp_path: Path) -> None:
+    user, seen = User("Allow", None), list[str | None]()
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        seen.append(message)
+
+    async with connected(tmp_path, "--name", "coder", "--allow", "delete:b.txt", mode=mode, user=user) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tools) == {"prompt", "result", "cancel"}
+        assert "coder" in (tools["prompt"].description or "")
+        first = await client.call_tool("prompt", {"task": "permission a.txt"}, progress_callback=report)
+        assert first.structured_content["text"] == "allowed (allow)"
+        assert set(seen) == {"Deleting a.txt"}
+        session = first.structured_content["session_id"]
+        refused = await client.call_tool("prompt", {"task": "permission a.txt", "session_id": session})
+        assert refused.structured_content["text"] == "not allowed (reject)"
+        assert refused.structured_content["session_id"] == session
+        ruled = await client.call_tool("prompt", {"task": "permission b.txt"})
+        assert ruled.structured_content["text"] == "allowed (allow)"
+    assert len(user.asked) == 2
+    assert (tmp_path / "log").read_text() == ""
+
+
+async def test_nothing_is_left_when_the_client_goes_away_in_a_turn(tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(
+        "import os, pathlib\nfrom dragoman import Agent\nagent = Agent('x')\n"
+        "@agent.prompt\nasync def reply(turn):\n"
+        "    pathlib.Path('pid').write_text(str(os.getpid()))\n    await turn.wait()\n"
+        "    import asyncio\n    await asyncio.Event().wait()\nagent.run()\n"
+    )
+    async with connected(tmp_path, agent=(sys.executable, str(program))) as client:
+        started = await prompt(client, "go", wait=False)
+        assert started.structured_content["status"] == "running"
+        while not (tmp_path / "pid").exists():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    pid = int((tmp_path / "pid").read_text())
+    async with asyncio.timeout(SECONDS):
+        while is_running(pid):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return proctable.status(pid).is_alive
+    except OSError:
+        return False
+
+
+def test_a_command_line_that_names_no_action_or_two_agents_is_refused(tmp_path: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "dragoman", "mcp", *words]
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
+        )
+
+    assert "missing action" in run().stderr
+    assert "use only one" in run("serve", "-a", "scripted", "--url", "ws://127.0.0.1:1/acp").stderr
+    assert "no such folder" in run("serve", "--cwd", "/nowhere").stderr
