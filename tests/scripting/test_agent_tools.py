@@ -18,7 +18,7 @@ from dragoman.errors import AgentExited, ConfigError, DragomanError
 from dragoman.process import proctable
 from dragoman.schema import v1
 from dragoman.scripting import TaskProgress, as_tool
-from dragoman.scripting.tools.delegate import bounded
+from dragoman.scripting.tools.task_agent import bounded
 from dragoman.testing import linked, scripted_agent
 
 pytest.importorskip("pydantic_ai")
@@ -60,7 +60,7 @@ async def answer(agent: Agent[None, str], prompt: str, **options: Any) -> tuple[
     async with asyncio.timeout(SECONDS), agent.run_stream_events(prompt, **options) as stream:
         async for event in stream:
             events.append(event)
-    progress = [event for event in events if type(event).__name__ == "AgentToolProgress"]
+    progress = [event for event in events if getattr(event, "name", "") == "agent_tool_progress"]
     return events[-1].result, progress
 
 
@@ -164,7 +164,7 @@ async def test_a_cancelled_run_of_pydantic_ai_cancels_the_turn_and_keeps_the_age
         async def run() -> None:
             async with caller(tool).run_stream_events("slow") as stream:
                 async for event in stream:
-                    if type(event).__name__ == "AgentToolProgress":
+                    if getattr(event, "name", "") == "agent_tool_progress":
                         running.set()
 
         task = asyncio.ensure_future(run())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dragoman.scripting.policies import allow_once, deny_all, rules
     from dragoman.scripting.reply import Reply, ask, run
     from dragoman.scripting.tools.agent_tool import AgentTool, as_tool
-    from dragoman.scripting.tools.delegate import TaskProgress, TaskResult
+    from dragoman.scripting.tools.task_agent import TaskProgress, TaskResult
 
 __all__ = [
     "AgentTool",
@@ -43,6 +43,6 @@ if not TYPE_CHECKING:
             ".policies": ("allow_once", "deny_all", "rules"),
             ".reply": ("Reply", "ask", "run"),
             ".tools.agent_tool": ("AgentTool", "as_tool"),
-            ".tools.delegate": ("TaskProgress", "TaskResult"),
+            ".tools.task_agent": ("TaskProgress", "TaskResult"),
         },
     )

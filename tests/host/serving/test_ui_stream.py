@@ -1,4 +1,4 @@
-"""Chats of AI SDK clients at a served host, as their requests and streams go over the wire.
+"""Turns of chats at a served host: streams, questions, the end of a client.
 
 The AI SDK's own readers are in `tests/interop/test_ai_sdk.py`.
 """
@@ -7,163 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
-import h11
-import msgspec
 import pytest
 
 from dragoman.agent import Agent, Turn
 from dragoman.host.services import HostServices
-from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.ui_stream import endpoint
 from dragoman.policy import parse_rule
 from dragoman.schema import v1
-from dragoman.testing.agent import scripted_agent
 from dragoman.uistream.chunks import decode_chunk
 from tests.host.kit import make_log
-from tests.host.serving.kit import FREELY, SECONDS, Served, served
+from tests.host.serving.chat_kit import Answered, Chat, chatting, idle
 from tests.host.serving.test_security import client
 from tests.host.test_sessions import Steps
 from tests.uistream.chunk_reader import StrictReader
-
-OPEN: list[Answered] = []
-
-
-class Answered:
-    """An answer that is read as it comes."""
-
-    def __init__(self, host: Served) -> None:
-        OPEN.append(self)
-        self._host = host
-        self._http = h11.Connection(h11.CLIENT)
-        self._rest = b""
-        self.status = 0
-        self.headers: dict[str, str] = {}
-
-    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
-        self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._host.port)
-        data = b"" if body is None else json.dumps(body).encode()
-        sent = {
-            "host": f"127.0.0.1:{self._host.port}",
-            "authorization": f"Bearer {self._host.secret}",
-            "content-type": "application/json",
-            "content-length": str(len(data)),
-            **headers,
-        }
-        request = h11.Request(method=method, target=path, headers=[(k, v) for k, v in sent.items() if v])
-        for event in (request, h11.Data(data=data), h11.EndOfMessage()):
-            self._writer.write(self._http.send(event) or b"")
-        head = await self._next()
-        assert isinstance(head, h11.Response)
-        self.status = head.status_code
-        self.headers = {name.decode(): value.decode() for name, value in head.headers}
-        return self
-
-    async def _next(self) -> Any:
-        async with asyncio.timeout(SECONDS):
-            while (event := self._http.next_event()) is h11.NEED_DATA:
-                self._http.receive_data(await self._reader.read(65536))
-            return event
-
-    async def event(self) -> Any:
-        """The next event: a chunk, "[DONE]", or None at the end."""
-        while b"\n\n" not in self._rest:
-            found = await self._next()
-            if isinstance(found, h11.EndOfMessage):
-                return None
-            self._rest += bytes(found.data)
-        event, self._rest = self._rest.split(b"\n\n", 1)
-        if not event.startswith(b"data: "):
-            return await self.event()
-        data = event.removeprefix(b"data: ").decode()
-        return data if data == "[DONE]" else json.loads(data)
-
-    async def until(self, kind: str) -> list[Any]:
-        found = []
-        while True:
-            found.append(await self.event())
-            if found[-1] is None or found[-1]["type"] == kind:
-                return found
-
-    async def text(self) -> str:
-        found = b""
-        while isinstance(event := await self._next(), h11.Data):
-            found += event.data
-        return found.decode()
-
-    async def chunks(self) -> list[Any]:
-        """All chunks; the stream must end as streams of the AI SDK do."""
-        assert self.status == 200, await self.text()
-        found = []
-        while (event := await self.event()) is not None:
-            found.append(event)
-        assert found.pop() == "[DONE]"
-        self.close()
-        return found
-
-    def close(self) -> None:
-        self._writer.close()
-
-    async def closed(self) -> None:
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
-
-
-class Chat:
-    """A client that keeps its messages, as `useChat` does."""
-
-    def __init__(self, host: Served, id: str = "chat-1", **body: Any) -> None:
-        self.host = host
-        self.id = id
-        self.body = body
-        self.messages: list[dict[str, Any]] = []
-        self.reader = StrictReader(body.get("sdkVersion", 6))
-        self._count = 0
-
-    def user(self, text: str) -> None:
-        self._count += 1
-        message = {"id": f"u{self._count}", "role": "user", "parts": [{"type": "text", "text": text}]}
-        self.messages.append(message)
-        self.reader = StrictReader(self.body.get("sdkVersion", 6))
-
-    async def post(self, path: str = "/ui-stream", **more: Any) -> Answered:
-        body = {"id": self.id, "messages": self.messages, "trigger": "submit-message", **self.body, **more}
-        return await Answered(self.host).ask("POST", path, body)
-
-    async def read(self, answered: Answered) -> StrictReader:
-        chunks = await answered.chunks()
-        self.reader.stream([decode_chunk(json.dumps(chunk)) for chunk in chunks])
-        return self.reader
-
-    async def send(self, text: str, **more: Any) -> StrictReader:
-        self.user(text)
-        return await self.read(await self.post(**more))
-
-    async def answer(self, allows: bool, reason: str = "") -> StrictReader:
-        """Answer every question that the last stream ended with."""
-        parts = [
-            {"type": "dynamic-tool", "toolCallId": call, "approval": {"id": id, "approved": allows, "reason": reason}}
-            for id, call in self.reader.asked.items()
-        ]
-        for id in list(self.reader.asked.values()):
-            self.reader.tools[id]["state"] = "answered"
-        self.messages = [each for each in self.messages if each["id"] != self.reader.message_id]
-        self.messages.append({"id": self.reader.message_id, "role": "assistant", "parts": parts})
-        return await self.read(await self.post(messageId=self.reader.message_id))
-
-
-@asynccontextmanager
-async def chatting(folder: Path, make: Any = scripted_agent, **settings: Any) -> AsyncIterator[Served]:
-    usual = ServeOptions(limits=FREELY, drain_seconds=1.0, ui_stream=True, folders=(str(folder),))
-    async with served(make, folder, **{"options": usual, **settings}) as host:
-        yield host
-    while OPEN:
-        await OPEN.pop().closed()
 
 
 async def test_a_posted_message_is_answered_by_a_stream_with_the_headers_of_the_ai_sdk(tmp_path: Path) -> None:
@@ -292,13 +150,6 @@ async def test_a_client_that_goes_away_ends_the_turn(tmp_path: Path) -> None:
         assert next(iter(session.prompts.outcomes.values()))["result"]["stopReason"] == "cancelled"
 
 
-async def idle(host: Served, attached: int = 0) -> None:
-    """Wait until no turn runs and no chat is connected; a host has no event for it."""
-    async with asyncio.timeout(SECONDS):
-        while any(each.is_busy or len(each.attachments) > attached for each in host.host.live_sessions()):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 async def test_a_chat_that_resumes_goes_on_alone_and_is_read_again_from_its_start(tmp_path: Path) -> None:
     steps = Steps()
     async with chatting(tmp_path, steps) as host:
@@ -413,152 +264,3 @@ async def test_files_in_a_message_reach_the_agent(tmp_path: Path) -> None:
         image = {"type": "file", "mediaType": "image/png", "url": "data:image/png;base64,aGk="}
         chat.messages[-1]["parts"].append(image)
         assert (await chat.read(await chat.post())).texts["text"] == ["look [with ImageContent]"]
-
-
-HI = {"role": "user", "id": "u", "parts": [{"type": "text", "text": "hi"}]}
-ODD: dict[str, tuple[int, str, Any]] = {
-    "a list": (400, "not a chat", []),
-    "no id": (400, "missing required field `id`", {"messages": [HI]}),
-    "an empty id": (400, "characters", {"id": "", "messages": [HI]}),
-    "no messages": (400, "no messages", {"id": "c", "messages": []}),
-    "no text": (400, "neither text", {"id": "c", "messages": [{"role": "user", "parts": [{"type": "odd"}, 3]}]}),
-    "a message of the system": (400, "of the user", {"id": "c", "messages": [{"role": "system"}]}),
-    "an unknown version": (400, "5, 6 or 7", {"id": "c", "sdkVersion": 4, "messages": [HI]}),
-    "answers without a question": (
-        409,
-        "No question",
-        {"id": "c", "messages": [{"role": "assistant", "parts": [{"approval": 3}]}]},
-    ),
-    "a history that is not known": (
-        409,
-        "begin a new chat",
-        {"id": "c", "messages": [{"role": "assistant", "parts": [{"type": "text", "text": "hi"}]}, HI]},
-    ),
-    "a folder of others": (400, "may not work in /etc", {"id": "c", "cwd": "/etc", "messages": [HI]}),
-    "an agent that is not there": (404, "does not run", {"id": "c", "agent": "odd", "messages": [HI]}),
-}
-
-
-@pytest.mark.parametrize("name", ODD)
-async def test_what_is_not_a_chat_is_refused_with_a_sentence(name: str, tmp_path: Path) -> None:
-    status, words, body = ODD[name]
-    async with chatting(tmp_path) as host:
-        answered = await Answered(host).ask("POST", "/ui-stream", body)
-        assert (answered.status, words in await answered.text()) == (status, True)
-        assert host.log.sessions() == []
-        assert (await Chat(host).send("say hello")).texts["text"] == ["hello "]
-
-
-async def test_a_history_that_was_changed_is_refused_and_one_that_is_cut_at_its_start_is_not(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as host:
-        chat = Chat(host)
-        for word in ("one", "two", "three"):
-            await chat.send(f"say {word}")
-        whole = list(chat.messages)
-        again = await chat.post(trigger="regenerate-message")
-        assert (again.status, "again" in await again.text()) == (409, True)
-        chat.messages = [whole[0], {**whole[1], "id": "other"}]
-        assert (await chat.post()).status == 409
-        chat.messages = []
-        assert (await chat.send("say last one only")).texts["text"] == ["last one only "]
-        new = {"id": "u9", "role": "user", "parts": [{"type": "text", "text": "say single"}]}
-        single = await Answered(host).ask("POST", "/ui-stream", {"id": "chat-1", "message": new})
-        assert any(chunk.get("delta") == "single " for chunk in await single.chunks())
-
-
-async def test_a_message_that_never_reached_the_agent_is_sent_with_the_next(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as host:
-        chat = Chat(host)
-        chat.user("first")
-        assert (await chat.post(cwd="/nowhere")).status == 400
-        chat.user("second")
-        assert (await chat.read(await chat.post())).texts["text"] == ["firstsecond"]
-
-
-async def test_a_second_message_during_a_turn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "STOP_SECONDS", 0.05)
-    steps = Steps()
-    async with chatting(tmp_path, steps) as host:
-        chat = Chat(host)
-        chat.user("wait")
-        answered = await chat.post()
-        await answered.until("text-delta")
-        chat.user("more")
-        assert (await chat.post()).status == 409
-        steps.go.set()
-        assert (await answered.chunks())[-1]["type"] == "finish"
-
-
-async def test_chats_need_a_token_an_allowed_origin_and_the_option(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as host:
-        body = {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "say hi"}]}]}
-        assert (await Answered(host).ask("POST", "/ui-stream", body, authorization="")).status == 401
-        assert (await Answered(host).ask("GET", "/ui-stream/c/stream", authorization="Bearer odd")).status == 401
-        assert (await Answered(host).ask("POST", "/ui-stream", body, origin="https://evil.example")).status == 403
-        viewer = f"Bearer {host.add('viewer', user='tests', rights=('view',))}"
-        refused = await Answered(host).ask("POST", "/ui-stream", body, authorization=viewer)
-        assert (refused.status, await refused.text()) == (403, "This token may not prompt.")
-        assert (await Answered(host).ask("PUT", "/ui-stream", body)).status == 405
-        assert (await Answered(host).ask("GET", "/ui-stream")).status == 404
-    (tmp_path / "tokens.json").unlink()
-    async with chatting(tmp_path, options=ServeOptions(limits=FREELY)) as host:
-        assert (await Answered(host).ask("POST", "/ui-stream", body)).status == 404
-
-
-async def test_a_page_of_an_allowed_origin_may_read_the_stream(tmp_path: Path) -> None:
-    page = "https://chat.example"
-    options = ServeOptions(limits=FREELY, ui_stream=True, folders=(str(tmp_path),), origins=(page,))
-    async with chatting(tmp_path, options=options) as host:
-        body = {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "say hi"}]}]}
-        answered = await Answered(host).ask("POST", "/ui-stream", body, origin=page)
-        assert answered.headers["access-control-allow-origin"] == page
-        assert (await answered.chunks())[-1]["type"] == "finish"
-
-
-async def test_a_chat_of_another_user_is_another_chat(tmp_path: Path) -> None:
-    steps = Steps()
-    async with chatting(tmp_path, steps) as host:
-        chat = Chat(host)
-        chat.user("wait")
-        answered = await chat.post()
-        await answered.until("text-delta")
-        other = f"Bearer {host.add('other')}"
-        assert (await Answered(host).ask("GET", "/ui-stream/chat-1/stream", authorization=other)).status == 204
-        assert (await Answered(host).ask("DELETE", "/ui-stream/chat-1/stream", authorization=other)).status == 204
-        steps.go.set()
-        assert (await answered.chunks())[-1]["type"] == "finish"
-
-
-async def test_a_revoked_token_ends_its_streams(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as host:
-        secret = host.add("phone", user="tests")
-        body = {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "slow"}]}]}
-        answered = await Answered(host).ask("POST", "/ui-stream", body, authorization=f"Bearer {secret}")
-        await answered.until("text-delta")
-        host.tokens.revoke("phone")
-        assert [chunk for chunk in await answered.chunks() if chunk["type"] == "error"]
-
-
-async def test_a_host_that_ends_ends_the_streams_in_order(tmp_path: Path) -> None:
-    async with chatting(tmp_path) as host:
-        chat = Chat(host)
-        chat.user("slow")
-        answered = await chat.post()
-        await answered.until("text-delta")
-        closing = asyncio.ensure_future(host.server.close())
-        assert (await answered.chunks())[-1]["type"] in ("abort", "finish")
-        await closing
-
-
-async def test_a_token_has_a_limited_number_of_turns(tmp_path: Path) -> None:
-    limits = msgspec.structs.replace(FREELY, connections=1)
-    options = ServeOptions(limits=limits, ui_stream=True, folders=(str(tmp_path),))
-    async with chatting(tmp_path, options=options) as host:
-        chat = Chat(host)
-        chat.user("slow")
-        answered = await chat.post()
-        await answered.until("text-delta")
-        other = Chat(host, "chat-2")
-        other.user("say hi")
-        assert (await other.post()).status == 429
-        answered.close()

@@ -29,7 +29,7 @@ def serve_agent(call: CliCall) -> int:
     agent = found.entry.command if named.program is not None else found.entry.name
     name = given.name or ("agent" if given.url is not None else found.entry.name)
     try:
-        from dragoman.scripting.tools.mcp_server import AgentMcpServer, serve_stdio
+        import mcp.server.stdio  # noqa: F401 - to see that it is there, before a client waits
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
             raise
@@ -37,6 +37,7 @@ def serve_agent(call: CliCall) -> int:
     import asyncio
 
     from dragoman.cli.console import shown_log
+    from dragoman.scripting.tools.mcp_server import AgentMcpServer, serve_stdio
 
     async def serve() -> None:
         await serve_stdio(AgentMcpServer(agent, name=name, cwd=cwd, rules=rules))

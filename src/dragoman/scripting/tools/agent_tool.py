@@ -10,13 +10,13 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dragoman.errors import ConfigError, DragomanError
-from dragoman.scripting.tools.delegate import MAX_CHARACTERS, AgentName, Delegate
+from dragoman.scripting.tools.task_agent import MAX_CHARACTERS, AgentName, TaskAgent
 
 if TYPE_CHECKING:
     import os
     from types import TracebackType
 
-    from dragoman.scripting.tools.delegate import Report, TaskResult
+    from dragoman.scripting.tools.task_agent import Report, TaskResult
 
 SessionScope = Literal["call", "conversation"]
 _MOST_CONVERSATIONS: Final = 1000
@@ -29,11 +29,11 @@ class AgentTool:
     """
 
     def __init__(
-        self, delegate: Delegate, name: str, description: str, session: SessionScope, timeout: float | None
+        self, task_agent: TaskAgent, name: str, description: str, session: SessionScope, timeout: float | None
     ) -> None:
         self.name = name
         self.description = description
-        self._delegate = delegate
+        self._task_agent = task_agent
         self._scope = session
         self._timeout = timeout
         self._conversations: dict[str, str] = {}
@@ -41,16 +41,16 @@ class AgentTool:
     @property
     def is_kept(self) -> bool:
         """Whether an `async with` block keeps the agent."""
-        return self._delegate.is_kept
+        return self._task_agent.is_kept
 
     async def __aenter__(self) -> AgentTool:
-        await self._delegate.__aenter__()
+        await self._task_agent.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._delegate.__aexit__(kind, error, trace)
+        await self._task_agent.__aexit__(kind, error, trace)
 
     async def run(self, task: str, *, conversation: str | None = None, on_progress: Report | None = None) -> TaskResult:
         """Do a task.
@@ -68,7 +68,7 @@ class AgentTool:
         key = conversation if self._scope == "conversation" else None
         known = None if key is None else self._conversations.get(key)
         try:
-            result = await self._delegate.run(task, session_id=known, on_progress=on_progress, timeout=self._timeout)
+            result = await self._task_agent.run(task, session_id=known, on_progress=on_progress, timeout=self._timeout)
         except DragomanError:
             if key is not None:
                 self._conversations.pop(key, None)  # the next call begins again, instead of failing in the same way
@@ -80,7 +80,7 @@ class AgentTool:
         return result
 
     def for_pydantic_ai(self) -> Any:
-        """A `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an `AgentToolProgress` of the event stream.
+        """A `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an event `agent_tool_progress`.
 
         Raises:
             ConfigError: pydantic-ai is not installed.
@@ -134,9 +134,9 @@ def as_tool(
         raise ConfigError(f"session is 'call' or 'conversation', not {session!r}")
     if max_characters < 200:
         raise ConfigError("max_characters must be 200 or more")
-    delegate = Delegate(agent, cwd=cwd, token=token, max_characters=max_characters, **options)
-    called = name or re.sub(r"[^A-Za-z0-9_-]+", "_", delegate.name).strip("_")[:64] or "agent"
-    return AgentTool(delegate, called, description or _describe(delegate.name, session), session, timeout)
+    task_agent = TaskAgent(agent, cwd=cwd, token=token, max_characters=max_characters, **options)
+    called = name or re.sub(r"[^A-Za-z0-9_-]+", "_", task_agent.name).strip("_")[:64] or "agent"
+    return AgentTool(task_agent, called, description or _describe(task_agent.name, session), session, timeout)
 
 
 def _describe(name: str, session: SessionScope) -> str:

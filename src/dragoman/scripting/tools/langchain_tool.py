@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.scripting.tools.agent_tool import AgentTool
-    from dragoman.scripting.tools.delegate import TaskProgress
+    from dragoman.scripting.tools.task_agent import TaskProgress
 
 
 def make_tool(tool: AgentTool) -> Any:

@@ -1,4 +1,4 @@
-"""An MCP server whose tools run turns of an ACP agent. Needs the package `mcp` (the extra `agent`).
+"""An MCP server whose tools run turns of an ACP agent. Needs the package `mcp` (the extra `agent`), imported when used.
 
 Owns the tools and how a client is asked: by `elicitation/create` up to protocol 2025-11-25, by an input-required result
 from 2026-07-28 on, where a server cannot send requests. A client that announces neither is not asked; then rules
@@ -10,23 +10,21 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-import mcp_types as types
-from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
-
 from dragoman._version import __version__
 from dragoman.client.permission import ClientPermissions
-from dragoman.scripting.tools.delegate import Delegate
 from dragoman.scripting.tools.mcp_task import McpTask
+from dragoman.scripting.tools.task_agent import TaskAgent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import mcp_types as types
     from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel import Server
 
     from dragoman.client import Question, Session
     from dragoman.policy import Rule
-    from dragoman.scripting.tools.delegate import AgentName, TaskResult
+    from dragoman.scripting.tools.task_agent import AgentName, TaskResult
 
 _FIRST_WITHOUT_REQUESTS: Final = "2026-07-28"
 _KEPT_TASKS: Final = 200
@@ -53,16 +51,18 @@ class AgentMcpServer:
     """Serves an ACP agent to MCP clients.
 
     Args:
-        agent: its name or its command, as `Delegate` takes it.
+        agent: its name or its command, as `TaskAgent` takes it.
         name: what to call it.
         cwd: the folder it works in.
         rules: permission rules that decide before a user is asked.
     """
 
     def __init__(self, agent: AgentName, *, name: str, cwd: str, rules: Sequence[Rule] = ()) -> None:
+        from mcp.server.lowlevel import Server
+
         self._name = name
         permissions = ClientPermissions(list(rules), agent=name, asker=self)
-        self._delegate = Delegate(agent, cwd=cwd, permission=permissions)
+        self._task_agent = TaskAgent(agent, cwd=cwd, permission=permissions)
         self._tasks: dict[str, McpTask] = {}
         self._by_session: dict[str, McpTask] = {}
         self.server: Server[Any] = Server(
@@ -75,7 +75,7 @@ class AgentMcpServer:
         )
 
     async def __aenter__(self) -> AgentMcpServer:
-        await self._delegate.__aenter__()
+        await self._task_agent.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -84,7 +84,7 @@ class AgentMcpServer:
             task.cancel()
         for task in running:
             await task.wait_over()
-        await self._delegate.__aexit__(None, None, None)
+        await self._task_agent.__aexit__(None, None, None)
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """What the rules left open: asked through the call that attends to the session's task."""
@@ -94,6 +94,8 @@ class AgentMcpServer:
     # Tools
 
     async def _list(self, ctx: Any, params: Any) -> types.ListToolsResult:
+        import mcp_types as types
+
         return types.ListToolsResult(tools=self._tools())
 
     def _tools(self) -> list[types.Tool]:
@@ -123,6 +125,9 @@ class AgentMcpServer:
     async def _call(
         self, ctx: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
+        import mcp_types as types
+        from mcp.shared.exceptions import MCPError
+
         given = params.arguments or {}
         if params.name not in ("prompt", "result", "cancel"):
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {params.name!r}")
@@ -154,7 +159,7 @@ class AgentMcpServer:
         before = self._by_session.get(session_id or "")
         if before is not None and not before.is_over:
             return _failed("A task runs in this session; wait for it with `result`, or end it with `cancel`.", before)
-        task = McpTask(self._delegate, self._name, text, session_id)
+        task = McpTask(self._task_agent, self._name, text, session_id)
         self._keep(task)
         if given.get("wait") is not False:
             return await self._attend(ctx, task)
@@ -209,6 +214,8 @@ class AgentMcpServer:
 
     def _take_answers(self, task: McpTask, responses: dict[str, Any]) -> None:
         """Questions without an answer stay open and are asked again."""
+        import mcp_types as types
+
         for id, response in responses.items():
             question = task.questions.get(id)
             if question is not None and isinstance(response, types.ElicitResult):
@@ -217,6 +224,8 @@ class AgentMcpServer:
 
 
 def _tool(name: str, title: str, description: str, schema: dict[str, Any]) -> types.Tool:
+    import mcp_types as types
+
     return types.Tool(name=name, title=title, description=description, input_schema=schema, output_schema=_OUTPUT)
 
 
@@ -231,6 +240,8 @@ def _way_to_ask(ctx: ServerRequestContext[Any]) -> str | None:
 
 
 def _input_required(task: McpTask) -> types.InputRequiredResult:
+    import mcp_types as types
+
     requests: dict[str, Any] = {
         question.id: types.ElicitRequest(
             params=types.ElicitRequestFormParams(message=question.message, requested_schema=question.schema)
@@ -253,11 +264,15 @@ def _report(task: McpTask) -> types.CallToolResult:
         return _done(task.result)
     if task.is_over:
         return _failed(task.error or "The task was cancelled.", task)
+    import mcp_types as types
+
     facts = {"session_id": task.session_id, "status": "running", "text": _RUNNING}
     return types.CallToolResult(content=[types.TextContent(type="text", text=_RUNNING)], structured_content=facts)
 
 
 def _done(result: TaskResult) -> types.CallToolResult:
+    import mcp_types as types
+
     facts: dict[str, Any] = {
         "session_id": result.session_id,
         "status": "done",
@@ -273,6 +288,8 @@ def _done(result: TaskResult) -> types.CallToolResult:
 
 
 def _failed(text: str, task: McpTask | None) -> types.CallToolResult:
+    import mcp_types as types
+
     facts = {"status": "failed", "text": text}
     if task is not None and task.session_id is not None:
         facts["session_id"] = task.session_id

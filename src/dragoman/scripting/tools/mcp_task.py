@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import Question, Session
     from dragoman.schema import v1
-    from dragoman.scripting.tools.delegate import Delegate, TaskProgress, TaskResult
+    from dragoman.scripting.tools.task_agent import TaskAgent, TaskProgress, TaskResult
 
 WAITING_SECONDS = 1800.0
 """How long a question waits while no call attends to the task."""
@@ -84,7 +84,7 @@ class TaskQuestion:
 class McpTask:
     """A turn of the agent that calls of an MCP client start, attend to, and end."""
 
-    def __init__(self, delegate: Delegate, agent: str, task: str, session_id: str | None) -> None:
+    def __init__(self, task_agent: TaskAgent, agent: str, task: str, session_id: str | None) -> None:
         self.state_token = secrets.token_urlsafe(24)
         """With which a client comes back to this task; it cannot be guessed."""
         self.session_id = session_id
@@ -96,15 +96,15 @@ class McpTask:
         self._agent = agent
         self._attending = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._running = asyncio.get_running_loop().create_task(self._run(delegate, task))
+        self._running = asyncio.get_running_loop().create_task(self._run(task_agent, task))
 
     @property
     def is_over(self) -> bool:
         return self._running.done()
 
-    async def _run(self, delegate: Delegate, task: str) -> None:
+    async def _run(self, task_agent: TaskAgent, task: str) -> None:
         try:
-            self.result = await delegate.run(
+            self.result = await task_agent.run(
                 task, session_id=self.session_id, on_progress=self._report, on_session=self._opened
             )
         except (DragomanError, OSError) as error:

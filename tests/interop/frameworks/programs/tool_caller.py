@@ -63,7 +63,7 @@ async def main(folder):
         seen["crash"] = (await ask(agent, "crash 4", "a"))[0]
         seen["after"] = (await ask(agent, "say back", "a"))[0]
         running = asyncio.ensure_future(ask(agent, "slow", "c"))
-        while len(tool._delegate._refused) == 0:  # noqa: ASYNC110
+        while len(tool._task_agent._refused) == 0:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         running.cancel()
         await asyncio.wait([running])

@@ -2,9 +2,9 @@
 
 Theory of operation
 -------------------
-A delegate is *kept* inside `async with`: it connects at the first task, further tasks share the connection, and the end
-of the block ends the agent with everything it started. Without the block each task has a connection of its own, which
-ends with the task. A connection that the program opened itself (a `RemoteAgent`) is never closed here.
+A task agent is *kept* inside `async with`: it connects at the first task, further tasks share the connection, and the
+end of the block ends the agent with everything it started. Without the block each task has a connection of its own,
+which ends with the task. A connection that the program opened itself (a `RemoteAgent`) is never closed here.
 
 A session that is named is continued where it is open; in another process it is resumed or loaded, if the agent can. One
 session does one task at a time; tasks of different sessions run side by side. A task that is cancelled cancels its turn
@@ -84,7 +84,7 @@ class TaskResult(Struct, frozen=True):
         return "\n\n".join([self.text or "[The agent gave no answer.]", *notes])
 
 
-class Delegate:
+class TaskAgent:
     """An agent that does tasks.
 
     Args:
@@ -141,7 +141,7 @@ class Delegate:
         """Whether sessions stay open between tasks."""
         return self._connecting is not None or isinstance(self._agent, RemoteAgent)
 
-    async def __aenter__(self) -> Delegate:
+    async def __aenter__(self) -> TaskAgent:
         if self._connecting is not None:
             raise LocalProtocolError("this agent is kept by another async with block already")
         self._connecting = asyncio.Lock()
