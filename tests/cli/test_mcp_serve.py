@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,14 +15,15 @@ import pytest
 
 pytest.importorskip("mcp")
 import mcp_types as types
+from httpx2 import AsyncClient
 from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 
 from dragoman.process import proctable
 from tests.project.sources import ROOT
 
 SECONDS = 60.0
 SCRIPTED = (sys.executable, "-m", "dragoman.testing.scripted_agent")
-ERAS = ["legacy", "2026-07-28"]
 
 
 class User:
@@ -55,14 +57,13 @@ async def prompt(client: Client, task: str, **more: Any) -> types.CallToolResult
     return await client.call_tool("prompt", {"task": task, **more})
 
 
-@pytest.mark.parametrize("mode", ERAS)
-async def test_a_client_starts_the_server_asks_and_is_asked(mode: str, tmp_path: Path) -> None:
+async def test_a_client_starts_the_server_asks_and_is_asked(tmp_path: Path) -> None:
     user, seen = User("Allow", None), list[str | None]()
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
 
-    async with connected(tmp_path, "--name", "coder", "--allow", "delete:b.txt", mode=mode, user=user) as client:
+    async with connected(tmp_path, "--name", "coder", "--allow", "delete:b.txt", mode="legacy", user=user) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert set(tools) == {"prompt", "result", "cancel"}
         assert "coder" in (tools["prompt"].description or "")
@@ -105,6 +106,33 @@ def is_running(pid: int) -> bool:
         return False
 
 
+async def test_clients_with_the_token_use_it_over_http(tmp_path: Path) -> None:
+    arguments = ["mcp", "serve", "--listen", "127.0.0.1:0", "--cwd", str(tmp_path), "--", *SCRIPTED]
+    env = {**os.environ, "DRAGOMAN_HOME": str(tmp_path / "home"), "DRAGOMAN_MCP_TOKEN": "secret"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "dragoman", *arguments), stdout=asyncio.subprocess.PIPE, env=env
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(SECONDS):
+            url = (await process.stdout.readline()).decode().strip()
+            async with AsyncClient() as client:
+                assert (await client.post(url, json={})).status_code == 401
+                assert (await client.post(url, json={}, headers={"authorization": "Bearer odd"})).status_code == 401
+                rebound = {"authorization": "Bearer secret", "host": "evil.example"}
+                assert (await client.post(url, json={}, headers=rebound)).status_code in (400, 403, 421)
+            async with (
+                AsyncClient(headers={"authorization": "Bearer secret"}, timeout=SECONDS) as http,
+                Client(streamable_http_client(url, http_client=http), elicitation_callback=User("Allow")) as client,
+            ):
+                done = await client.call_tool("prompt", {"task": "permission a.txt"})
+                assert done.structured_content["text"] == "allowed (allow)"
+    finally:
+        process.terminate()
+        await process.wait()
+    assert process.returncode == 0
+
+
 def test_a_command_line_that_names_no_action_or_two_agents_is_refused(tmp_path: Path) -> None:
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "dragoman", "mcp", *words]
@@ -115,3 +143,4 @@ def test_a_command_line_that_names_no_action_or_two_agents_is_refused(tmp_path: 
     assert "missing action" in run().stderr
     assert "use only one" in run("serve", "-a", "scripted", "--url", "ws://127.0.0.1:1/acp").stderr
     assert "no such folder" in run("serve", "--cwd", "/nowhere").stderr
+    assert "other machines" in run("serve", "--listen", "0.0.0.0:0", "--", "true").stderr

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Action, which is also the module of `cli/mcp` -> its function, the options it takes, and whether it takes a program.
 ACTIONS: Final = {
-    "serve": ("serve_agent", ("agent", "url", "token_env", "cwd", "allow", "deny", "name", "yes"), True),
+    "serve": ("serve_agent", ("agent", "url", "token_env", "cwd", "allow", "deny", "name", "listen", "yes"), True),
 }
 _SEE_HELP: Final = "see dragoman mcp --help"
 
@@ -52,6 +52,7 @@ COMMAND = CliCommand(
         CliOption("--allow", "serve: what the agent may do without asking", value="RULE", is_repeatable=True),
         CliOption("--deny", "serve: what it may never do", value="RULE", is_repeatable=True),
         CliOption("--name", "serve: what the agent is called in the tools (default: its name)", value="NAME"),
+        CliOption("--listen", "serve: speak HTTP at this address of this machine, with a token", value="HOST:PORT"),
         CliOption("--yes", "serve: a well-known agent that is not installed may be downloaded"),
     ),
     examples=(
@@ -59,6 +60,7 @@ COMMAND = CliCommand(
         "dragoman mcp serve -a gemini --allow 'edit:src/**' --allow 'execute:npm test'",
         "dragoman mcp serve --url wss://agents.example/acp --token-env AGENTS_TOKEN",
         "dragoman mcp serve -- python my_agent.py",
+        "DRAGOMAN_MCP_TOKEN=secret dragoman mcp serve -a codex --listen 127.0.0.1:8790",
     ),
     takes_program=True,
 )
