@@ -120,6 +120,10 @@ FEATURES: dict[str, dict[str, str]] = {
         "openai_agents": f"{_RECORDINGS}::test_a_recorded_run_of_openai_agents",
         "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
     },
+    "MCP servers of the client": {
+        "pydantic_ai": "tests/adapters/test_session_mcp.py"
+        "::test_tools_of_the_servers_that_start_are_called_after_the_user_permits_it",
+    },
 }
 
 
