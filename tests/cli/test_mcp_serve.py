@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -131,16 +130,3 @@ async def test_clients_with_the_token_use_it_over_http(tmp_path: Path) -> None:
         process.terminate()
         await process.wait()
     assert process.returncode == 0
-
-
-def test_a_command_line_that_names_no_action_or_two_agents_is_refused(tmp_path: Path) -> None:
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "dragoman", "mcp", *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
-        )
-
-    assert "missing action" in run().stderr
-    assert "use only one" in run("serve", "-a", "scripted", "--url", "ws://127.0.0.1:1/acp").stderr
-    assert "no such folder" in run("serve", "--cwd", "/nowhere").stderr
-    assert "other machines" in run("serve", "--listen", "0.0.0.0:0", "--", "true").stderr

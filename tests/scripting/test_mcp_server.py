@@ -180,6 +180,11 @@ async def test_a_task_can_be_started_waited_for_and_cancelled(mode: str, tmp_pat
         assert slow.structured_content["session_id"] == named["session_id"]
         busy = await prompt(client, "say hi", **named)
         assert (busy.is_error, "runs in this session" in text_of(busy)) == (True, True)
+        waiting = asyncio.ensure_future(client.call_tool("result", named))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert (await prompt(client, "say hi", **named)).is_error, "giving up a wait does not end the task"
         ended = await client.call_tool("cancel", named)
         assert ended.structured_content == {"status": "failed", "text": "The task was cancelled.", **named}
         assert (await prompt(client, "say on", **named)).structured_content["text"] == "on"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.errors import StoreError
+from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.ui_stream import endpoint
 from tests.host.serving.chat_kit import Answered, Chat, chatting
@@ -73,6 +76,29 @@ async def test_a_message_that_never_reached_the_agent_is_sent_with_the_next(tmp_
         assert (await chat.post(cwd="/nowhere")).status == 400
         chat.user("second")
         assert (await chat.read(await chat.post())).texts["text"] == ["firstsecond"]
+
+
+async def test_a_message_that_the_host_refused_is_sent_with_the_next(tmp_path: Path) -> None:
+    steps = Steps()
+    async with chatting(tmp_path, steps) as host:
+        chat = Chat(host)
+        await chat.send("one")
+        host.host.store_error = StoreError("the disk is full")
+        reader = await chat.send("two")
+        assert "disk is full" in str(reader.error)
+        host.host.store_error = None
+        await chat.send("three")
+        assert steps.prompts == ["one", "twothree"]
+
+
+async def test_the_access_log_does_not_name_chats(tmp_path: Path) -> None:
+    lines = io.StringIO()
+    async with chatting(tmp_path, access_log=AccessLog(lines)) as host:
+        await Chat(host, "secret-chat").send("say hi")
+        assert (await Answered(host).ask("GET", "/ui-stream/secret-chat/stream")).status == 204
+        written = lines.getvalue()
+    assert '"/ui-stream/..."' in written
+    assert "secret-chat" not in written
 
 
 async def test_a_second_message_during_a_turn_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

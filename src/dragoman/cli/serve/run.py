@@ -52,6 +52,8 @@ def serve(call: CliCall) -> int:
             from dragoman.agent.serving import read_address
 
             check_open_address(address, read_address(address)[0], tls, options)
+    if given.ui_stream and all(address.startswith("unix:") for address in addresses):
+        raise CliError("--ui-stream needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
     lock = places.lock()
     try:

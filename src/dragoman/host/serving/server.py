@@ -315,6 +315,8 @@ class HostServer:
         self._metrics.count("dragoman_requests_total", labels=status)
         if exchange.status >= 400:
             self._metrics.count("dragoman_refusals_total", labels=status)
+        if exchange.path.startswith(f"{UI_STREAM}/"):
+            exchange = exchange._replace(path=f"{UI_STREAM}/...")  # it has the id of a chat in it
         self._access_log.request(exchange)
 
     # The end

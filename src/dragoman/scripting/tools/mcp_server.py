@@ -143,7 +143,7 @@ class AgentMcpServer:
         if task is None:
             return _failed("No task was started in this session by this server.", None)
         if params.name == "result":
-            return await self._attend(ctx, task)
+            return await self._attend(ctx, task, is_owner=False)
         task.cancel()
         await task.wait_over()
         return _report(task)
@@ -179,9 +179,15 @@ class AgentMcpServer:
     # Attending
 
     async def _attend(
-        self, ctx: ServerRequestContext[Any], task: McpTask
+        self, ctx: ServerRequestContext[Any], task: McpTask, *, is_owner: bool = True
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Follow a task to its end, or to a question that ends this call."""
+        """Follow a task to its end, or to a question that ends this call.
+
+        Args:
+            ctx: the call.
+            task: what it follows.
+            is_owner: the task ends if the client cancels this call. A call that only waits may be given up.
+        """
         way = _way_to_ask(ctx)
         reported = 0
         asking: set[asyncio.Task[None]] = set()
@@ -205,7 +211,8 @@ class AgentMcpServer:
                             asking.add(asyncio.get_running_loop().create_task(_elicit(ctx, question)))
                     await changed.wait()
         except asyncio.CancelledError:  # the client cancelled its call
-            task.cancel()
+            if is_owner:
+                task.cancel()
             raise
         finally:
             for each in asking:

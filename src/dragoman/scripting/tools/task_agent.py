@@ -111,7 +111,7 @@ class TaskAgent:
         if isinstance(agent, RemoteAgent) and options:
             raise ConfigError(f"{', '.join(options)}: give services to the connection when you open it, not here")
         self._agent = agent
-        self._cwd = os.path.abspath(cwd)
+        self._cwd = os.path.abspath(os.path.expanduser(cwd))
         self._token = token
         self._max_characters = max_characters
         service = options.pop("permission", None) or deny_all

@@ -57,6 +57,7 @@ class ChatTurn:
         self.is_kept = is_kept
         self.state: Literal["running", "waiting", "over"] = "running"
         self.is_cancelled = False
+        self._is_sent = False
         self.pause_index = 0
         """Where the stream that follows the answers begins."""
         self._version = version
@@ -89,7 +90,7 @@ class ChatTurn:
             serve: lets the host serve the other end of a transport.
             open_session: opens the chat's session.
             prompt: what the agent is sent.
-            sent: called when the prompt is sent.
+            sent: called once the prompt has reached the agent, or may have.
 
         Raises:
             ChatRefusal: the session could not be opened, or the agent cannot take the prompt.
@@ -118,12 +119,15 @@ class ChatTurn:
                 self._add([c.Data("session", {"sessionId": session.id}, transient=True)])
                 self._prompt = session.prompt(prompt.blocks, meta={"dragoman": {"queue": False}})
                 async with self._prompt as running:
-                    sent()
                     self._opened.set_result(None)
                     async for update in running:
+                        self._note_sent(sent)
                         self._add(self._projector.project(update))
+                    self._note_sent(sent)
                     self._end(self._projector.finish(running.result.stop_reason))
         except (DragomanError, OSError) as error:
+            if self._opened.done() and _reason(error) not in _STATUSES:
+                self._note_sent(sent)
             self._fail(error)
         except asyncio.CancelledError:
             if not self._opened.done():
@@ -131,13 +135,18 @@ class ChatTurn:
             self._end(self._projector.finish("cancelled"))
             raise
 
+    def _note_sent(self, sent: Callable[[], None]) -> None:
+        """A prompt that the host itself refused is not sent: it goes to the agent with the next message."""
+        if not self._is_sent:
+            self._is_sent = True
+            sent()
+
     def _fail(self, error: DragomanError | OSError) -> None:
         text = plain(error.message if isinstance(error, RequestError) else str(error))
         if self._opened.done():
             self._end(self._projector.fail(text))
             return
-        reason = error.data.get("reason") if isinstance(error, RequestError) and isinstance(error.data, dict) else None
-        status = 400 if isinstance(error, CapabilityError) else _STATUSES.get(str(reason), 502)
+        status = 400 if isinstance(error, CapabilityError) else _STATUSES.get(_reason(error), 502)
         if isinstance(error, RequestError) and error.code == -32602:
             status = 400
         self._opened.set_exception(ChatRefusal(status, text))
@@ -286,6 +295,12 @@ class ChatTurn:
         if self._task is not None and not self._task.done():
             self._task.cancel()
         return self._task
+
+
+def _reason(error: Exception) -> str:
+    """Why the host refused something; empty for errors of the agent."""
+    data = error.data if isinstance(error, RequestError) else None
+    return str(data.get("reason", "")) if isinstance(data, dict) else ""
 
 
 def _event(chunk: c.Chunk) -> bytes:
