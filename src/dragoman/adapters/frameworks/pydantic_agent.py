@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.context import PromptContext
-    from dragoman.adapters.frameworks.session_mcp import McpTool
+    from dragoman.adapters.frameworks.session_mcp import SessionMcpTool
     from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import AskAnswer
 
@@ -122,7 +122,7 @@ def _as_result(tools: Any, answer: AskAnswer) -> Any:
     return tools.ToolApproved() if answer.input is UNSET else tools.ToolApproved(override_args=answer.input)
 
 
-def _tool(tool: McpTool) -> Any:
+def _tool(tool: SessionMcpTool) -> Any:
     """A tool of an MCP server. The user is asked about each call: the framework knows nothing about what it does."""
     pydantic_ai = load("pydantic_ai", _EXTRA)
 

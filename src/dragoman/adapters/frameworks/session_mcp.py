@@ -36,7 +36,7 @@ class McpToolError(Exception):
     """A tool of an MCP server failed; its text is for the model."""
 
 
-class McpTool(NamedTuple):
+class SessionMcpTool(NamedTuple):
     """A tool of an MCP server."""
 
     name: str
@@ -57,10 +57,10 @@ class SessionMcp:
     def __init__(self, servers: Iterable[v1.McpServer], cwd: str) -> None:
         known = [server for server in servers if not isinstance(server, Unknown)]
         self._connections = [_Connection(server, cwd) for server in known]
-        self._tools: list[McpTool] | None = None
+        self._tools: list[SessionMcpTool] | None = None
         self._opening = asyncio.Lock()
 
-    async def tools(self) -> list[McpTool]:
+    async def tools(self) -> list[SessionMcpTool]:
         """The tools of all servers. The first call connects."""
         async with self._opening:
             if self._tools is None:
@@ -92,8 +92,8 @@ class _Connection:
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self) -> list[McpTool]:
-        ready: asyncio.Future[list[McpTool]] = asyncio.get_running_loop().create_future()
+    async def open(self) -> list[SessionMcpTool]:
+        ready: asyncio.Future[list[SessionMcpTool]] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._hold(ready))
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -122,7 +122,7 @@ class _Connection:
             with suppress(asyncio.CancelledError):
                 await asyncio.shield(self._task)
 
-    async def _hold(self, ready: asyncio.Future[list[McpTool]]) -> None:
+    async def _hold(self, ready: asyncio.Future[list[SessionMcpTool]]) -> None:
         try:
             async with AsyncExitStack() as stack:
                 self._client = client = await self._connect(stack)
@@ -162,9 +162,9 @@ class _Connection:
         info = mcp_types.Implementation(name="dragoman", version=__version__)
         return await stack.enter_async_context(Client(transport, client_info=info))
 
-    def _tool(self, tool: Any) -> McpTool:
+    def _tool(self, tool: Any) -> SessionMcpTool:
         name = _NAME.sub("_", f"mcp__{self.name}__{tool.name}")[:_LONGEST]
-        return McpTool(name, plain(tool.description or ""), dict(tool.input_schema), self, tool.name)
+        return SessionMcpTool(name, plain(tool.description or ""), dict(tool.input_schema), self, tool.name)
 
 
 def _text_of(content: Any) -> str:
