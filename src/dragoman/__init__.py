@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from dragoman.rpc import Limits, Observer
     from dragoman.schema import UNSET, Unknown, extension
-    from dragoman.scripting import allow_once, ask, deny_all, image, resource, rules, run, spawn
+    from dragoman.scripting import allow_once, as_tool, ask, deny_all, image, resource, rules, run, spawn
     from dragoman.state import SessionState
     from dragoman.transports.memory import memory_pair
 
@@ -57,6 +57,7 @@ __all__ = [
     "Unknown",
     "__version__",
     "allow_once",
+    "as_tool",
     "ask",
     "ask_in_terminal",
     "connect",
@@ -81,6 +82,7 @@ if not TYPE_CHECKING:
             "dragoman.cli.prompt.in_terminal": ("ask_in_terminal",),
             "dragoman.scripting": (
                 "allow_once",
+                "as_tool",
                 "ask",
                 "deny_all",
                 "image",

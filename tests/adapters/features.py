@@ -133,6 +133,8 @@ FEATURES: dict[str, dict[str, str]] = {
         "claude_code": f"{_CLAUDE}::test_an_edit_is_asked_about_with_its_diff_and_shown_with_what_it_changed",
     },
     "MCP servers of the client": {
+        "pydantic_ai": "tests/adapters/test_session_mcp.py"
+        "::test_tools_of_the_servers_that_start_are_called_after_the_user_permits_it",
         "claude_code": f"{_CLAUDE}::test_images_files_and_servers_of_the_client_reach_the_program",
     },
     "copies of sessions": {

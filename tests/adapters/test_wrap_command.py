@@ -253,6 +253,16 @@ def test_options_of_wrap_follow_two_dashes_when_an_agent_is_added(folder: Path, 
     ]
 
 
+def test_a_command_line_tool_is_added_by_name(folder: Path, tmp_path: Path) -> None:
+    (folder / "tool.sh").write_text("")
+    assert main(["agents", "add", "tool", "--wrap", "--", "./tool.sh", "--message={prompt}"]) == exits.OK
+    assert main(["agents", "add", "other", "--wrap", "--", "llm"]) == exits.OK
+    found = json.loads((tmp_path / "home" / "config" / "settings.json").read_text())["agent_servers"]
+    assert found["tool"]["args"] == ["-m", "dragoman", "wrap", "--", str(folder / "tool.sh"), "--message={prompt}"]
+    assert found["other"]["args"] == ["-m", "dragoman", "wrap", "--", "llm"]
+    assert main(["agents", "add", "none", "--wrap"]) == exits.USAGE
+
+
 @pytest.mark.parametrize("kind", ["function", "pydantic_ai"])
 async def test_the_examples_ask_before_they_delete(kind: str, folder: Path) -> None:
     with adapters(kind) as make:

@@ -121,6 +121,7 @@ LINES = (
     _given("rules", "remove", "TEXT", "--allow"),
     *(_given("completion", shell, "TEXT") for shell in ("bash", "zsh", "fish")),
     _given("demo", "TEXT"),
+    _given("mcp", "serve", "--cwd", "TEXT"),
     _given("methods", "--side", "TEXT"),
     _given("version", "TEXT"),
     _given("wrap", "--url", "TEXT"),

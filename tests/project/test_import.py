@@ -13,7 +13,7 @@ MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 # The whole package is behind an extra, and says so when it is imported without it.
 REMOTE = "dragoman.transports.remote"
 # What serves a network; the commands that need it load it when they are used.
-SERVING = ("dragoman.host.serving.server", "dragoman.cli.serve.run")
+SERVING = ("dragoman.host.serving.server", "dragoman.host.serving.ui_stream.endpoint", "dragoman.cli.serve.run")
 # The full screen of the terminal client; without its extra, the plain one is used.
 SCREEN = "dragoman.tui.screen."
 BASE_MODULES = [name for name in MODULES if not name.startswith((REMOTE, SCREEN)) and name not in SERVING]

@@ -48,6 +48,8 @@ PATTERNS = {instead: re.compile(rf"\b(?:{pattern})\b") for instead, pattern in R
 FOREIGN: dict[str, str] = {
     "tool-approval-request": "AI SDK: a chunk's type",
     "tool-approval-response": "AI SDK: a chunk's type",
+    "addToolApprovalResponse": "AI SDK: a function of its chat client",
+    "lastAssistantMessageIsCompleteWithApprovalResponses": "AI SDK: a function for its chat client",
     "approval-requested": "AI SDK: a state of a tool part",
     "approval-responded": "AI SDK: a state of a tool part",
     "approval_id": "AI SDK: `approvalId` in Python",

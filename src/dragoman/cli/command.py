@@ -23,6 +23,8 @@ class CliOption(NamedTuple):
     short: str = ""
     is_repeatable: bool = False
     suggest: Callable[[], tuple[str, ...]] | None = None
+    has_optional_value: bool = False
+    """Without a value it is the empty text."""
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -36,14 +38,18 @@ class CliOption(NamedTuple):
     @property
     def usage(self) -> str:
         """The option in the first line of the help."""
-        shown = f"[{self.flags[0]} {self.value}]" if self.value else f"[{self.flags[0]}]"
+        shown = f"[{self.flags[0]} {self._shown_value}]" if self.value else f"[{self.flags[0]}]"
         return f"{shown}..." if self.is_repeatable else shown
 
     @property
     def title(self) -> str:
         """The option in front of its description."""
         flags = ", ".join(self.flags)
-        return f"{flags} {self.value}" if self.value else flags
+        return f"{flags} {self._shown_value}" if self.value else flags
+
+    @property
+    def _shown_value(self) -> str:
+        return f"[{self.value}]" if self.has_optional_value else self.value
 
 
 class Argument(NamedTuple):
@@ -118,6 +124,8 @@ def parse(verb: str, command: CliCommand, words: Sequence[str]) -> CliCall:
     parser = _Parser(prog=f"dragoman {verb}", add_help=False, allow_abbrev=False)
     for option in command.options:
         how: dict[str, Any] = {"metavar": option.value} if option.value else {"action": "store_true"}
+        if option.has_optional_value:
+            how |= {"nargs": "?", "const": ""}
         if option.choices:
             how["choices"] = option.choices
         if option.is_repeatable:

@@ -1,4 +1,4 @@
-"""Short ways for scripts: an agent by name, one question, ready permission policies, content from files.
+"""Short ways for scripts: an agent by name, one question, an agent as a tool, ready policies, content from files.
 
 Owns no mechanism: everything here is a few lines over `dragoman.client`, `dragoman.policy` and `dragoman.registry`.
 Does not depend on a user interface. Read `reply.py` first. Each name is loaded when first used: a client that only
@@ -12,8 +12,25 @@ if TYPE_CHECKING:
     from dragoman.scripting.named import spawn
     from dragoman.scripting.policies import allow_once, deny_all, rules
     from dragoman.scripting.reply import Reply, ask, run
+    from dragoman.scripting.tools.agent_tool import AgentTool, as_tool
+    from dragoman.scripting.tools.task_agent import TaskProgress, TaskResult
 
-__all__ = ["Reply", "allow_once", "ask", "deny_all", "image", "link", "resource", "rules", "run", "spawn"]
+__all__ = [
+    "AgentTool",
+    "Reply",
+    "TaskProgress",
+    "TaskResult",
+    "allow_once",
+    "as_tool",
+    "ask",
+    "deny_all",
+    "image",
+    "link",
+    "resource",
+    "rules",
+    "run",
+    "spawn",
+]
 
 if not TYPE_CHECKING:
     from dragoman._lazy import lazy_exports
@@ -25,5 +42,7 @@ if not TYPE_CHECKING:
             ".named": ("spawn",),
             ".policies": ("allow_once", "deny_all", "rules"),
             ".reply": ("Reply", "ask", "run"),
+            ".tools.agent_tool": ("AgentTool", "as_tool"),
+            ".tools.task_agent": ("TaskProgress", "TaskResult"),
         },
     )

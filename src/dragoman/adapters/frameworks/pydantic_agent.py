@@ -15,16 +15,20 @@ from msgspec import UNSET
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.frameworks.missing import load
 from dragoman.adapters.frameworks.pydantic_events import PydanticEvents
+from dragoman.adapters.frameworks.session_mcp import McpToolError, SessionMcp, can_use_mcp
 from dragoman.adapters.normal import text_of
 from dragoman.adapters.values import AskOption
 from dragoman.errors import ConfigError
 from dragoman.schema import v1
+from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.context import PromptContext
+    from dragoman.adapters.frameworks.session_mcp import SessionMcpTool
+    from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import AskAnswer
 
 _EXTRA: Final = "pydantic-ai"
@@ -55,6 +59,16 @@ class PydanticAIAdapter(Adapter):
         self._deps = deps
         self._options = options
         self.name = getattr(agent, "name", None) or "pydantic-ai"
+        self.takes_mcp_servers = can_use_mcp()
+        self.mcp = ("http", "sse") if self.takes_mcp_servers else ()
+
+    async def open(self, session: AdapterSession) -> None:
+        if session.mcp_servers and self.takes_mcp_servers:
+            session.state = SessionMcp(session.mcp_servers, session.cwd)
+
+    async def close_session(self, session: AdapterSession) -> None:
+        if isinstance(session.state, SessionMcp):
+            await session.state.close()
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
         capabilities = load("pydantic_ai.capabilities", _EXTRA)
@@ -63,6 +77,15 @@ class PydanticAIAdapter(Adapter):
         pydantic_ai = load("pydantic_ai", _EXTRA)
         options = {"deps": self._deps, **self._options}
         options["capabilities"] = [*options.get("capabilities", ()), handler]
+        if isinstance(ctx.session.state, SessionMcp):
+            tools = await ctx.session.state.tools()
+            for problem in ctx.session.state.problems():
+                yield c.Data(
+                    "notice", {"severity": "warning", "title": "An MCP server is not used", "description": problem}
+                )
+            if tools:
+                toolset = load("pydantic_ai.toolsets", _EXTRA).FunctionToolset([_tool(each) for each in tools])
+                options["toolsets"] = [*options.get("toolsets", ()), toolset]
         history = _read_history(ctx.session.metadata.get(_HISTORY))
         with pydantic_ai.capture_run_messages() as messages:
             try:
@@ -97,6 +120,21 @@ def _as_result(tools: Any, answer: AskAnswer) -> Any:
     if not answer.allowed:
         return tools.ToolDenied(answer.reason or "The user did not permit this tool call.")
     return tools.ToolApproved() if answer.input is UNSET else tools.ToolApproved(override_args=answer.input)
+
+
+def _tool(tool: SessionMcpTool) -> Any:
+    """A tool of an MCP server. The user is asked about each call: the framework knows nothing about what it does."""
+    pydantic_ai = load("pydantic_ai", _EXTRA)
+
+    async def call(**arguments: Any) -> str:
+        try:
+            return await tool.call(arguments)
+        except McpToolError as error:
+            raise pydantic_ai.ModelRetry(str(error)) from error
+
+    made = pydantic_ai.Tool.from_schema(call, tool.name, tool.description, tool.schema)
+    made.requires_approval = True
+    return made
 
 
 def _prompt(blocks: Sequence[v1.ContentBlock]) -> Any:

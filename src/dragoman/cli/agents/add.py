@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def add_agent(call: CliCall) -> int:
     name = required_name(call.given.name, "add", "dragoman agents add mine -- my-agent --acp")
     agents = load_agents_here()
-    if call.program is None and call.given.default and not call.given.wrap:
+    if call.program is None and call.given.default and call.given.wrap is None:
         make_default(agents, agents.find(name).name)
         return exits.OK
-    command = _wrapping(call) if call.given.wrap else call.program
+    command = call.program if call.given.wrap is None else _wrapping(call)
     if not command:
         raise exits.CliError(
             "agents add needs the agent's command after --", hint=f"dragoman agents add {name} -- my-agent --acp"
@@ -43,12 +43,13 @@ def add_agent(call: CliCall) -> int:
 
 
 def _wrapping(call: CliCall) -> Sequence[str]:
-    """The command that wraps an object or an endpoint, for any folder. Raises: CliError."""
+    """The command that wraps an object, an endpoint or a command-line tool, for any folder. Raises: CliError."""
     from dragoman.cli.command import parse
     from dragoman.cli.commands.wrap import COMMAND, wrap_command
     from dragoman.cli.wrap.source import check_words
 
-    wrapping = parse("wrap", COMMAND, [call.given.wrap, *(call.program or ())])
+    words = [call.given.wrap] if call.given.wrap else ["--"]
+    wrapping = parse("wrap", COMMAND, [*words, *(call.program or ())])
     check_words(wrapping)
     if wrapping.given.print_settings is not None:
         raise exits.CliError("agents add --wrap does not take --print-settings", hint="see dragoman wrap --help")

@@ -70,7 +70,10 @@ COMMAND = CliCommand(
         CliOption("--default", "add, install: make it the default agent"),
         CliOption("--replace", "add: overwrite an entry with the same name"),
         CliOption(
-            "--wrap", "add: wrap an object or a URL, as dragoman wrap does, with its options after --", value="SOURCE"
+            "--wrap",
+            "add: wrap an object or a URL, as dragoman wrap does, with its options after --; or a command after --",
+            value="SOURCE",
+            has_optional_value=True,
         ),
         CliOption("--distribution", "install: the kind of package", value="FORM", choices=("npx", "uvx", "binary")),
         CliOption("--without-checksum", "install: accept an archive for which the registry lists no sha256"),
@@ -86,6 +89,7 @@ COMMAND = CliCommand(
         "dragoman agents show gemini",
         "dragoman agents add mine --env MY_KEY=secret --default -- my-agent --acp",
         "dragoman agents add mine --wrap my_agent:agent",
+        "dragoman agents add todo --wrap -- aider --yes --message {prompt}",
         "dragoman agents add chat --wrap http://127.0.0.1:8080/v1 -- --model qwen3",
         "dragoman agents install gemini",
         "dragoman agents install gemini@0.61.0 --distribution npx",

@@ -87,6 +87,7 @@ COMMAND = CliCommand(
         CliOption(
             "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
         ),
+        CliOption("--ui-stream", "serve AI SDK clients (useChat) as well, at /ui-stream; see docs/agents-as-tools.md"),
         CliOption("--drain", "how long turns may go on at the end (default: 30)", value="SECONDS"),
         CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
         CliOption("--log-format", "of the access log (default: json)", value="FORMAT", choices=("json", "text")),
@@ -105,6 +106,7 @@ COMMAND = CliCommand(
     examples=(
         "dragoman serve -a claude -a gemini --folder ~/src",
         "dragoman serve --listen 0.0.0.0:8787 --host agents.example --tls-cert chain.pem --tls-key key.pem -a codex",
+        "dragoman serve -a claude --ui-stream --origin https://chat.example",
         "dragoman serve --listen unix:/run/user/1000/agents.sock -- python my_agent.py",
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",

@@ -52,6 +52,8 @@ def serve(call: CliCall) -> int:
             from dragoman.agent.serving import read_address
 
             check_open_address(address, read_address(address)[0], tls, options)
+    if given.ui_stream and all(address.startswith("unix:") for address in addresses):
+        raise CliError("--ui-stream needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
     lock = places.lock()
     try:
@@ -140,6 +142,9 @@ class _Serving:
         write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
         folders = self._options.folders
         write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        for endpoint in endpoints if self._options.ui_stream else ():
+            if endpoint.kind != "unix":
+                write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
         url = endpoints[0].url
         if url.startswith("unix:"):
             write_note(f"connect an editor with: dragoman connect {url}")
@@ -200,6 +205,7 @@ def _options(given: Any) -> ServeOptions:
         is_behind_proxy=given.behind_proxy,
         limits=_limits(given),
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
+        ui_stream=given.ui_stream,
     )
 
 

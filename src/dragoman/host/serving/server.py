@@ -27,6 +27,8 @@ from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
 from dragoman.host.serving.tickets import TICKET_SECONDS, Tickets
+from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
+from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
 from dragoman.transports.remote.server import NewConnection, RemoteServer, ServerLimits
@@ -64,6 +66,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     is_behind_proxy: bool = False
     limits: ServeLimits = ServeLimits()
     drain_seconds: float = 30.0
+    ui_stream: bool = False
+    """AI SDK clients are served too."""
 
 
 class ListeningAddress(NamedTuple):
@@ -78,6 +82,11 @@ class ListeningAddress(NamedTuple):
         if self.kind == "unix":
             return f"{_UNIX}{self.address}"
         return f"{'wss' if self.kind == 'https' else 'ws'}://{self.address}/acp"
+
+    @property
+    def ui_stream_url(self) -> str:
+        """Where AI SDK clients post chats."""
+        return f"{self.kind}://{self.address}{UI_STREAM}"
 
 
 class _Served(NamedTuple):
@@ -111,6 +120,7 @@ class HostServer:
         self._servers: list[RemoteServer] = []
         self._unix: list[tuple[UnixServer, str]] = []
         self._served: dict[asyncio.Task[None], _Served | None] = {}
+        self._chats = UiStreamEndpoint(host, self._opened, self._chat_user, most_turns=limits.connections)
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False
         metrics.gauge("dragoman_connections", lambda: len(self._served))
@@ -142,7 +152,7 @@ class HostServer:
             hosts=known_names(host, port, _with_ports(self._options.hosts, port)),
             find_principal=self._find,
             origins=frozenset(map(as_header, self._options.origins)),
-            paths=lambda path: path in ("/acp", "/metrics", "/ticket") or path.startswith("/acp/"),
+            paths=self._is_served,
             open_paths=frozenset(("/healthz",)),
             use_ticket=self._use_ticket,
             max_body_bytes=limits.body_bytes,
@@ -158,7 +168,13 @@ class HostServer:
                 sockets_per_address=limits.sockets if self._options.is_behind_proxy else limits.sockets_per_address,
                 connections_per_principal=limits.connections,
             ),
-            pages={"/healthz": self._health, "/metrics": self._metrics_page, "/ticket": self._ticket_page},
+            pages={
+                "/healthz": self._health,
+                "/metrics": self._metrics_page,
+                "/ticket": self._ticket_page,
+                UI_STREAM: self._chats.page,
+                f"{UI_STREAM}/": self._chats.page,
+            },
             answered=self._answered,
         )
         await server.listen(sock, ssl=tls)
@@ -167,6 +183,10 @@ class HostServer:
         return ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
 
     # Who may enter
+
+    def _is_served(self, path: str) -> bool:
+        is_chat = self._options.ui_stream and (path == UI_STREAM or path.startswith(f"{UI_STREAM}/"))
+        return is_chat or path in ("/acp", "/metrics", "/ticket") or path.startswith("/acp/")
 
     def _find(self, secret: str) -> Principal | None:
         try:
@@ -195,9 +215,10 @@ class HostServer:
             return _too_often(self._requests.seconds_until_next(name))
         if path == "/metrics" and "admin" not in entered.principal.rights:
             return GateRefusal(403, "Counters are shown to tokens with the right admin.")
-        if not path.startswith("/acp"):
+        is_chat = path == UI_STREAM or path.startswith(f"{UI_STREAM}/")
+        if not path.startswith("/acp") and not is_chat:
             return None
-        if path != "/acp" and path.removeprefix("/acp/") not in self._host.agent_names():
+        if not is_chat and path != "/acp" and path.removeprefix("/acp/") not in self._host.agent_names():
             return GateRefusal(404, "This host does not run an agent of that name.")
         is_new = entered.is_upgrade or (entered.method == b"POST" and b"acp-connection-id" not in entered.headers)
         if is_new and not self._connects.take(name):
@@ -265,6 +286,13 @@ class HostServer:
                     task.cancel()
         self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
+    def _chat_user(self, principal: Principal) -> ChatUser | None:
+        token = self._token(principal.name)
+        if token is None:
+            return None
+        folders = common_folders(token.folders, self._options.folders)
+        return ChatUser(token.user, folders[0] if folders else os.getcwd())
+
     # Pages
 
     async def _health(self, entered: Entered, body: bytes) -> HttpReply:
@@ -287,6 +315,8 @@ class HostServer:
         self._metrics.count("dragoman_requests_total", labels=status)
         if exchange.status >= 400:
             self._metrics.count("dragoman_refusals_total", labels=status)
+        if exchange.path.startswith(f"{UI_STREAM}/"):
+            exchange = exchange._replace(path=f"{UI_STREAM}/...")  # it has the id of a chat in it
         self._access_log.request(exchange)
 
     # The end
@@ -330,6 +360,7 @@ class HostServer:
         if self._sweep is not None:
             self._sweep.cancel()
         await self._cancel_turns()
+        await self._chats.close()
         await self._host.close("The host was shut down.")
         for server in self._servers:
             await server.close()

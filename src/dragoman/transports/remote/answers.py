@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.transports.remote.messages import SESSION_ID
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from dragoman.transports.remote.gate import Entered
 
 JSON: Final = b"application/json"
@@ -19,6 +21,17 @@ class HttpReply(NamedTuple):
     body: bytes
     content_type: bytes = b"text/plain; charset=utf-8"
     headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class StreamedReply(NamedTuple):
+    """What a page answers piece by piece. The generator is closed when the client goes away."""
+
+    pieces: AsyncGenerator[bytes, None]
+    content_type: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+PageReply = HttpReply | StreamedReply
 
 
 class AnsweredRequest(NamedTuple):

@@ -13,9 +13,9 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from dragoman.transports.remote.answers import HttpReply, text_answer
+from dragoman.transports.remote.answers import HttpReply, PageReply, StreamedReply, text_answer
 from dragoman.transports.remote.asgi_stream import AsgiStreamWriter
 from dragoman.transports.remote.asgi_websocket import AsgiWebSocket
 from dragoman.transports.remote.gate import Entered, GateRefusal, GateRules, Head, cross_origin_headers, examine
@@ -25,6 +25,7 @@ from dragoman.transports.remote.sse import MIME_TYPE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+T = TypeVar("T")
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -41,7 +42,7 @@ class AsgiApplication:
         rules: GateRules,
         *,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
-        pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
+        pages: Mapping[str, Callable[[Entered, bytes], Awaitable[PageReply]]] | None = None,
     ) -> None:
         """Prepare an application.
 
@@ -49,7 +50,7 @@ class AsgiApplication:
             opened: Called with each new connection. It has to start the transport in this turn of the loop.
             rules: Who may enter.
             limits: How much it takes from its principals; those about sockets and headers are the ASGI server's.
-            pages: Further paths, with what answers them.
+            pages: Further paths, with what answers them; one that ends with a slash is for all paths below it.
         """
         self.server = RemoteServer(opened, rules, limits=limits, pages=pages)
 
@@ -99,7 +100,9 @@ class AsgiApplication:
             await _respond(send, text_answer(body.status, body.reason), (*origin, *_ending(scope)))
             return
         reply = await _unless_gone(receive, self.server.answer(found, body, _peer(scope)))
-        if reply is not None:
+        if isinstance(reply, StreamedReply):
+            await _unless_gone(receive, _carry(send, reply, origin))
+        elif reply is not None:
             await _respond(send, reply, origin)
 
     def _examine(self, scope: Scope, method: bytes) -> Entered | GateRefusal:
@@ -194,7 +197,20 @@ async def _respond(send: Send, reply: HttpReply, more: tuple[tuple[bytes, bytes]
         await send({"type": "http.response.body", "body": reply.body})
 
 
-async def _unless_gone(receive: Receive, work: Awaitable[HttpReply | None]) -> HttpReply | None:
+async def _carry(send: Send, reply: StreamedReply, more: tuple[tuple[bytes, bytes], ...]) -> None:
+    headers = [(b"content-type", reply.content_type), *reply.headers, *more, (b"x-content-type-options", b"nosniff")]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        async for piece in reply.pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except OSError:
+        pass  # the client is gone
+    finally:
+        await reply.pieces.aclose()
+
+
+async def _unless_gone(receive: Receive, work: Awaitable[T]) -> T | None:
     """The result of `work`, which is cancelled if the client goes away first."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_gone(receive))

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, text_answer
+from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
+from dragoman.transports.remote.page_writer import PageWriter
 from dragoman.transports.remote.sse import MIME_TYPE
 from dragoman.transports.remote.stream_writer import StreamWriter
 from dragoman.transports.remote.upgrade import accept_upgrade
@@ -50,7 +51,7 @@ class HttpSocket(asyncio.Protocol):
         self._is_in_head = True
         self._discarded: int | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._stream: StreamWriter | None = None
+        self._stream: StreamWriter | PageWriter | None = None
         self._answering: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -175,8 +176,12 @@ class HttpSocket(asyncio.Protocol):
 
     async def _answer(self, entered: Entered, body: bytes) -> None:
         answer = await self._server.answer(entered, body, self.peer)
+        origin = cross_origin_headers(entered.headers.get(b"origin"), self._server.rules)
+        if isinstance(answer, StreamedReply):
+            await self._carry(answer, origin)
+            return
         self._answering = None
-        self._respond(answer, cross_origin_headers(entered.headers.get(b"origin"), self._server.rules))
+        self._respond(answer, origin)
         if self._io.is_closing():
             return
         if self._http.our_state is h11.MUST_CLOSE:
@@ -241,6 +246,16 @@ class HttpSocket(asyncio.Protocol):
         self._send(h11.Response(status_code=200, headers=headers))
         self._note(200)
         writer.open()
+
+    async def _carry(self, answer: StreamedReply, origin: tuple[tuple[bytes, bytes], ...]) -> None:
+        """Send what a page makes piece by piece. The socket is read meanwhile, to see that the client goes away."""
+        limits = self._server.limits
+        self._stream = writer = PageWriter(self._io, limits.keep_alive_seconds, limits.stall_seconds)
+        headers = [(b"content-type", answer.content_type), *answer.headers, (b"transfer-encoding", b"chunked")]
+        self._send(h11.Response(status_code=200, headers=[*headers, *_SAFE_HEADERS, *origin]))
+        self._note(200)
+        self._io.resume_reading()
+        await writer.run(answer.pieces)
 
     def _finish(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...]) -> None:
         self._respond(answer, more)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from dragoman.rpc.transport import Transport
-from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, session_of, text_answer
+from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, PageReply, session_of, text_answer
 from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
@@ -94,7 +94,7 @@ class RemoteServer:
         rules: GateRules,
         *,
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
-        pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
+        pages: Mapping[str, Callable[[Entered, bytes], Awaitable[PageReply]]] | None = None,
         answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
     ) -> None:
         """Prepare a server; `listen` opens it.
@@ -103,7 +103,7 @@ class RemoteServer:
             opened: Called with each new connection. It has to start the transport in this turn of the loop.
             rules: Who may enter.
             limits: How much it takes from its principals.
-            pages: Further paths, with what answers them.
+            pages: Further paths, with what answers them; one that ends with a slash is for all paths below it.
             answered: Called with each request when its answer, or the head of its stream, is written.
         """
         self._opened = opened
@@ -228,9 +228,9 @@ class RemoteServer:
 
     # HTTP
 
-    async def answer(self, entered: Entered, body: bytes, peer: str) -> HttpReply:
-        """The answer to everything but a stream and an upgrade."""
-        page = self._pages.get(entered.path)
+    async def answer(self, entered: Entered, body: bytes, peer: str) -> PageReply:
+        """The answer to everything but a stream of ACP and an upgrade."""
+        page = self._pages.get(entered.path) or self._pages.get(entered.path[: entered.path.find("/", 1) + 1])
         if page is not None:
             return await page(entered, body)
         try:
