@@ -68,7 +68,9 @@ COMMAND = CliCommand(
         "spoken (proxy/..., _proxy/...). Without an agent the chain is itself a link of another one. See\n"
         "docs/chains.md. The exit code is the agent's, or 4 if a link was the reason."
     ),
-    arguments=(Argument("link", "the command of a link, quoted as one argument", is_optional=True, is_repeatable=True),),
+    arguments=(
+        Argument("link", "the command of a link, quoted as one argument", is_optional=True, is_repeatable=True),
+    ),
     options=(CliOption("--print-settings", "print the settings for Zed and JetBrains, and run nothing"),),
     examples=(
         "dragoman conduct 'python my_link.py' -- gemini --acp",
