@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from dragoman.adapters.adapter import Adapter
 
-PROGRAMS: Final[dict[str, str]] = {}
+PROGRAMS: Final[dict[str, str]] = {
+    "codex": "dragoman.adapters.codex:codex",
+}
 """Name -> `module:function`, such as `"claude": "dragoman.adapters.claude:claude"`."""
 COMMAND: str | None = "dragoman.adapters.makers:command"
 """`module:function` of the adapter for any command line."""
