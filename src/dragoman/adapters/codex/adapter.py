@@ -25,7 +25,7 @@ from dragoman.errors import RequestError
 from dragoman.text.terminal import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.codex.choices import CodexModel
@@ -41,7 +41,7 @@ _PAGE: Final = 50
 _TITLE_LETTERS: Final = 80
 _CLOSE_SECONDS: Final = 2.0  # for the end of one session; the program itself goes on
 # Words of the errors about a thread that does not exist; they have no code of their own.
-_UNKNOWN: Final = ("no rollout found", "invalid thread id", "thread not found", "not found")
+_UNKNOWN: Final = ("no rollout found", "invalid thread id", "invalid session id", "not found")
 _LOGIN: Final = (
     "Codex is not logged in. Run `codex login` in a terminal, or `codex login --with-api-key` to use a key, "
     "then try again"
@@ -61,7 +61,7 @@ class CodexAdapter(Adapter):
     version = __version__
     accepts: Sequence[Accepts] = ("embedded_context", "image")
     takes_mcp_servers = True
-    mcp: Collection[McpKind] = ("http",)
+    mcp: tuple[McpKind, ...] = ("http",)
     cleanup_seconds = INTERRUPT_SECONDS + 4.0
 
     def __init__(self, program: str | None = None, *, config: Mapping[str, Any] | None = None) -> None:
