@@ -192,7 +192,7 @@ class CodexAdapter(Adapter):
 
     async def choose(self, session: AdapterSession, setting_id: str, value: str | bool) -> None:
         thread: CodexThread = session.state
-        thread.wanted = chosen(thread.wanted, thread.models, setting_id, value)
+        thread.wanted = chosen(thread.wanted, thread.models, setting_id, value, thread.configured)
 
     # The program
 
@@ -232,7 +232,7 @@ class CodexAdapter(Adapter):
         except RequestError:
             # Codex writes a thread down with its first prompt, so there is nothing to lose yet.
             await self._open_thread(session, "thread/start", {})
-        session.state.used = thread.used
+        session.state.notes = thread.notes
         reopened: CodexThread = session.state
         return reopened
 

@@ -1,7 +1,8 @@
 """What the user chooses for a thread: mode, model, effort, approval policy and sandbox.
 
 Owns the settings as they are offered, and the parameters of a turn that apply a choice. A mode is a usual pair of
-approval policy and sandbox, or Codex's own mode for planning. Values of the user's configuration that are none of these
+approval policy and sandbox, or Codex's own mode for planning; any other pair is the mode `custom`, which is always
+offered because a session cannot get modes later. Values of the user's configuration that are none of the usual ones
 are offered as they are. Pure.
 """
 
@@ -35,7 +36,7 @@ _MODES: Final = {
     "auto": ("Auto", "Codex works inside the folder; it asks before it leaves it or uses the network"),
     "full-access": ("Full access", "Codex does everything without asking and without a sandbox"),
     _PLAN: ("Plan", "Codex asks questions and writes a plan; it changes nothing"),
-    _OWN: ("As configured", "Approval policy and sandbox are those of your configuration"),
+    _OWN: ("Custom", "Approval policy and sandbox of your configuration, or as you choose them below"),
 }
 _APPROVALS: Final = {
     "untrusted": ("Ask", "Codex asks forevery command that is not known to be harmless"),
@@ -130,10 +131,8 @@ def choices_of(result: dict[str, Any]) -> Choices:
 def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting, ...]:
     """The settings to offer."""
     mode, approval, sandbox = _mode(choices), _approval_id(choices), _sandbox_id(choices)
-    modes = [each for each in _MODES if each != _OWN or mode == _OWN]
-    settings = [
-        Setting(MODE, "Mode", mode, tuple(SettingValue(each, *_MODES[each]) for each in modes), "mode"),
-    ]
+    modes = tuple(SettingValue(each, *shown) for each, shown in _MODES.items())
+    settings = [Setting(MODE, "Mode", mode, modes, "mode")]
     listed = [SettingValue(each.id, each.name, each.description or UNSET) for each in models]
     if choices.model and all(each.id != choices.model for each in models):
         listed.append(SettingValue(choices.model, choices.model))
@@ -145,8 +144,10 @@ def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting
     return tuple(settings)
 
 
-def chosen(choices: Choices, models: Sequence[CodexModel], setting_id: str, value: str | bool) -> Choices:
-    """The choices with another value. Raises: AdapterError."""
+def chosen(
+    choices: Choices, models: Sequence[CodexModel], setting_id: str, value: str | bool, configured: Choices
+) -> Choices:
+    """The choices with another value. `configured` is what the mode `custom` goes back to. Raises: AdapterError."""
     offered = next((each for each in settings_of(choices, models) if each.id == setting_id), None)
     if offered is None or not isinstance(value, str) or all(each.id != value for each in offered.values):
         raise AdapterError(f"{value!r} is not a value of {setting_id!r}")
@@ -164,6 +165,10 @@ def chosen(choices: Choices, models: Sequence[CodexModel], setting_id: str, valu
         return structs.replace(choices, sandbox=_POLICIES[value])
     if value == _PLAN:
         return structs.replace(choices, is_planning=True)
+    if value == _OWN:
+        return structs.replace(
+            choices, approval=configured.approval, sandbox=configured.sandbox, is_planning=configured.is_planning
+        )
     approval, sandbox = _PAIRS[value]
     # A policy of the same kind is kept: the user's configuration may allow more folders, or the network.
     policy = choices.sandbox if _sandbox_id(choices) == sandbox else _POLICIES[sandbox]
@@ -221,5 +226,5 @@ def _sandbox_id(choices: Choices) -> str:
 def _values(known: dict[str, tuple[str, str]], current: str) -> tuple[SettingValue, ...]:
     values = [SettingValue(each, *shown) for each, shown in known.items()]
     if current not in known:
-        values.append(SettingValue(current, _MODES[_OWN][0] if current == _OWN else current))
+        values.append(SettingValue(current, "As configured" if current == _OWN else current))
     return tuple(values)

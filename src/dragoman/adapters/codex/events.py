@@ -28,42 +28,55 @@ _SHOWN_LETTERS: Final = 16 << 10  # of the output of a running command: the end 
 _PLAN_STATUS: Final = {"inProgress": "in_progress", "completed": "completed"}
 
 
+class ThreadNotes(msgspec.Struct):
+    """What is remembered of a thread from turn to turn."""
+
+    used: int | None = None
+    """Tokens in the context window."""
+    warnings: set[str] = msgspec.field(default_factory=set)
+    """Warnings that were shown; Codex repeats some in every turn."""
+    starters: dict[str, str] = msgspec.field(default_factory=dict)
+    """The calls that started sub-agents, by thread."""
+    ended: set[str] = msgspec.field(default_factory=set)
+    """Calls that were shown as over when their turn ended; what is reported of them later is left out."""
+
+
 class CodexEvents:
     """The chunks of one turn. Feed it every notification of the thread.
 
     Args:
+        notes: what is remembered of the thread.
         read: reads a file before it is changed.
-        parent: the call that started this thread, for a sub-agent: only its calls are shown, as part of that one.
-        used: tokens in the context window so far.
-        notices: warnings that were shown in this session; Codex repeats some in every turn.
+        sub_agent: the thread, if it is that of a sub-agent: only its calls are shown, as part of the one that
+            started it.
     """
 
     def __init__(
         self,
+        notes: ThreadNotes | None = None,
         *,
         read: Callable[[str], str | None] = diffs.read_text,
-        parent: str | None = None,
-        used: int | None = None,
-        notices: set[str] | None = None,
+        sub_agent: str | None = None,
     ) -> None:
-        self.used = used
+        self.notes = notes or ThreadNotes()
         self.commands: set[str] = set()
         """Ids of the commands of this turn."""
         self._read = read
-        self._parent = parent
+        self._sub_agent = sub_agent
         self._calls: dict[str, ShownItem] = {}
         self._items: dict[str, dict[str, Any]] = {}
         """Calls without an outcome."""
         self._outputs: dict[str, _Output] = {}
         self._texts: dict[str, str] = {}
         """What was shown of each message."""
+        self._reviews = False
+        self._said: set[str] = set()
+        """Messages of a review, complete."""
         self._thoughts: set[str] = set()
         """Passages of thought that were shown, by item and index."""
         self._open: tuple[type[c.TextEnd] | type[c.ReasoningEnd], str] | None = None
         self._has_prompt = False
         self._compactions: dict[str, int | None] = {}
-        self._starters: dict[str, str] = {}
-        self._notices = set() if notices is None else notices
 
     # Live
 
@@ -85,9 +98,9 @@ class CodexEvents:
                 yield from self._output(item_id, _delta(params))
             case "item/fileChange/patchUpdated" if item_id in self._calls:
                 yield from self._change({"id": item_id, "type": "fileChange", "changes": params.get("changes")})
-            case "turn/plan/updated" if self._parent is None:
+            case "turn/plan/updated" if self._sub_agent is None:
                 yield from _plan(params.get("plan"))
-            case "thread/tokenUsage/updated" if self._parent is None:
+            case "thread/tokenUsage/updated" if self._sub_agent is None:
                 yield from self._usage(params.get("tokenUsage"))
             case _:
                 yield from self._remark(method, params)
@@ -118,9 +131,9 @@ class CodexEvents:
         same = [item_id for item_id in found if self._items[item_id].get("arguments") == given]
         return (same or found)[-1] if found else None
 
-    def starter_of(self, thread_id: str) -> str:
-        """The call that started a sub-agent, as far as it is known."""
-        return self._starters.get(thread_id, "")
+    @property
+    def _parent(self) -> str | None:
+        return None if self._sub_agent is None else self.notes.starters.get(self._sub_agent)
 
     def item(self, item_id: str) -> dict[str, Any] | None:
         """A call without an outcome."""
@@ -136,14 +149,20 @@ class CodexEvents:
     def begin(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
         """The chunks for an item that begins."""
         item_id, kind = str(item["id"]), str(item.get("type"))
+        if item_id in self.notes.ended:
+            return
         if kind == "contextCompaction":
             yield from self._begin_compaction(item_id)
+        elif kind == "enteredReviewMode":
+            self._reviews = True
         elif kind not in NOT_CALLS:
             yield from self._begin_call(item_id, item, self._read)
 
     def complete(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
         """The chunks for an item that is complete, whether or not it was begun here."""
         item_id, kind = str(item["id"]), str(item.get("type"))
+        if item_id in self.notes.ended:
+            return
         if kind in TEXTS:
             yield from self._complete_text(item_id, item.get("text"))
         elif kind == "reasoning":
@@ -163,6 +182,10 @@ class CodexEvents:
             self._note_starter(item_id, item)
             streamed = self._outputs.pop(item_id, None)
             yield outcome(item, self._calls[item_id], "" if streamed is None else streamed.text)
+
+    def end(self) -> None:
+        """The turn is over: calls without an outcome are shown as such."""
+        self.notes.ended |= self._items.keys()
 
     def close(self) -> Iterator[c.Chunk]:
         """End the passage that is open."""
@@ -187,7 +210,7 @@ class CodexEvents:
     def _note_starter(self, item_id: str, item: dict[str, Any]) -> None:
         threads = item.get("receiverThreadIds") if item.get("tool") == "spawnAgent" else None
         for thread_id in threads if isinstance(threads, list) else ():
-            self._starters.setdefault(str(thread_id), item_id)
+            self.notes.starters.setdefault(str(thread_id), item_id)
 
     def _change(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
         """Show a call whose content is known better than when it began, such as the query of a search."""
@@ -214,7 +237,7 @@ class CodexEvents:
     # Messages and thoughts
 
     def _text(self, item_id: str, delta: str) -> Iterator[c.Chunk]:
-        if self._parent is not None or not delta:
+        if self._sub_agent is not None or not delta:
             return
         yield from self._passage(c.TextStart, c.TextEnd, item_id)
         self._texts[item_id] = self._texts.get(item_id, "") + delta
@@ -223,13 +246,15 @@ class CodexEvents:
     def _complete_text(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
         """What was not streamed of a message: all of it, or its end."""
         shown = self._texts.get(item_id, "")
-        if isinstance(text, str) and text.startswith(shown):
+        if isinstance(text, str) and text.startswith(shown) and (shown or text.strip() not in self._said):
             yield from self._text(item_id, text[len(shown) :])
         if self._open == (c.TextEnd, item_id):
             yield from self.close()
+        if self._reviews and isinstance(text, str):
+            self._said.add(text.strip())
 
     def _thought(self, passage: str, delta: str) -> Iterator[c.Chunk]:
-        if self._parent is not None or not delta:
+        if self._sub_agent is not None or not delta:
             return
         self._thoughts.add(passage)
         yield from self._passage(c.ReasoningStart, c.ReasoningEnd, passage)
@@ -259,25 +284,26 @@ class CodexEvents:
         """The first one is the prompt itself; others reached the turn while it ran."""
         is_prompt, self._has_prompt = not self._has_prompt, True
         text = user_text(item.get("content"))
-        if not is_prompt and text and self._parent is None:
+        if not is_prompt and text and self._sub_agent is None:
             yield from self.close()
             yield c.SteeringMessage(item_id, [{"type": "text", "text": text}])
 
     def _review(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
-        """The result of a review, unless it was a message as well."""
-        if isinstance(text, str) and text.strip() and all(text.strip() not in each for each in self._texts.values()):
+        """The result of a review. Codex reports it as a message too, before or after."""
+        if isinstance(text, str) and text.strip() and text.strip() not in self._said:
+            self._said.add(text.strip())
             yield from self._text(item_id, text)
             yield from self.close()
 
     # The rest
 
     def _begin_compaction(self, item_id: str) -> Iterator[c.Chunk]:
-        self._compactions[item_id] = self.used
-        if self._parent is None and self.used is not None:
+        self._compactions[item_id] = self.notes.used
+        if self._sub_agent is None and self.notes.used is not None:
             yield c.Data("compaction", {"id": item_id, "status": "in_progress"}, item_id)
 
     def _complete_compaction(self, item_id: str) -> Iterator[c.Chunk]:
-        if self._parent is not None:
+        if self._sub_agent is not None:
             return
         before = self._compactions.get(item_id)
         if before is None:  # how much was shortened is not known
@@ -285,22 +311,22 @@ class CodexEvents:
             yield announced(item_id, shown)
             yield c.ToolOutputAvailable(item_id, {"text": "The conversation was shortened."}, dynamic=True)
             return
-        data = {"id": item_id, "status": "completed", "tokens_before": before, "tokens_after": self.used}
+        data = {"id": item_id, "status": "completed", "tokens_before": before, "tokens_after": self.notes.used}
         yield c.Data("compaction", data, item_id)
 
     def _usage(self, usage: Any) -> Iterator[c.Chunk]:
         last = usage.get("last") if isinstance(usage, dict) else None
         used = last.get("totalTokens") if isinstance(last, dict) else None
         if isinstance(used, int):
-            self.used = used
+            self.notes.used = used
             data = {"used": used, "size": usage.get("modelContextWindow"), "cost_usd": None}
             yield c.Data("usage", data, "usage", transient=True)
 
     def _warning(self, params: dict[str, Any]) -> Iterator[c.Chunk]:
         text = str(params.get("message") or params.get("summary") or "")
         details = params.get("details")
-        if text and text not in self._notices:
-            self._notices.add(text)
+        if text and text not in self.notes.warnings:
+            self.notes.warnings.add(text)
             yield _notice("Codex warns", f"{text} {details}" if details else text)
 
 

@@ -246,6 +246,4 @@ def _image_output(item: dict[str, Any]) -> ToolOutput:
 
 def _agents_text(states: Any) -> str:
     rows = states.values() if isinstance(states, dict) else ()
-    return "\n".join(
-        plain(str(each.get("message") or each.get("status") or "")) for each in rows if isinstance(each, dict)
-    )
+    return "\n".join(plain(str(each["message"])) for each in rows if isinstance(each, dict) and each.get("message"))

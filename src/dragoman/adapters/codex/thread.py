@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.adapters.codex.app_server import CodexEnded, Question, Report
 from dragoman.adapters.codex.choices import Choices, choices_of, settings_of
-from dragoman.adapters.codex.events import CodexEvents
+from dragoman.adapters.codex.events import CodexEvents, ThreadNotes
 from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:
@@ -26,7 +26,10 @@ _log = logging.getLogger("dragoman.adapters")
 
 
 class CodexThread:
-    """An open thread of one run of the program. `wanted` is what the user chose, `known` what Codex works with."""
+    """An open thread of one run of the program.
+
+    `wanted` is what the user chose, `known` what Codex works with, `configured` what it worked with at first.
+    """
 
     def __init__(
         self,
@@ -42,12 +45,11 @@ class CodexThread:
         self.session = session
         self.server = server
         self.models = models
-        self.known = choices_of(result)
+        self.known = self.configured = choices_of(result)
         self.wanted = wanted or self.known
         self.name = details.get("name") or None
         self.turn: CodexTurn | None = None
-        self.used: int | None = None
-        self.notices: set[str] = set()
+        self.notes = ThreadNotes()
         self._between: deque[Report | Question] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._own_turn: CodexEvents | None = None
@@ -105,18 +107,20 @@ class CodexThread:
             self.server.refuse(message.id, "the user cannot be asked between turns")
             return
         method, params = message.method, message.params
+        if params.get("threadId") not in (None, self.id):
+            return  # a sub-agent that works on after its turn; the next turn sees what it did
         await self.follow(method, params)
         if method == "turn/started":
-            self._own_turn = CodexEvents(used=self.used, notices=self.notices)
+            self._own_turn = CodexEvents(self.notes)
             turn = params.get("turn")
             await self.session.show(c.Start(str(turn.get("id"))) if isinstance(turn, dict) else c.Start())
         # Without a turn of its own, an item is the late end of one whose turn was shown as over.
-        events = self._own_turn or CodexEvents(used=self.used, notices=self.notices)
+        events = self._own_turn or CodexEvents(self.notes)
         if self._own_turn is not None or not method.startswith("item/"):
             for chunk in events.feed(method, params):
                 await self.session.show(chunk)
-            self.used = events.used
         if method == "turn/completed" and self._own_turn is not None:
             for chunk in self._own_turn.close():
                 await self.session.show(chunk)
+            self._own_turn.end()
             self._own_turn = None

@@ -45,10 +45,11 @@ class CodexTurn:
         self.id: str | None = None
         self._ctx = ctx
         self._queue: asyncio.Queue[Report | Question | CodexEnded] = asyncio.Queue()
-        self._events = CodexEvents(used=thread.used, notices=thread.notices)
+        self._events = CodexEvents(thread.notes)
         self._children: dict[str, CodexEvents] = {}
         self._turns: dict[str, str] = {}
         """Turns that run, by thread: this one and those of sub-agents."""
+        self._over: set[str] = set()
         self._asking: dict[int | str, asyncio.Task[None]] = {}
         self._begun = False
         self._is_over = False
@@ -93,7 +94,8 @@ class CodexTurn:
 
     async def close(self) -> None:
         """Leave nothing behind."""
-        self.thread.used = self._events.used
+        for events in (self._events, *self._children.values()):
+            events.end()
         self._stop_asking()
         for task in [*self._asking.values(), *([self._starting] if self._starting is not None else [])]:
             task.cancel()
@@ -119,12 +121,15 @@ class CodexTurn:
             self._note_turn(thread_id, method, params.get("turn"))
         elif thread_id == self.thread.id:
             await self.thread.follow(method, params)
+        elif isinstance(params.get("turnId"), str) and params["turnId"] not in self._over:
+            # The beginning of a sub-agent's turn may come before it is known whose sub-agent it is.
+            self._turns.setdefault(thread_id, params["turnId"])
         return list(self._events_of(thread_id).feed(method, params))
 
     def _events_of(self, thread_id: str) -> CodexEvents:
         if thread_id == self.thread.id:
             return self._events
-        return self._children.setdefault(thread_id, CodexEvents(parent=self._events.starter_of(thread_id)))
+        return self._children.setdefault(thread_id, CodexEvents(self.thread.notes, sub_agent=thread_id))
 
     def _note_turn(self, thread_id: str, method: str, turn: Any) -> None:
         turn = turn if isinstance(turn, dict) else {}
@@ -136,6 +141,7 @@ class CodexTurn:
                 self.id = self.id or turn_id
             return
         self._turns.pop(thread_id, None)
+        self._over.add(turn_id)
         # A turn that Codex began by itself before the prompt may end first.
         if thread_id != self.thread.id or (self.id is not None and turn_id != self.id):
             return
