@@ -1,6 +1,7 @@
 """Codex as an agent, with a small program in its place: a real process that speaks as the real one was recorded."""
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -8,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from dragoman.adapters import AdapterAgent
 from dragoman.adapters.codex import turn as codex_turn
+from dragoman.adapters.codex.adapter import CodexAdapter
+from dragoman.adapters.codex.program import find_program
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
-from tests.adapters.codex_program import codex_client, codex_session, processes_of, work_folder
-from tests.adapters.fixtures import Answers, Forms, ask, on_wire, statuses, text_of
+from dragoman.transports.memory import memory_pair
+from tests.adapters.codex_program import codex_client, codex_session, install, processes_of, work_folder
+from tests.adapters.fixtures import Answers, Forms, ask, client_of, on_wire, statuses, text_of
 
 SECONDS = 60.0
 
@@ -34,7 +39,7 @@ def notices_of(updates: list[dict[str, Any]]) -> list[str]:
 async def until(is_so: Callable[[], Any]) -> None:
     """Wait for something that another process does."""
     async with asyncio.timeout(SECONDS):
-        while not is_so():
+        while not is_so():  # noqa: ASYNC110  there is no event for it
             await asyncio.sleep(0.02)
 
 
@@ -70,7 +75,7 @@ async def test_text_thoughts_plan_search_and_usage(tmp_path: Path) -> None:
 async def test_images_and_embedded_texts_reach_codex(tmp_path: Path) -> None:
     async with codex_session(tmp_path) as session:
         resource = v1.EmbeddedResource(v1.TextResourceContents("inside", "file:///a.txt"))
-        blocks = [v1.TextContent("look "), resource, v1.ImageContent("aGVsbG8=", "image/png")]
+        blocks: list[v1.ContentBlock] = [v1.TextContent("look "), resource, v1.ImageContent("aGVsbG8=", "image/png")]
         text = text_of(on_wire([update async for update in session.prompt(blocks)]))
         assert "inside" in text
         assert text.endswith(" 1 images")
@@ -82,7 +87,7 @@ async def test_rare_items_are_shown_and_a_sub_agent_belongs_to_its_call(tmp_path
         calls = calls_of(updates)
         assert text_of(updates) == "That was it."
         assert calls["View picture.png"]["kind"] == "read"
-        assert calls["Make an image"]["content"][0]["content"]["type"] == "image"
+        assert calls["Make an image"]["content"][1]["content"]["type"] == "image"
         starter = calls["Start a sub-agent: look"]["toolCallId"]
         inner = calls[f"List {work_folder(tmp_path)}"]
         assert inner["_meta"] == {"dragoman": {"parentToolCallId": starter}}
@@ -167,7 +172,9 @@ async def test_a_change_is_shown_as_a_diff_of_the_whole_file_before_it_is_made(t
         edited = await ask(session, f"EDIT {file}")
         [content] = calls_of(edited)["Edit a.txt"]["content"]
         assert (content["oldText"], content["newText"]) == ("one\ntwo\nthree\n", "changed\ntwo\nthree\n")
-        assert answers.asked[0].tool_call.content == session.state.tool_calls[answers.asked[0].tool_call.tool_call_id].content
+        [shown] = answers.asked[0].tool_call.content or ()
+        assert isinstance(shown, v1.Diff)
+        assert shown.new_text == content["newText"]
         assert statuses(edited) == ["pending", "in_progress", "completed"]
         file.write_text("one\ntwo\n")
         assert statuses(await ask(session, f"EDIT {file}")) == ["pending", "failed"]
@@ -295,11 +302,54 @@ async def test_text_of_the_user_reaches_the_running_turn(tmp_path: Path) -> None
         assert text_of(updates) == "waitingSteered: go on"
 
 
+class RawClient:
+    """A client that sends what it likes, as one does that does not wait for its prompt."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        self.came: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        transport.start(self)
+
+    def send(self, own_id: int, method: str, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "id": own_id, "method": method, "params": params}
+        self._transport.write(json.dumps(message).encode() + b"\n")
+
+    def feed(self, data: bytes) -> None:
+        for line in data.splitlines():
+            self.came.put_nowait(json.loads(line))
+
+    def end(self, reason: object) -> None:
+        pass
+
+    def drained(self) -> None:
+        pass
+
+    async def answer(self, own_id: int) -> list[dict[str, Any]]:
+        """What comes up to the answer to a request."""
+        found: list[dict[str, Any]] = []
+        while not found or found[-1].get("id") != own_id:
+            found.append(await asyncio.wait_for(self.came.get(), SECONDS))
+        return found
+
+
 async def test_prompts_are_queued_and_not_joined(tmp_path: Path) -> None:
-    async with codex_session(tmp_path) as session:
-        first, second = session.prompt("one"), session.prompt("two")
-        texts = await asyncio.gather(_collected(first), _collected(second))
-        assert [text_of(each) for each in texts] == ["You said: one", "You said: two"]
+    ours, theirs = memory_pair()
+    agent = AdapterAgent(CodexAdapter(str(install(tmp_path))))
+    serving = asyncio.create_task(agent.serve(theirs))
+    client = RawClient(ours)
+    client.send(0, "initialize", protocolVersion=1, clientCapabilities={})
+    client.send(1, "session/new", cwd=str(work_folder(tmp_path)), mcpServers=[])
+    opened = (await client.answer(1))[-1]["result"]["sessionId"]
+    for own_id, text in ((2, "one"), (3, "two")):
+        client.send(own_id, "session/prompt", sessionId=opened, prompt=[{"type": "text", "text": text}])
+    texts = []
+    for own_id in (2, 3):
+        came = await client.answer(own_id)
+        assert came[-1]["result"] == {"stopReason": "end_turn"}
+        texts.append(text_of([each["params"]["update"] for each in came if "params" in each]))
+    assert texts == ["You said: one", "You said: two"]
+    ours.close()
+    await serving
 
 
 # Sessions and settings
@@ -333,7 +383,7 @@ async def test_sessions_are_listed_loaded_resumed_forked_and_deleted_across_prog
         await remote.delete_session("01a1e2b7-0000-7000-8000-000000000000")
     async with codex_client(tmp_path) as (remote, _):
         resumed = await remote.resume_session(fork.id, work)
-        assert resumed.state.messages == []
+        assert list(resumed.state.messages) == []
         assert text_of(await ask(resumed, "again")) == "You said: again"
         for unknown in ("01a1e2b7-0000-7000-8000-000000000000", "nonsense"):
             with pytest.raises(RequestError, match="Session not found"):
@@ -369,7 +419,8 @@ async def test_modes_models_effort_approval_and_sandbox_can_be_chosen(tmp_path: 
         chosen = options_of(session)
         assert (chosen["mode"], chosen["model"], chosen["effort"]) == ("plan", "fake-2", "high")
         await session.set_mode("custom")
-        assert options_of(session)["mode"] == "read-only", "that is what this codex is configured to"
+        assert options_of(session)["mode"] == "custom"
+        assert options_of(session)["sandbox_mode"] == "read-only", "that is what this codex is configured to"
         with pytest.raises(RequestError):
             await session.set_config_option("model", "fake-0")
 
@@ -389,9 +440,9 @@ async def test_a_crash_is_an_error_that_keeps_what_arrived_and_the_next_prompt_g
     async with codex_session(tmp_path) as session:
         await ask(session, "hello")
         updates: list[dict[str, Any]] = []
-        with pytest.raises(RequestError, match="Codex ended with exit code 7(?s:.*)panicked at fake.rs"):
-            async for update in session.prompt("CRASH"):
-                updates += on_wire([update])
+        turn = session.prompt("CRASH")
+        with pytest.raises(RequestError, match=r"Codex ended with exit code 7(?s:.*)panicked at fake\.rs"):
+            await _collected(turn, updates)
         assert text_of(updates) == "before the crash"
         assert text_of(await ask(session, "again")) == "You said: again"
         assert len([each for each in processes_of(tmp_path) if "sleep" in each]) == 0
@@ -400,10 +451,6 @@ async def test_a_crash_is_an_error_that_keeps_what_arrived_and_the_next_prompt_g
 async def test_a_program_that_is_missing_broken_or_logged_out_is_named_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dragoman.adapters import AdapterAgent
-    from dragoman.adapters.codex.adapter import CodexAdapter
-    from tests.adapters.fixtures import client_of
-
     work = work_folder(tmp_path)
 
     async def error_of(program: str | None) -> str:
@@ -423,12 +470,15 @@ async def test_a_program_that_is_missing_broken_or_logged_out_is_named_with_what
     monkeypatch.undo()
     monkeypatch.setenv("FAKE_CODEX_LOGGED_OUT", "1")
     async with codex_client(tmp_path) as (remote, _):
-        with pytest.raises(RequestError, match="not logged in. Run `codex login`"):
+        with pytest.raises(RequestError, match=r"not logged in\. Run `codex login`"):
             await remote.new_session(work)
 
 
-async def _collected(turn: Any) -> list[dict[str, Any]]:
-    return on_wire([update async for update in turn])
+async def _collected(turn: Any, into: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    updates: list[dict[str, Any]] = [] if into is None else into
+    async for update in turn:
+        updates += on_wire([update])
+    return updates
 
 
 def _is_alive(pid: int) -> bool:
@@ -439,8 +489,6 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_the_launcher_of_npm_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dragoman.adapters.codex.program import find_program
-
     package = tmp_path / "node_modules" / "@openai" / "codex"
     machine = "x86_64" if os.uname().machine in ("x86_64", "amd64") else "aarch64"
     system = "apple-darwin" if os.uname().sysname == "Darwin" else "unknown-linux-musl"

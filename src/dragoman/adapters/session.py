@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from dragoman.adapters.normal import as_chunk
 from dragoman.adapters.shown import projector_for, show_updates
 from dragoman.adapters.tools import decorated
-from dragoman.adapters.values import config_options_of, modes_of
+from dragoman.adapters.values import config_options_of
 from dragoman.errors import CapabilityError
 from dragoman.schema import v1
 from dragoman.text.terminal import sentence
@@ -98,12 +98,10 @@ class AdapterSession:
 
     async def offer(self, settings: tuple[Setting, ...]) -> None:
         """The source has other settings from now on: show them to the client."""
-        before, self.settings = modes_of(self.settings), tuple(settings)
-        options, modes = config_options_of(self.settings), modes_of(self.settings)
+        self.settings = tuple(settings)
+        options = config_options_of(self.settings)
         if options:
             await self._agent_session.config_options(options)
-        if modes and before and modes.current_mode_id != before.current_mode_id:
-            await self._agent_session.update(v1.CurrentModeUpdate(modes.current_mode_id))
 
     async def rename(self, title: str) -> None:
         """Set the title, store it, and show it to the client."""

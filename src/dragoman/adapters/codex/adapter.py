@@ -72,6 +72,9 @@ class CodexAdapter(Adapter):
         self._starting = asyncio.Lock()
         self._threads: dict[str, CodexThread] = {}
         """Threads by id; those of sub-agents have the thread that they belong to."""
+        self._opening = 0
+        self._early: list[Report | Question] = []
+        """Messages about threads that are being opened; some come before the answer that names the thread."""
 
     # Turns
 
@@ -209,18 +212,24 @@ class CodexAdapter(Adapter):
             params["config"] = config
         if len(session.roots) > 1:
             params["runtimeWorkspaceRoots"] = [str(each) for each in session.roots]
+        self._opening += 1
         try:
             result = await server.request(method, params)
         except CodexRefused as error:
             if "threadId" in params and _is_unknown(error):
                 raise RequestError.not_found("Session not found", {"sessionId": params["threadId"]}) from error
             raise AdapterError(f"Codex did not open the session: {error}") from error
+        finally:
+            self._opening -= 1
         wanted = session.state.wanted if isinstance(session.state, CodexThread) else None
         thread = CodexThread(session, server, result, self._models, wanted)
         session.state = thread
         session.title = session.title or thread.name or _preview(result.get("thread"))
         session.commands = COMMANDS
         self._threads[thread.id] = thread
+        early, self._early = self._early, []
+        for message in early:
+            self._deliver(message)
 
     async def _opened_thread(self, session: AdapterSession) -> CodexThread:
         """The thread of a session; after a crash it is opened again. Raises: AdapterError, RequestError."""
@@ -274,6 +283,8 @@ class CodexAdapter(Adapter):
                 self._threads.setdefault(str(child), owner)
         if owner is not None:
             owner.deliver(message)
+        elif self._opening and params.get("threadId") is not None:
+            self._early.append(message)
         elif isinstance(message, Question):
             if self._server is not None:
                 self._server.refuse(message.id, "the session of this question is not open")

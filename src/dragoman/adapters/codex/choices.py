@@ -89,6 +89,8 @@ class Choices(Struct, frozen=True):
     approval: Any = None
     sandbox: Any = None
     is_planning: bool = False
+    is_custom: bool = False
+    """The user chose the mode `custom`, whatever the pair is."""
 
 
 def models_of(result: Any) -> tuple[CodexModel, ...]:
@@ -160,19 +162,18 @@ def chosen(
     if setting_id == EFFORT:
         return structs.replace(choices, effort=value)
     if setting_id == APPROVAL:
-        return structs.replace(choices, approval=value)
+        return structs.replace(choices, approval=value, is_custom=False)
     if setting_id == SANDBOX:
-        return structs.replace(choices, sandbox=_POLICIES[value])
+        return structs.replace(choices, sandbox=_POLICIES[value], is_custom=False)
     if value == _PLAN:
-        return structs.replace(choices, is_planning=True)
+        return structs.replace(choices, is_planning=True, is_custom=False)
     if value == _OWN:
-        return structs.replace(
-            choices, approval=configured.approval, sandbox=configured.sandbox, is_planning=configured.is_planning
-        )
+        own = structs.replace(choices, approval=configured.approval, sandbox=configured.sandbox)
+        return structs.replace(own, is_planning=False, is_custom=True)
     approval, sandbox = _PAIRS[value]
     # A policy of the same kind is kept: the user's configuration may allow more folders, or the network.
     policy = choices.sandbox if _sandbox_id(choices) == sandbox else _POLICIES[sandbox]
-    return structs.replace(choices, approval=approval, sandbox=policy, is_planning=False)
+    return structs.replace(choices, approval=approval, sandbox=policy, is_planning=False, is_custom=False)
 
 
 def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
@@ -210,6 +211,8 @@ def _effort_settings(choices: Choices, models: Sequence[CodexModel]) -> list[Set
 def _mode(choices: Choices) -> str:
     if choices.is_planning:
         return _PLAN
+    if choices.is_custom:
+        return _OWN
     pair = (choices.approval, _sandbox_id(choices))
     return next((mode for mode, each in _PAIRS.items() if each == pair), _OWN)
 

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from dragoman.adapters.codex.app_server import CodexEnded, Question, Report
 from dragoman.adapters.codex.choices import Choices, choices_of, settings_of
 from dragoman.adapters.codex.events import CodexEvents, ThreadNotes
@@ -82,7 +84,7 @@ class CodexThread:
             self.name = name
             await self.session.rename(name)
         elif method == "thread/settings/updated" and isinstance(settings, dict):
-            changed = choices_of(settings)
+            changed = structs.replace(choices_of(settings), is_custom=self.wanted.is_custom)
             if self.wanted == self.known:
                 self.wanted = changed
             self.known = changed
