@@ -4,9 +4,13 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dragoman.adapters import Adapter, FunctionAdapter, ag_ui, command, openai_chat, pydantic_ai, ui_stream
+from dragoman.adapters.codex import codex
 from examples import wrapped_function, wrapped_pydantic_ai
+from tests.adapters.codex_program import install
 from tests.adapters.http_server import Prepared, PreparedServer, Received, sse
 
 WORDS = ("This ", "is ", "an ", "answer ", "of ", "some ", "length ", "that ", "comes ", "in ", "pieces ", ".")
@@ -55,10 +59,15 @@ def adapters(kind: str) -> Iterator[Callable[[], Adapter]]:
     if kind == "command":
         yield lambda: command([sys.executable, "-S", "-c", f"for word in {WORDS}: print(word, end='')", "{prompt}"])
         return
+    if kind == "codex":
+        with TemporaryDirectory() as folder:
+            program = str(install(Path(folder)))
+            yield lambda: codex(program)
+        return
     answers = {"ui_stream": _ui_stream, "ag_ui": _ag_ui, "openai_chat": _chat}
     makers: dict[str, Callable[[str], Adapter]] = {"ui_stream": ui_stream, "ag_ui": ag_ui, "openai_chat": openai_chat}
     with PreparedServer(answers[kind]) as server:
         yield lambda: makers[kind](server.url)
 
 
-KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat", "command")
+KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat", "command", "codex")
