@@ -1,7 +1,8 @@
 """The `codex` program as an agent: threads are sessions, and one program serves all of them.
 
 Owns the program (started with the first session, started again after a crash) and which session each thread is. It is
-not needed to answer `initialize`, so an editor gets that answer at once. `turn.py` runs prompts.
+not needed to answer `initialize`, so an editor gets that answer at once; what speaks to it is loaded when it is used.
+`turn.py` runs prompts.
 """
 
 from __future__ import annotations
@@ -13,13 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman._version import __version__
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.codex.app_server import AppServer, CodexEnded, CodexRefused, Question, Report
-from dragoman.adapters.codex.choices import chosen, models_of, settings_of, turn_params
-from dragoman.adapters.codex.history import messages_of
-from dragoman.adapters.codex.program import find_program
-from dragoman.adapters.codex.prompts import COMMANDS, mcp_config, request_of, text_input
-from dragoman.adapters.codex.thread import CodexThread
-from dragoman.adapters.codex.turn import INTERRUPT_SECONDS, CodexTurn
+from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
 from dragoman.adapters.values import AdapterError, WrappedSessionInfo, WrappedSessionPage
 from dragoman.errors import RequestError
 from dragoman.text.terminal import sentence
@@ -28,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from dragoman.adapters.adapter import Yielded
+    from dragoman.adapters.codex.app_server import AppServer
     from dragoman.adapters.codex.choices import CodexModel
+    from dragoman.adapters.codex.thread import CodexThread
     from dragoman.adapters.context import PromptContext
     from dragoman.adapters.session import AdapterSession
     from dragoman.adapters.values import Setting
@@ -62,7 +59,7 @@ class CodexAdapter(Adapter):
     accepts: Sequence[Accepts] = ("embedded_context", "image")
     takes_mcp_servers = True
     mcp: tuple[McpKind, ...] = ("http",)
-    cleanup_seconds = INTERRUPT_SECONDS + 4.0
+    cleanup_seconds = 12.0  # more than `turn.INTERRUPT_SECONDS`, for the end of the program after that
 
     def __init__(self, program: str | None = None, *, config: Mapping[str, Any] | None = None) -> None:
         self._program = program
@@ -79,6 +76,10 @@ class CodexAdapter(Adapter):
     # Turns
 
     async def run(self, ctx: PromptContext) -> AsyncIterator[Yielded]:
+        from dragoman.adapters.codex.choices import turn_params
+        from dragoman.adapters.codex.prompts import request_of
+        from dragoman.adapters.codex.turn import CodexTurn
+
         thread = await self._opened_thread(ctx.session)
         method, params = request_of(ctx.blocks, thread.id)
         if method == "turn/start":
@@ -98,6 +99,8 @@ class CodexAdapter(Adapter):
             await turn.close()
 
     async def steer(self, session: AdapterSession, text: str) -> bool:
+        from dragoman.adapters.codex.prompts import text_input
+
         thread: CodexThread = session.state
         if thread.turn is None or thread.turn.id is None:
             return False
@@ -168,6 +171,8 @@ class CodexAdapter(Adapter):
         return WrappedSessionPage(tuple(found), following if isinstance(following, str) else None)
 
     async def history(self, session: AdapterSession) -> AsyncIterator[UIMessage]:
+        from dragoman.adapters.codex.history import messages_of
+
         thread: CodexThread = session.state
         async for turn in _turns(thread):
             for message in messages_of(turn):
@@ -190,10 +195,14 @@ class CodexAdapter(Adapter):
     # Settings
 
     def settings(self, session: AdapterSession) -> Sequence[Setting]:
+        from dragoman.adapters.codex.choices import settings_of
+
         thread: CodexThread = session.state
         return settings_of(thread.wanted, thread.models)
 
     async def choose(self, session: AdapterSession, setting_id: str, value: str | bool) -> None:
+        from dragoman.adapters.codex.choices import chosen
+
         thread: CodexThread = session.state
         thread.wanted = chosen(thread.wanted, thread.models, setting_id, value, thread.configured)
 
@@ -201,6 +210,9 @@ class CodexAdapter(Adapter):
 
     async def _open_thread(self, session: AdapterSession, method: str, params: dict[str, Any]) -> None:
         """Open a thread for a session, as its `state`. Raises: AdapterError, RequestError."""
+        from dragoman.adapters.codex.prompts import COMMANDS, mcp_config
+        from dragoman.adapters.codex.thread import CodexThread
+
         server = await self._running()
         params = {**params, "cwd": session.cwd}
         config = dict(self._config)
@@ -247,6 +259,10 @@ class CodexAdapter(Adapter):
 
     async def _running(self) -> AppServer:
         """The program, started if it does not run. Raises: AdapterError."""
+        from dragoman.adapters.codex.app_server import AppServer
+        from dragoman.adapters.codex.choices import models_of
+        from dragoman.adapters.codex.program import find_program
+
         async with self._starting:
             if self._server is not None and self._server.is_running:
                 return self._server

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman._version import __version__
+from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
 from dragoman.adapters.values import AdapterError
 from dragoman.errors import AgentExited, ConfigError, ConnectionClosed
 from dragoman.process.child import Patience
@@ -46,29 +47,6 @@ _UNUSED: Final = (
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
-
-
-class CodexRefused(AdapterError):
-    """Codex answered a request with an error."""
-
-
-class CodexEnded(AdapterError):
-    """The program ended, or was ended."""
-
-
-class Report(msgspec.Struct, frozen=True):
-    """A notification of the program."""
-
-    method: str
-    params: dict[str, Any]
-
-
-class Question(msgspec.Struct, frozen=True):
-    """A request of the program."""
-
-    id: int | str
-    method: str
-    params: dict[str, Any]
 
 
 class AppServer:

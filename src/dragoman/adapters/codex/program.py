@@ -7,7 +7,6 @@ Owns the search. The package of npm installs a launcher in JavaScript that stays
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 
@@ -21,12 +20,22 @@ _INSTALL: Final = "install it (npm install -g @openai/codex, or brew install cod
 def find_program() -> tuple[str, dict[str, str]]:
     """The program to start, and variables for its environment. Raises: AdapterError."""
     wanted = os.environ.get(VARIABLE) or PROGRAM
-    found = shutil.which(wanted)
+    found = _which(wanted)
     if found is None:
         if wanted != PROGRAM:
             raise AdapterError(f"{VARIABLE} names {wanted!r}, which is not a program; correct it or remove it")
         raise AdapterError(f"the program codex was not found on PATH; {_INSTALL}, or set {VARIABLE} to where it is")
     return _behind_launcher(found) or (found, {})
+
+
+def _which(name: str) -> str | None:
+    """The first program of this name on PATH, or the one at this path. `shutil` would load four modules for it."""
+    folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return None
 
 
 def _behind_launcher(found: str) -> tuple[str, dict[str, str]] | None:

@@ -23,8 +23,8 @@ from dragoman.uistream.display import ToolDisplay
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.adapters.codex.app_server import Question
     from dragoman.adapters.codex.events import CodexEvents
+    from dragoman.adapters.codex.messages import Question
     from dragoman.adapters.context import PromptContext
     from dragoman.adapters.values import AskAnswer
 

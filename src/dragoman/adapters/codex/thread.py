@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from dragoman.adapters.codex.app_server import CodexEnded, Question, Report
 from dragoman.adapters.codex.choices import Choices, choices_of, settings_of
 from dragoman.adapters.codex.events import CodexEvents, ThreadNotes
+from dragoman.adapters.codex.messages import CodexEnded, Question, Report
 from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:

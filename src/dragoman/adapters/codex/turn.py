@@ -17,8 +17,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.adapters.codex.app_server import CodexEnded, CodexRefused, Question, Report
 from dragoman.adapters.codex.events import CodexEvents, error_text
+from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
 from dragoman.adapters.codex.questions import answer_question
 from dragoman.adapters.values import AdapterError
 from dragoman.text.terminal import plain
