@@ -13,10 +13,11 @@ import pytest
 from msgspec import Struct, field
 
 from dragoman.adapters.codex.choices import Choices, choices_of, models_of, settings_of, turn_params
-from dragoman.adapters.codex.events import CodexEvents, ThreadNotes
+from dragoman.adapters.codex.events import CodexEvents
 from dragoman.adapters.codex.history import messages_of
 from dragoman.adapters.codex.items import unwrapped
 from dragoman.adapters.codex.messages import Question
+from dragoman.adapters.codex.notes import ThreadNotes
 from dragoman.adapters.codex.questions import command_offers, mcp_offers
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c

@@ -14,6 +14,7 @@ import msgspec
 
 from dragoman.adapters.codex import diffs
 from dragoman.adapters.codex.items import NOT_CALLS, TEXTS, announced, outcome, shown_item
+from dragoman.adapters.codex.notes import ThreadNotes
 from dragoman.text.terminal import plain
 from dragoman.uistream import chunks as c
 
@@ -26,19 +27,6 @@ _log = logging.getLogger("dragoman.adapters")
 
 _SHOWN_LETTERS: Final = 16 << 10  # of the output of a running command: the end of it
 _PLAN_STATUS: Final = {"inProgress": "in_progress", "completed": "completed"}
-
-
-class ThreadNotes(msgspec.Struct):
-    """What is remembered of a thread from turn to turn."""
-
-    used: int | None = None
-    """Tokens in the context window."""
-    warnings: set[str] = msgspec.field(default_factory=set)
-    """Warnings that were shown; Codex repeats some in every turn."""
-    starters: dict[str, str] = msgspec.field(default_factory=dict)
-    """The calls that started sub-agents, by thread."""
-    ended: set[str] = msgspec.field(default_factory=set)
-    """Calls that were shown as over when their turn ended; what is reported of them later is left out."""
 
 
 class CodexEvents:

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from dragoman.adapters.codex.choices import Choices, choices_of, settings_of
-from dragoman.adapters.codex.events import CodexEvents, ThreadNotes
 from dragoman.adapters.codex.messages import CodexEnded, Question, Report
+from dragoman.adapters.codex.notes import ThreadNotes
 from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:
     from dragoman.adapters.codex.app_server import AppServer
     from dragoman.adapters.codex.choices import CodexModel
+    from dragoman.adapters.codex.events import CodexEvents
     from dragoman.adapters.codex.turn import CodexTurn
     from dragoman.adapters.session import AdapterSession
 
@@ -104,6 +105,8 @@ class CodexThread:
             self._worker = None
 
     async def _show(self, message: Report | Question) -> None:
+        from dragoman.adapters.codex.events import CodexEvents
+
         if isinstance(message, Question):
             # There is no turn, so no client waits for an answer: the question could stay open forever.
             self.server.refuse(message.id, "the user cannot be asked between turns")
