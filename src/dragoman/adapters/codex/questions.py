@@ -124,7 +124,7 @@ async def _show_command(ctx: PromptContext, events: CodexEvents, params: dict[st
     if isinstance(network, dict) and network.get("host"):
         title = f"Access {one_line(plain(str(network['host'])))}: {title}"
     reason = params.get("reason")
-    if isinstance(reason, str) and reason.strip():
+    if isinstance(reason, str) and reason.strip() and command not in reason:
         title = f"{title} ({one_line(plain(reason)).strip()})"
     display = msgspec.to_builtins(shown.display)
     await ctx.emit(c.Data("tool-display", {"tool_call_id": call, "title": title, "display": display}))
