@@ -1,8 +1,9 @@
-"""The fake `codex` as an installed program, and a client of the adapter around it."""
+"""The fake `codex` as an installed program, a client of the adapter around it, and what tests look at."""
 
+import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 from dragoman.adapters import AdapterAgent
 from dragoman.adapters.codex.adapter import CodexAdapter
 from dragoman.client import RemoteAgent, Session
-from tests.adapters.fixtures import client_of
+from tests.adapters.fixtures import client_of, on_wire
 
+SECONDS = 60.0
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -62,3 +64,37 @@ def processes_of(folder: Path) -> list[str]:
         except OSError:  # gone, or of another user
             continue
     return [each for each in found if each]
+
+
+def calls_of(updates: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The calls by their titles, each with all of its members."""
+    calls: dict[str, dict[str, Any]] = {}
+    for update in updates:
+        if "toolCallId" in update:
+            calls.setdefault(update["toolCallId"], {}).update(update)
+    return {call["title"]: call for call in calls.values()}
+
+
+def notices_of(updates: list[dict[str, Any]]) -> list[str]:
+    return [update["title"] for update in updates if update["sessionUpdate"] == "notice"]
+
+
+async def until(is_so: Callable[[], Any]) -> None:
+    """Wait for something that another process does."""
+    async with asyncio.timeout(SECONDS):
+        while not is_so():  # noqa: ASYNC110  there is no event for it
+            await asyncio.sleep(0.02)
+
+
+async def collected(turn: Any, into: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    updates: list[dict[str, Any]] = [] if into is None else into
+    async for update in turn:
+        updates += on_wire([update])
+    return updates
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,6 +1,9 @@
 """Which adapter has which feature, each proven by a test: the source of the table in docs/adapters.md."""
 
-ADAPTERS = ("function", "pydantic_ai", "langgraph", "openai_agents", "ui_stream", "ag_ui", "openai_chat", "command")
+ADAPTERS = (
+    *("function", "pydantic_ai", "langgraph", "openai_agents", "ui_stream", "ag_ui", "openai_chat", "command"),
+    "codex",
+)
 
 _FUNCTIONS = "tests/adapters/test_functions.py"
 _PERMISSION = "tests/adapters/test_permission.py"
@@ -12,6 +15,7 @@ _UI = "tests/adapters/test_ui_stream.py"
 _AG_UI = "tests/adapters/test_ag_ui.py"
 _CHAT = "tests/adapters/test_openai_chat.py"
 _COMMAND = "tests/adapters/test_command.py"
+_CODEX = "tests/adapters/test_codex.py"
 _RECORDINGS = "tests/adapters/test_framework_recordings.py"
 
 # Feature -> adapter -> the test that shows it.
@@ -25,6 +29,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
         "command": f"{_COMMAND}::test_output_is_shown_while_the_tool_runs",
+        "codex": f"{_CODEX}::test_text_thoughts_plan_search_and_usage",
     },
     "thoughts": {
         "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",
@@ -35,6 +40,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_pieces_of_every_kind",
         "command": f"{_COMMAND}::test_stderr_is_a_thought_and_the_answer_goes_on_after_it",
+        "codex": f"{_CODEX}::test_text_thoughts_plan_search_and_usage",
     },
     "tool calls": {
         "function": f"{_FUNCTIONS}::test_text_after_a_tool_call_is_a_message_of_its_own",
@@ -45,6 +51,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ag_ui": f"{_AG_UI}::test_every_kind_of_event_is_mapped_and_others_show_nothing",
         "openai_chat": f"{_CHAT}::test_a_call_of_a_tool_is_shown_and_refused",
         "command": f"{_COMMAND}::test_changed_files_are_tool_calls_with_diffs",
+        "codex": f"{_CODEX}::test_a_command_is_asked_about_with_the_options_that_codex_offers",
     },
     "permission": {
         "function": f"{_PERMISSION}::test_the_question_shows_the_call_and_the_options_with_their_kinds",
@@ -53,6 +60,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "openai_agents": f"{_OPENAI}::test_an_agent_answers_asks_fails_and_goes_on",
         "ui_stream": f"{_UI}::test_permission_is_given_by_posting_again_as_the_sdks_client_does",
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
+        "codex": f"{_CODEX}::test_a_command_is_asked_about_with_the_options_that_codex_offers",
     },
     "changed arguments": {
         "function": f"{_PERMISSION}::test_the_user_can_change_the_input_in_a_form_where_the_client_has_forms",
@@ -64,6 +72,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "function": f"{_PERMISSION}::test_a_form_is_filled_in_declined_or_not_there",
         "langgraph": f"{_GRAPHS}::test_a_question_in_words_is_a_form_or_the_next_prompt",
         "ag_ui": f"{_AG_UI}::test_an_interrupt_without_a_call_is_a_form",
+        "codex": f"{_CODEX}::test_questions_are_a_form_or_options",
     },
     "cancel": {
         "function": f"{_FUNCTIONS}::test_cancel_ends_an_async_function_at_once_with_its_clean_up",
@@ -74,6 +83,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "ag_ui": f"{_AG_UI}::test_a_real_agent_answers_asks_and_remembers",
         "openai_chat": f"{_CHAT}::test_a_server_answers_remembers_and_can_be_cancelled",
         "command": f"{_COMMAND}::test_cancel_ends_the_whole_tree_and_shows_what_changed",
+        "codex": f"{_CODEX}::test_cancel_ends_the_running_command_with_everything_it_started",
     },
     "sessions: list, load, resume, delete": {
         "function": f"{_SESSIONS}::test_a_session_is_listed_loaded_resumed_and_deleted_across_programs",
@@ -84,17 +94,21 @@ FEATURES: dict[str, dict[str, str]] = {
         "ag_ui": "tests/adapters/test_conformance.py::test_no_rule_is_broken",
         "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
         "command": f"{_COMMAND}::test_sessions_are_listed_and_loaded_with_what_was_shown",
+        "codex": f"{_CODEX}::test_sessions_are_listed_loaded_resumed_forked_and_deleted_across_programs",
     },
     "plan": {
         "function": f"{_FUNCTIONS}::test_a_function_shows_plan_usage_and_notices",
         "langgraph": f"{_GRAPHS}::test_an_agent_answers_asks_plans_and_goes_on",
+        "codex": f"{_CODEX}::test_text_thoughts_plan_search_and_usage",
     },
     "usage of the context window": {
         "function": f"{_FUNCTIONS}::test_a_function_shows_plan_usage_and_notices",
+        "codex": f"{_CODEX}::test_text_thoughts_plan_search_and_usage",
     },
     "models, modes, options": {
         "function": f"{_FUNCTIONS}::test_settings_are_offered_chosen_kept_and_seen_by_the_function",
         "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
+        "codex": f"{_CODEX}::test_modes_models_effort_approval_and_sandbox_can_be_chosen",
     },
     "images": {
         "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",
@@ -104,12 +118,23 @@ FEATURES: dict[str, dict[str, str]] = {
         "ui_stream": f"{_UI}::test_the_whole_conversation_is_sent_each_time",
         "ag_ui": f"{_AG_UI}::test_an_image_is_sent_as_a_part",
         "openai_chat": f"{_CHAT}::test_an_image_is_sent_as_a_data_url",
+        "codex": f"{_CODEX}::test_images_and_embedded_texts_reach_codex",
     },
     "sub-agents": {
         "langgraph": f"{_GRAPHS}::test_the_text_of_a_sub_agent_is_the_output_of_its_call",
+        "codex": f"{_CODEX}::test_rare_items_are_shown_and_a_sub_agent_belongs_to_its_call",
     },
     "continued after a broken connection": {
         "ui_stream": f"{_UI}::test_a_broken_stream_is_continued_by_get_where_the_server_offers_it",
+    },
+    "steer": {
+        "codex": f"{_CODEX}::test_text_of_the_user_reaches_the_running_turn",
+    },
+    "fork": {
+        "codex": f"{_CODEX}::test_sessions_are_listed_loaded_resumed_forked_and_deleted_across_programs",
+    },
+    "MCP servers of the client": {
+        "codex": f"{_CODEX}::test_the_mcp_servers_of_the_client_are_used_and_a_broken_one_is_reported",
     },
     "diffs of all files that changed": {
         "command": f"{_COMMAND}::test_changed_files_are_tool_calls_with_diffs",
@@ -119,6 +144,7 @@ FEATURES: dict[str, dict[str, str]] = {
         "langgraph": f"{_RECORDINGS}::test_a_recorded_run_of_a_graph",
         "openai_agents": f"{_RECORDINGS}::test_a_recorded_run_of_openai_agents",
         "ui_stream": f"{_UI}::test_every_recorded_stream_arrives_over_http_as_it_was_recorded",
+        "codex": "tests/adapters/test_codex_recordings.py::test_a_recorded_turn_shows_what_its_items_say",
     },
 }
 

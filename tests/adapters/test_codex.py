@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,35 +11,23 @@ import pytest
 from dragoman.adapters import AdapterAgent
 from dragoman.adapters.codex import turn as codex_turn
 from dragoman.adapters.codex.adapter import CodexAdapter
-from dragoman.adapters.codex.program import find_program
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.transports.memory import memory_pair
-from tests.adapters.codex_program import codex_client, codex_session, install, processes_of, work_folder
-from tests.adapters.fixtures import Answers, Forms, ask, client_of, on_wire, statuses, text_of
-
-SECONDS = 60.0
-
-
-def calls_of(updates: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The calls by their titles, each with all of its members."""
-    calls: dict[str, dict[str, Any]] = {}
-    for update in updates:
-        if "toolCallId" in update:
-            calls.setdefault(update["toolCallId"], {}).update(update)
-    return {call["title"]: call for call in calls.values()}
-
-
-def notices_of(updates: list[dict[str, Any]]) -> list[str]:
-    return [update["title"] for update in updates if update["sessionUpdate"] == "notice"]
-
-
-async def until(is_so: Callable[[], Any]) -> None:
-    """Wait for something that another process does."""
-    async with asyncio.timeout(SECONDS):
-        while not is_so():  # noqa: ASYNC110  there is no event for it
-            await asyncio.sleep(0.02)
+from tests.adapters.codex_program import (
+    SECONDS,
+    calls_of,
+    codex_client,
+    codex_session,
+    collected,
+    install,
+    is_alive,
+    notices_of,
+    until,
+    work_folder,
+)
+from tests.adapters.fixtures import Answers, Forms, ask, on_wire, statuses, text_of
 
 
 async def cancelled(session: Session, text: str, when: Callable[[dict[str, Any]], bool]) -> list[dict[str, Any]]:
@@ -222,14 +209,14 @@ async def test_cancel_ends_the_running_command_with_everything_it_started(tmp_pa
     command = "sleep 1000 & echo $! > inner; echo $$ > outer; wait"
     async with codex_session(tmp_path, permission=Answers("accept")) as session:
         turn = session.prompt(f"RUN {command}")
-        watching = asyncio.ensure_future(_collected(turn))
+        watching = asyncio.ensure_future(collected(turn))
         await until(lambda: (work / "outer").exists() and (work / "outer").read_text().strip())
         pids = [int((work / name).read_text()) for name in ("inner", "outer")]
-        assert all(_is_alive(pid) for pid in pids)
+        assert all(is_alive(pid) for pid in pids)
         await session.cancel()
         updates = await watching
         assert (await turn).stop_reason == "cancelled"
-        assert not any(_is_alive(pid) for pid in pids), "the turn has ended, so the command has"
+        assert not any(is_alive(pid) for pid in pids), "the turn has ended, so the command has"
         assert statuses(updates)[-1] == "failed"
         assert text_of(await ask(session, "next")) == "You said: next"
 
@@ -241,16 +228,16 @@ async def test_a_command_that_an_earlier_turn_left_running_stays(tmp_path: Path)
         await until(lambda: (work / "server").exists() and (work / "server").read_text().strip())
         server = int((work / "server").read_text())
         await cancelled(session, "WAIT", lambda update: update["sessionUpdate"] == "agent_message_chunk")
-        assert _is_alive(server)
+        assert is_alive(server)
         await session.close()
-        await until(lambda: not _is_alive(server))
+        await until(lambda: not is_alive(server))
 
 
 async def test_cancel_while_a_question_is_open(tmp_path: Path) -> None:
     answers = Answers("wait")
     async with codex_session(tmp_path, permission=answers) as session:
         turn = session.prompt("RUN touch no.txt")
-        watching = asyncio.ensure_future(_collected(turn))
+        watching = asyncio.ensure_future(collected(turn))
         await asyncio.wait_for(answers.arrived.wait(), SECONDS)
         await session.cancel()
         await watching
@@ -262,7 +249,7 @@ async def test_cancel_while_a_question_is_open(tmp_path: Path) -> None:
 async def test_cancel_right_after_the_prompt(tmp_path: Path) -> None:
     async with codex_session(tmp_path) as session:
         turn = session.prompt("WAIT")
-        watching = asyncio.ensure_future(_collected(turn))
+        watching = asyncio.ensure_future(collected(turn))
         await asyncio.sleep(0)
         await session.cancel()
         await watching
@@ -278,13 +265,13 @@ async def test_a_program_that_ignores_an_interrupt_is_ended_and_started_again(
     async with codex_session(tmp_path) as session:
         await ask(session, "hello")
         turn = session.prompt("DEAF echo $$ > pid; exec sleep 1000")
-        watching = asyncio.ensure_future(_collected(turn))
+        watching = asyncio.ensure_future(collected(turn))
         await until(lambda: (work / "pid").exists() and (work / "pid").read_text().strip())
         pid = int((work / "pid").read_text())
         await session.cancel()
         await watching
         assert (await turn).stop_reason == "cancelled"
-        assert not _is_alive(pid)
+        assert not is_alive(pid)
         assert text_of(await ask(session, "next")) == "You said: next"
 
 
@@ -431,75 +418,3 @@ async def test_the_mcp_servers_of_the_client_are_used_and_a_broken_one_is_report
         session = await remote.new_session(work_folder(tmp_path), mcp_servers=[server])
         await until(lambda: session.state.notices)
         assert "my_server could not be started" in session.state.notices[0].title
-
-
-# The program
-
-
-async def test_a_crash_is_an_error_that_keeps_what_arrived_and_the_next_prompt_goes_on(tmp_path: Path) -> None:
-    async with codex_session(tmp_path) as session:
-        await ask(session, "hello")
-        updates: list[dict[str, Any]] = []
-        turn = session.prompt("CRASH")
-        with pytest.raises(RequestError, match=r"Codex ended with exit code 7(?s:.*)panicked at fake\.rs"):
-            await _collected(turn, updates)
-        assert text_of(updates) == "before the crash"
-        assert text_of(await ask(session, "again")) == "You said: again"
-        assert len([each for each in processes_of(tmp_path) if "sleep" in each]) == 0
-
-
-async def test_a_program_that_is_missing_broken_or_logged_out_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    work = work_folder(tmp_path)
-
-    async def error_of(program: str | None) -> str:
-        async with client_of(AdapterAgent(CodexAdapter(program))) as remote:
-            with pytest.raises(RequestError) as raised:
-                await remote.new_session(work)
-            return str(raised.value)
-
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CODEX_PATH", raising=False)
-    assert "npm install -g @openai/codex" in await error_of(None)
-    monkeypatch.setenv("CODEX_PATH", "/nowhere/codex")
-    assert "CODEX_PATH names '/nowhere/codex'" in await error_of(None)
-    (tmp_path / "old").write_text("#!/bin/sh\necho unknown subcommand >&2; exit 2\n")
-    (tmp_path / "old").chmod(0o755)
-    assert "exit code 2" in await error_of(str(tmp_path / "old"))
-    monkeypatch.undo()
-    monkeypatch.setenv("FAKE_CODEX_LOGGED_OUT", "1")
-    async with codex_client(tmp_path) as (remote, _):
-        with pytest.raises(RequestError, match=r"not logged in\. Run `codex login`"):
-            await remote.new_session(work)
-
-
-async def _collected(turn: Any, into: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
-    updates: list[dict[str, Any]] = [] if into is None else into
-    async for update in turn:
-        updates += on_wire([update])
-    return updates
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def test_the_launcher_of_npm_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "node_modules" / "@openai" / "codex"
-    machine = "x86_64" if os.uname().machine in ("x86_64", "amd64") else "aarch64"
-    system = "apple-darwin" if os.uname().sysname == "Darwin" else "unknown-linux-musl"
-    real = tmp_path / "node_modules" / "@openai" / "codex-x" / "vendor" / f"{machine}-{system}" / "bin" / "codex"
-    for file in (package / "bin" / "codex.js", real):
-        file.parent.mkdir(parents=True)
-        file.write_text("#!/bin/sh\n")
-        file.chmod(0o755)
-    (tmp_path / "codex").symlink_to(package / "bin" / "codex.js")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CODEX_PATH", raising=False)
-    assert find_program() == (str(real), {"CODEX_MANAGED_PACKAGE_ROOT": str(package), "CODEX_MANAGED_BY_NPM": "1"})
-    real.unlink()
-    assert find_program() == (str(tmp_path / "codex"), {})
