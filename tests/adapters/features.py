@@ -108,7 +108,7 @@ FEATURES: dict[str, dict[str, str]] = {
     "models, modes, options": {
         "function": f"{_FUNCTIONS}::test_settings_are_offered_chosen_kept_and_seen_by_the_function",
         "openai_chat": f"{_CHAT}::test_the_models_of_the_server_can_be_chosen_and_the_choice_is_kept",
-        "codex": f"{_CODEX}::test_modes_models_effort_approval_and_sandbox_can_be_chosen",
+        "codex": f"{_CODEX}::test_modes_models_effort_policy_and_sandbox_can_be_chosen",
     },
     "images": {
         "function": f"{_FUNCTIONS}::test_a_function_thinks_and_sees_images",

@@ -97,7 +97,7 @@ async def test_what_is_unknown_is_shown_or_left_out_and_never_waited_for(tmp_pat
         assert text_of(await ask(session, "still here")) == "You said: stillhere"
 
 
-async def test_a_failed_turn_says_what_the_model_said_and_the_next_one_works(tmp_path: Path) -> None:
+async def test_a_failed_turn_reports_the_words_of_the_model_and_the_next_one_works(tmp_path: Path) -> None:
     async with codex_session(tmp_path) as session:
         with pytest.raises(RequestError, match="Codex failed: the model is not there"):
             await ask(session, "FAIL")
@@ -383,7 +383,7 @@ def options_of(session: Session) -> dict[str, Any]:
     return {each.id: each.current_value for each in session.state.config_options}  # type: ignore[union-attr]  # checked
 
 
-async def test_modes_models_effort_approval_and_sandbox_can_be_chosen(tmp_path: Path) -> None:
+async def test_modes_models_effort_policy_and_sandbox_can_be_chosen(tmp_path: Path) -> None:
     async with codex_session(tmp_path, permission=Answers("decline")) as session:
         assert options_of(session) == {
             "mode": "read-only",

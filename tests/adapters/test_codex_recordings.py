@@ -16,7 +16,7 @@ from dragoman.adapters.codex.choices import Choices, choices_of, models_of, sett
 from dragoman.adapters.codex.events import CodexEvents
 from dragoman.adapters.codex.history import messages_of
 from dragoman.adapters.codex.items import unwrapped
-from dragoman.adapters.codex.messages import Question
+from dragoman.adapters.codex.messages import CodexQuestion
 from dragoman.adapters.codex.notes import ThreadNotes
 from dragoman.adapters.codex.questions import command_offers, mcp_offers
 from dragoman.schema import v1
@@ -90,7 +90,7 @@ def chunks_of(turn: RecordedTurn, notes: ThreadNotes) -> Iterator[c.Chunk]:
         if "id" not in message:
             yield from events.feed(message["method"], message["params"])
             continue
-        question = Question(message["id"], message["method"], message["params"])
+        question = CodexQuestion(message["id"], message["method"], message["params"])
         call = question.params.get("itemId") or events.call_of(
             question.params["serverName"], question.params["_meta"]["tool_params"]
         )

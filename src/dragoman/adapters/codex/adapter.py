@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman._version import __version__
 from dragoman.adapters.adapter import Adapter
-from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
+from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, CodexRefused, Report
 from dragoman.adapters.values import AdapterError, WrappedSessionInfo, WrappedSessionPage
 from dragoman.errors import RequestError
 from dragoman.text.terminal import sentence
@@ -70,7 +70,7 @@ class CodexAdapter(Adapter):
         self._threads: dict[str, CodexThread] = {}
         """Threads by id; those of sub-agents have the thread that they belong to."""
         self._opening = 0
-        self._early: list[Report | Question] = []
+        self._early: list[Report | CodexQuestion] = []
         """Messages about threads that are being opened; some come before the answer that names the thread."""
 
     # Turns
@@ -142,7 +142,7 @@ class CodexAdapter(Adapter):
         if not thread.server.is_running:
             return
         try:
-            # Commands in the background belong to the session; nobody sees them after it.
+            # Commands in the background belong to the session; no client sees them after it.
             await thread.server.request("thread/backgroundTerminals/clean", {"threadId": thread.id}, _CLOSE_SECONDS)
             await thread.server.request("thread/unsubscribe", {"threadId": thread.id}, _CLOSE_SECONDS)
         except (AdapterError, TimeoutError) as error:
@@ -282,7 +282,7 @@ class CodexAdapter(Adapter):
             self._server = server
             return server
 
-    def _deliver(self, message: Report | Question) -> None:
+    def _deliver(self, message: Report | CodexQuestion) -> None:
         """Pass a message to the thread that it is about."""
         params = message.params
         about = params.get("thread")
@@ -301,7 +301,7 @@ class CodexAdapter(Adapter):
             owner.deliver(message)
         elif self._opening and params.get("threadId") is not None:
             self._early.append(message)
-        elif isinstance(message, Question):
+        elif isinstance(message, CodexQuestion):
             if self._server is not None:
                 self._server.refuse(message.id, "the session of this question is not open")
         elif params.get("threadId") is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
+from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, CodexRefused, Report
 from dragoman.adapters.values import AdapterError
 from dragoman.errors import AgentExited, ConfigError, ConnectionClosed
 from dragoman.process.child import Patience
@@ -55,7 +55,7 @@ class AppServer:
     def __init__(
         self,
         transport: ProcessTransport,
-        on_message: Callable[[Report | Question], None],
+        on_message: Callable[[Report | CodexQuestion], None],
         on_end: Callable[[CodexEnded], None],
     ) -> None:
         self._transport = transport
@@ -73,7 +73,7 @@ class AppServer:
         cls,
         argv: Sequence[str],
         env: Mapping[str, str],
-        on_message: Callable[[Report | Question], None],
+        on_message: Callable[[Report | CodexQuestion], None],
         on_end: Callable[[CodexEnded], None],
     ) -> AppServer:
         """Start the program and greet it. Raises: AdapterError."""
@@ -175,7 +175,7 @@ class AppServer:
         params = params if isinstance(params, dict) else {}
         try:
             if isinstance(method, str) and isinstance(own_id, (int, str)):
-                self._on_message(Question(own_id, method, params))
+                self._on_message(CodexQuestion(own_id, method, params))
             elif isinstance(method, str):
                 self._on_message(Report(method, params))
             elif isinstance(own_id, int):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MODE: Final = "mode"
 MODEL: Final = "model"
 EFFORT: Final = "effort"
-APPROVAL: Final = "approval_policy"
+ASKING: Final = "approval_policy"
 SANDBOX: Final = "sandbox_mode"
 _PLAN: Final = "plan"
 _OWN: Final = "custom"
@@ -38,7 +38,7 @@ _MODES: Final = {
     _PLAN: ("Plan", "Codex asks questions and writes a plan; it changes nothing"),
     _OWN: ("Custom", "Approval policy and sandbox of your configuration, or as you choose them below"),
 }
-_APPROVALS: Final = {
+_ASKING: Final = {
     "untrusted": ("Ask", "Codex asks forevery command that is not known to be harmless"),
     "on-request": ("Ask when needed", "Codex asks for what its sandbox does not allow"),
     "never": ("Never ask", "What the sandbox does not allow fails"),
@@ -86,7 +86,7 @@ class Choices(Struct, frozen=True):
 
     model: str = ""
     effort: str | None = None
-    approval: Any = None
+    asking: Any = None
     sandbox: Any = None
     is_planning: bool = False
     is_custom: bool = False
@@ -132,7 +132,7 @@ def choices_of(result: dict[str, Any]) -> Choices:
 
 def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting, ...]:
     """The settings to offer."""
-    mode, approval, sandbox = _mode(choices), _approval_id(choices), _sandbox_id(choices)
+    mode, asking, sandbox = _mode(choices), _asking_id(choices), _sandbox_id(choices)
     modes = tuple(SettingValue(each, *shown) for each, shown in _MODES.items())
     settings = [Setting(MODE, "Mode", mode, modes, "mode")]
     listed = [SettingValue(each.id, each.name, each.description or UNSET) for each in models]
@@ -141,7 +141,7 @@ def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting
     if choices.model:
         settings.append(Setting(MODEL, "Model", choices.model, tuple(listed), "model"))
     settings += _effort_settings(choices, models)
-    settings.append(Setting(APPROVAL, "Approval policy", approval, _values(_APPROVALS, approval)))
+    settings.append(Setting(ASKING, "Approval policy", asking, _values(_ASKING, asking)))
     settings.append(Setting(SANDBOX, "Sandbox", sandbox, _values(_SANDBOXES, sandbox)))
     return tuple(settings)
 
@@ -161,19 +161,19 @@ def chosen(
         return structs.replace(choices, model=value, effort=choices.effort if keeps else None)
     if setting_id == EFFORT:
         return structs.replace(choices, effort=value)
-    if setting_id == APPROVAL:
-        return structs.replace(choices, approval=value, is_custom=False)
+    if setting_id == ASKING:
+        return structs.replace(choices, asking=value, is_custom=False)
     if setting_id == SANDBOX:
         return structs.replace(choices, sandbox=_POLICIES[value], is_custom=False)
     if value == _PLAN:
         return structs.replace(choices, is_planning=True, is_custom=False)
     if value == _OWN:
-        own = structs.replace(choices, approval=configured.approval, sandbox=configured.sandbox)
+        own = structs.replace(choices, asking=configured.asking, sandbox=configured.sandbox)
         return structs.replace(own, is_planning=False, is_custom=True)
-    approval, sandbox = _PAIRS[value]
+    asking, sandbox = _PAIRS[value]
     # A policy of the same kind is kept: the user's configuration may allow more folders, or the network.
     policy = choices.sandbox if _sandbox_id(choices) == sandbox else _POLICIES[sandbox]
-    return structs.replace(choices, approval=approval, sandbox=policy, is_planning=False, is_custom=False)
+    return structs.replace(choices, asking=asking, sandbox=policy, is_planning=False, is_custom=False)
 
 
 def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
@@ -183,8 +183,8 @@ def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
         params["model"] = wanted.model
     if wanted.effort != known.effort and wanted.effort is not None:
         params["effort"] = wanted.effort
-    if wanted.approval != known.approval:
-        params["approvalPolicy"] = wanted.approval
+    if wanted.asking != known.asking:
+        params["approvalPolicy"] = wanted.asking
     if wanted.sandbox != known.sandbox:
         params["sandboxPolicy"] = wanted.sandbox
     if wanted.is_planning != known.is_planning or (wanted.is_planning and ("model" in params or "effort" in params)):
@@ -213,12 +213,12 @@ def _mode(choices: Choices) -> str:
         return _PLAN
     if choices.is_custom:
         return _OWN
-    pair = (choices.approval, _sandbox_id(choices))
+    pair = (choices.asking, _sandbox_id(choices))
     return next((mode for mode, each in _PAIRS.items() if each == pair), _OWN)
 
 
-def _approval_id(choices: Choices) -> str:
-    return choices.approval if isinstance(choices.approval, str) else _OWN
+def _asking_id(choices: Choices) -> str:
+    return choices.asking if isinstance(choices.asking, str) else _OWN
 
 
 def _sandbox_id(choices: Choices) -> str:

@@ -21,7 +21,7 @@ _FILE_BYTES: Final = 1 << 20  # of a larger file only the changed passages are s
 _HUNK: Final = re.compile(r"@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 
 
-class Hunk(NamedTuple):
+class UnifiedHunk(NamedTuple):
     """One passage of a file: its first line before the change, and its lines before and after, with their ends."""
 
     line: int
@@ -78,14 +78,14 @@ def title_of(changes: Any) -> str:
     return f"{verb} {names}" if len(rows) == 1 else f"{verb} {names} and {len(rows) - 1} more"
 
 
-def hunks_of(text: str) -> list[Hunk]:
+def hunks_of(text: str) -> list[UnifiedHunk]:
     """The hunks of a unified diff; lines that belong to none are left out."""
-    hunks: list[Hunk] = []
+    hunks: list[UnifiedHunk] = []
     last: tuple[list[str], ...] = ()
     for line in text.splitlines(keepends=True):
         begun = _HUNK.match(line)
         if begun is not None:
-            hunks.append(Hunk(int(begun[1]), [], []))
+            hunks.append(UnifiedHunk(int(begun[1]), [], []))
         elif line.startswith("\\"):  # "No newline at end of file" is about the line before
             for lines in last:
                 lines[-1] = lines[-1].rstrip("\r\n")
@@ -97,7 +97,7 @@ def hunks_of(text: str) -> list[Hunk]:
     return hunks
 
 
-def applied(text: str, hunks: Sequence[Hunk]) -> str | None:
+def applied(text: str, hunks: Sequence[UnifiedHunk]) -> str | None:
     """The text after the change; None if a hunk does not fit."""
     lines = text.splitlines(keepends=True)
     result: list[str] = []

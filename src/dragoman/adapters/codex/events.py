@@ -58,7 +58,7 @@ class CodexEvents:
         self._texts: dict[str, str] = {}
         """What was shown of each message."""
         self._reviews = False
-        self._said: set[str] = set()
+        self._results: set[str] = set()
         """Messages of a review, complete."""
         self._thoughts: set[str] = set()
         """Passages of thought that were shown, by item and index."""
@@ -234,12 +234,12 @@ class CodexEvents:
     def _complete_text(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
         """What was not streamed of a message: all of it, or its end."""
         shown = self._texts.get(item_id, "")
-        if isinstance(text, str) and text.startswith(shown) and (shown or text.strip() not in self._said):
+        if isinstance(text, str) and text.startswith(shown) and (shown or text.strip() not in self._results):
             yield from self._text(item_id, text[len(shown) :])
         if self._open == (c.TextEnd, item_id):
             yield from self.close()
         if self._reviews and isinstance(text, str):
-            self._said.add(text.strip())
+            self._results.add(text.strip())
 
     def _thought(self, passage: str, delta: str) -> Iterator[c.Chunk]:
         if self._sub_agent is not None or not delta:
@@ -278,8 +278,8 @@ class CodexEvents:
 
     def _review(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
         """The result of a review. Codex reports it as a message too, before or after."""
-        if isinstance(text, str) and text.strip() and text.strip() not in self._said:
-            self._said.add(text.strip())
+        if isinstance(text, str) and text.strip() and text.strip() not in self._results:
+            self._results.add(text.strip())
             yield from self._text(item_id, text)
             yield from self.close()
 

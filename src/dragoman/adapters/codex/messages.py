@@ -24,7 +24,7 @@ class Report(msgspec.Struct, frozen=True):
     params: dict[str, Any]
 
 
-class Question(msgspec.Struct, frozen=True):
+class CodexQuestion(msgspec.Struct, frozen=True):
     """A request of the program."""
 
     id: int | str

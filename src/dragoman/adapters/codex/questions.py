@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.adapters.codex.events import CodexEvents
-    from dragoman.adapters.codex.messages import Question
+    from dragoman.adapters.codex.messages import CodexQuestion
     from dragoman.adapters.context import PromptContext
     from dragoman.adapters.values import AskAnswer
 
@@ -39,17 +39,17 @@ _SIMPLE: Final = {
     "cancel": _CANCEL,
 }
 _USUAL: Final = ("accept", "acceptForSession", "decline", "cancel")
-_MCP_APPROVAL: Final = "mcp_tool_call"
+_MCP_CALL: Final = "mcp_tool_call"
 
 
-class Offer(msgspec.Struct, frozen=True):
+class OfferedDecision(msgspec.Struct, frozen=True):
     """One option, and what Codex is answered if it is chosen."""
 
     option: AskOption
     answer: Any
 
 
-async def answer_question(ctx: PromptContext, events: CodexEvents, question: Question) -> dict[str, Any] | None:
+async def answer_question(ctx: PromptContext, events: CodexEvents, question: CodexQuestion) -> dict[str, Any] | None:
     """Ask the user. Returns the result for Codex; None for a question of an unknown kind."""
     params = question.params
     match question.method:
@@ -71,7 +71,7 @@ async def answer_question(ctx: PromptContext, events: CodexEvents, question: Que
     return None
 
 
-def command_offers(params: dict[str, Any]) -> list[Offer]:
+def command_offers(params: dict[str, Any]) -> list[OfferedDecision]:
     """The options for a command, in the order that Codex has them; to refuse and go on is always possible."""
     decisions = params.get("availableDecisions")
     if not isinstance(decisions, list) or not decisions:
@@ -79,33 +79,35 @@ def command_offers(params: dict[str, Any]) -> list[Offer]:
     offers = [offer for each in decisions for offer in _offer(each)]
     if all(offer.answer != "decline" for offer in offers):
         place = next((index for index, offer in enumerate(offers) if not offer.option.allows), len(offers))
-        offers.insert(place, Offer(_DECLINE, "decline"))
+        offers.insert(place, OfferedDecision(_DECLINE, "decline"))
     return list({offer.option.id: offer for offer in reversed(offers)}.values())[::-1]
 
 
-def _offer(decision: Any) -> list[Offer]:
+def _offer(decision: Any) -> list[OfferedDecision]:
     match decision:
         case str(name) if name in _SIMPLE:
-            return [Offer(_SIMPLE[name], name)]
+            return [OfferedDecision(_SIMPLE[name], name)]
         case {"acceptWithExecpolicyAmendment": {"execpolicy_amendment": words}}:
             shown = " ".join(map(str, words)) if isinstance(words, list) else str(words)
             label = f"Always allow commands that begin with: {one_line(plain(shown))}"
-            return [Offer(AskOption("accept_always", label, scope="always"), decision)]
+            return [OfferedDecision(AskOption("accept_always", label, scope="always"), decision)]
         case {"applyNetworkPolicyAmendment": {"network_policy_amendment": {"host": host, "action": action}}}:
             host = one_line(plain(str(host)))
             if action == "allow":
                 label = f"Always allow access to {host}"
-                return [Offer(AskOption("allow_host", label, scope="always"), decision)]
+                return [OfferedDecision(AskOption("allow_host", label, scope="always"), decision)]
             label = f"Always block access to {host}"
-            return [Offer(AskOption("block_host", label, allows=False, scope="always"), decision)]
+            return [OfferedDecision(AskOption("block_host", label, allows=False, scope="always"), decision)]
     return []
 
 
-def _decisions(names: Sequence[str]) -> list[Offer]:
-    return [Offer(_SIMPLE[name], name) for name in names]
+def _decisions(names: Sequence[str]) -> list[OfferedDecision]:
+    return [OfferedDecision(_SIMPLE[name], name) for name in names]
 
 
-async def _ask(ctx: PromptContext, call: str | AskedCall, offers: Sequence[Offer], default: Any = "decline") -> Any:
+async def _ask(
+    ctx: PromptContext, call: str | AskedCall, offers: Sequence[OfferedDecision], default: Any = "decline"
+) -> Any:
     answer: AskAnswer = await ctx.ask(call, [offer.option for offer in offers])
     if answer.option is None:
         return default
@@ -144,9 +146,9 @@ async def _ask_permissions(ctx: PromptContext, params: dict[str, Any]) -> dict[s
     title = f"More access for commands{f': {one_line(plain(reason))}' if isinstance(reason, str) and reason else ''}"
     given = {key: value for key, value in (wanted or {}).items() if value} if isinstance(wanted, dict) else {}
     offers = [
-        Offer(AskOption("turn", "Allow for this turn"), "turn"),
-        Offer(AskOption("session", "Allow for this session", scope="session"), "session"),
-        Offer(_DECLINE, None),
+        OfferedDecision(AskOption("turn", "Allow for this turn"), "turn"),
+        OfferedDecision(AskOption("session", "Allow for this session", scope="session"), "session"),
+        OfferedDecision(_DECLINE, None),
     ]
     scope = await _ask(ctx, AskedCall("permissions", given, title, ToolDisplay("execute")), offers, None)
     return {"permissions": {} if scope is None else given, "scope": scope or "turn"}
@@ -160,7 +162,7 @@ async def _ask_for_server(ctx: PromptContext, events: CodexEvents, params: dict[
     meta = params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     server, message = str(params.get("serverName")), plain(str(params.get("message") or ""))
-    if meta.get("codex_approval_kind") == _MCP_APPROVAL:
+    if meta.get("codex_approval_kind") == _MCP_CALL:
         given = meta.get("tool_params")
         call = events.call_of(server, given) or AskedCall("mcp_tool", given, one_line(message))
         chosen = await _ask(ctx, call, mcp_offers(meta.get("persist")), "decline")
@@ -179,13 +181,15 @@ async def _ask_for_server(ctx: PromptContext, events: CodexEvents, params: dict[
     return {"action": "accept", "content": answer_of(filled), "_meta": None}
 
 
-def mcp_offers(scopes: Any) -> list[Offer]:
+def mcp_offers(scopes: Any) -> list[OfferedDecision]:
     """The options for a call of an MCP server; the answer of one that allows is its `_meta`."""
-    offers = [Offer(_ACCEPT, None)]
+    offers = [OfferedDecision(_ACCEPT, None)]
     if scopes == "session" or (isinstance(scopes, list) and "session" in scopes):
-        offers.append(Offer(_ACCEPT_FOR_SESSION, {"persist": "session"}))
+        offers.append(OfferedDecision(_ACCEPT_FOR_SESSION, {"persist": "session"}))
     if scopes == "always" or (isinstance(scopes, list) and "always" in scopes):
-        offers.append(Offer(AskOption("accept_always", "Always allow", scope="always"), {"persist": "always"}))
+        offers.append(
+            OfferedDecision(AskOption("accept_always", "Always allow", scope="always"), {"persist": "always"})
+        )
     return [*offers, *_decisions(("decline", "cancel"))]
 
 

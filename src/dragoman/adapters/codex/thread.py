@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from dragoman.adapters.codex.choices import Choices, choices_of, settings_of
-from dragoman.adapters.codex.messages import CodexEnded, Question, Report
+from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, Report
 from dragoman.adapters.codex.notes import ThreadNotes
 from dragoman.uistream import chunks as c
 
@@ -53,12 +53,12 @@ class CodexThread:
         self.name = details.get("name") or None
         self.turn: CodexTurn | None = None
         self.notes = ThreadNotes()
-        self._between: deque[Report | Question] = deque()
+        self._between: deque[Report | CodexQuestion] = deque()
         self._worker: asyncio.Task[None] | None = None
         self._own_turn: CodexEvents | None = None
         """The events of a turn that Codex began by itself."""
 
-    def deliver(self, message: Report | Question) -> None:
+    def deliver(self, message: Report | CodexQuestion) -> None:
         """Take a message of the program about this thread, or about a sub-agent of it."""
         if self.turn is not None:
             self.turn.put(message)
@@ -104,10 +104,10 @@ class CodexThread:
         finally:
             self._worker = None
 
-    async def _show(self, message: Report | Question) -> None:
+    async def _show(self, message: Report | CodexQuestion) -> None:
         from dragoman.adapters.codex.events import CodexEvents
 
-        if isinstance(message, Question):
+        if isinstance(message, CodexQuestion):
             # There is no turn, so no client waits for an answer: the question could stay open forever.
             self.server.refuse(message.id, "the user cannot be asked between turns")
             return

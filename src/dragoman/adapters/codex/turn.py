@@ -18,7 +18,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.codex.events import CodexEvents, error_text
-from dragoman.adapters.codex.messages import CodexEnded, CodexRefused, Question, Report
+from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, CodexRefused, Report
 from dragoman.adapters.codex.questions import answer_question
 from dragoman.adapters.values import AdapterError
 from dragoman.text.terminal import plain
@@ -44,7 +44,7 @@ class CodexTurn:
         self.thread = thread
         self.id: str | None = None
         self._ctx = ctx
-        self._queue: asyncio.Queue[Report | Question | CodexEnded] = asyncio.Queue()
+        self._queue: asyncio.Queue[Report | CodexQuestion | CodexEnded] = asyncio.Queue()
         self._events = CodexEvents(thread.notes)
         self._children: dict[str, CodexEvents] = {}
         self._turns: dict[str, str] = {}
@@ -55,7 +55,7 @@ class CodexTurn:
         self._is_over = False
         self._starting: asyncio.Task[dict[str, Any]] | None = None
 
-    def put(self, message: Report | Question | CodexEnded) -> None:
+    def put(self, message: Report | CodexQuestion | CodexEnded) -> None:
         """Take a message of the program."""
         self._queue.put_nowait(message)
 
@@ -105,10 +105,10 @@ class CodexTurn:
 
     # Messages
 
-    async def _take(self, message: Report | Question | CodexEnded) -> list[c.Chunk]:
+    async def _take(self, message: Report | CodexQuestion | CodexEnded) -> list[c.Chunk]:
         if isinstance(message, CodexEnded):
             raise message
-        if isinstance(message, Question):
+        if isinstance(message, CodexQuestion):
             self._asking[message.id] = asyncio.ensure_future(self._ask(message))
             return []
         method, params = message.method, message.params
@@ -151,7 +151,7 @@ class CodexTurn:
 
     # Questions
 
-    async def _ask(self, question: Question) -> None:
+    async def _ask(self, question: CodexQuestion) -> None:
         server = self.thread.server
         events = self._events_of(str(question.params.get("threadId") or self.thread.id))
         try:
