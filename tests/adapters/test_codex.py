@@ -15,6 +15,7 @@ from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.transports.memory import memory_pair
+from dragoman.transports.process import ProcessTransport
 from tests.adapters.codex_program import (
     SECONDS,
     calls_of,
@@ -418,3 +419,17 @@ async def test_the_mcp_servers_of_the_client_are_used_and_a_broken_one_is_report
         session = await remote.new_session(work_folder(tmp_path), mcp_servers=[server])
         await until(lambda: session.state.notices)
         assert "my_server could not be started" in session.state.notices[0].title
+
+
+async def test_a_flood_waits_for_a_slow_client_and_nothing_of_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(codex_turn, "_MOST_WAITING", 50)
+    monkeypatch.setattr(codex_turn, "_FEW_WAITING", 10)
+    pauses: list[object] = []
+    pause = ProcessTransport.pause_reading
+    monkeypatch.setattr(ProcessTransport, "pause_reading", lambda self: (pauses.append(self), pause(self))[1])
+    async with codex_session(tmp_path) as session:
+        texts = text_of(await ask(session, "FLOOD 4000"))
+        assert texts == "".join(f"{number} " for number in range(4000))
+        assert pauses

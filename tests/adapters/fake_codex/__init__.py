@@ -5,5 +5,6 @@ them. The first word of a prompt says what the turn does; anything else is repea
 interrupt at once and leaves the running command alive, as a "background terminal".
 
     THINK, PLAN, SEARCH, RETRY, FAIL, CRASH, WAIT (until it is steered or interrupted), RUN command, LEAVE command
-    (in the background), READ path, ADD path, EDIT path, MCP, ASK, UNKNOWN, DEAF command (interrupts are ignored), MORE
+    (in the background), READ path, ADD path, EDIT path, MCP, ASK, UNKNOWN, DEAF command (interrupts are ignored), MORE,
+    FLOOD count
 """

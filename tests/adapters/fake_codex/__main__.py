@@ -83,13 +83,15 @@ def fork(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def listed(params: dict[str, Any]) -> dict[str, Any]:
-    begin = params.get("cursor") or "0"
-    if not begin.isdigit():
-        raise Refused(f"invalid cursor: {begin}")
     found = [each for each in stored() if params.get("cwd") in (None, each.cwd) and not each.archived]
-    end = int(begin) + min(params.get("limit") or 50, 50)
-    more = str(end) if end < len(found) else None
-    return {"data": [each.shown() for each in found[int(begin) : end]], "nextCursor": more}
+    if params.get("cursor") is not None:
+        try:
+            found = [each for each in found if each.updated < float(params["cursor"])]
+        except ValueError:
+            raise Refused(f"invalid cursor: {params['cursor']}") from None
+    page = found[: params.get("limit") or 50]
+    more = repr(page[-1].updated) if len(page) < len(found) else None
+    return {"data": [each.shown() for each in page], "nextCursor": more}
 
 
 def turns(params: dict[str, Any]) -> dict[str, Any]:

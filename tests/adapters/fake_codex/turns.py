@@ -53,6 +53,10 @@ def crash(turn: Turn, rest: str) -> None:
     os._exit(7)
 
 
+def flood(turn: Turn, count: str) -> None:
+    turn.say(*(f"{number} " for number in range(int(count))))
+
+
 def wait(turn: Turn, rest: str) -> None:
     item = turn.begin(turn.item("agentMessage", text=""))
     turn.report("item/agentMessage/delta", itemId=item["id"], delta="waiting")
@@ -243,4 +247,4 @@ WORK |= {
     "READ": read,
     "ADD": add,
 }
-WORK |= {"EDIT": edit, "MCP": mcp, "ASK": ask, "UNKNOWN": unknown, "MORE": more}
+WORK |= {"EDIT": edit, "MCP": mcp, "ASK": ask, "UNKNOWN": unknown, "MORE": more, "FLOOD": flood}

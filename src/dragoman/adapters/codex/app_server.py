@@ -64,6 +64,8 @@ class AppServer:
         self._framer = Framer(_LIMIT_BYTES)
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._last_id = 0
+        self._behind: set[object] = set()
+        """Those that do not keep up with what they are passed."""
         self._end: CodexEnded | None = None
         self._closing: asyncio.Task[None] | None = None
         transport.start(self)
@@ -114,10 +116,12 @@ class AppServer:
         answer = self._waiting[own_id] = asyncio.get_running_loop().create_future()
         try:
             self._write({"method": method, "id": own_id, "params": params})
+            self._set_flow()
             async with asyncio.timeout(seconds):
                 result = await answer
         finally:
             self._waiting.pop(own_id, None)
+            self._set_flow()
         return result if isinstance(result, dict) else {}
 
     def notify(self, method: str) -> None:
@@ -131,6 +135,14 @@ class AppServer:
         """Answer a request of the program with an error."""
         self._write({"id": question_id, "error": {"code": -32601, "message": message}})
 
+    def note_backlog(self, receiver: object, is_long: bool) -> None:
+        """A receiver of messages is behind, or not any more: while one is, the program has to wait."""
+        if is_long:
+            self._behind.add(receiver)
+        else:
+            self._behind.discard(receiver)
+        self._set_flow()
+
     async def close(self) -> None:
         """End the program and everything it started."""
         if self._closing is None:
@@ -141,6 +153,13 @@ class AppServer:
         self._transport.close()
         self._ended(CodexEnded("Codex was ended"))
         await self._transport.wait_closed()
+
+    def _set_flow(self) -> None:
+        # An answer that is awaited comes behind everything else, so reading goes on for it.
+        if self._behind and not self._waiting:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _write(self, message: Mapping[str, Any]) -> None:
         self._transport.write(_encode(message) + b"\n")

@@ -137,8 +137,7 @@ class CodexEvents:
     def begin(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
         """The chunks for an item that begins."""
         item_id, kind = str(item["id"]), str(item.get("type"))
-        if item_id in self.notes.ended:
-            return
+        self.notes.ended.discard(item_id)
         if kind == "contextCompaction":
             yield from self._begin_compaction(item_id)
         elif kind == "enteredReviewMode":

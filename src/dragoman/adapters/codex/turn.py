@@ -34,6 +34,9 @@ _log = logging.getLogger("dragoman.adapters")
 
 # An interrupt takes 10 ms, ending a command 50 ms, on a machine that is not busy.
 INTERRUPT_SECONDS: Final = 8.0
+# Messages that wait because the client is slow, before Codex has to wait, and when it may go on.
+_MOST_WAITING: Final = 2000
+_FEW_WAITING: Final = 500
 _LOOK_SECONDS: Final = 0.05  # between two looks at the commands that still run
 
 
@@ -58,6 +61,8 @@ class CodexTurn:
     def put(self, message: Report | CodexQuestion | CodexEnded) -> None:
         """Take a message of the program."""
         self._queue.put_nowait(message)
+        if self._queue.qsize() == _MOST_WAITING:
+            self.thread.server.note_backlog(self, is_long=True)
 
     async def start(self, method: str, params: dict[str, Any]) -> None:
         """Begin the turn. Raises: AdapterError."""
@@ -71,7 +76,7 @@ class CodexTurn:
     async def chunks(self) -> AsyncIterator[c.Chunk]:
         """What the turn shows, until it is over. Raises: AdapterError if it failed, or the program ended."""
         while not self._is_over:
-            for chunk in await self._take(await self._queue.get()):
+            for chunk in await self._take(await self._next()):
                 yield chunk
         for chunk in self._events.close():
             yield chunk
@@ -94,6 +99,7 @@ class CodexTurn:
 
     async def close(self) -> None:
         """Leave nothing behind."""
+        self.thread.server.note_backlog(self, is_long=False)
         for events in (self._events, *self._children.values()):
             events.end()
         self._stop_asking()
@@ -104,6 +110,12 @@ class CodexTurn:
                 task.exception()  # read, so that it is not reported as lost
 
     # Messages
+
+    async def _next(self) -> Report | CodexQuestion | CodexEnded:
+        message = await self._queue.get()
+        if self._queue.qsize() == _FEW_WAITING:
+            self.thread.server.note_backlog(self, is_long=False)
+        return message
 
     async def _take(self, message: Report | CodexQuestion | CodexEnded) -> list[c.Chunk]:
         if isinstance(message, CodexEnded):
@@ -201,7 +213,7 @@ class CodexTurn:
         """Show what still comes until something has happened."""
         while not is_done():
             try:
-                shown = await self._take(await self._queue.get())
+                shown = await self._take(await self._next())
             except CodexEnded:
                 raise
             except AdapterError:  # the turn failed before it was interrupted
@@ -212,7 +224,12 @@ class CodexTurn:
         """End the commands of this turn that Codex keeps in the background, and wait until they are gone."""
         while events.commands:
             await self._show_waiting()
-            running = await self._running_commands(thread_id, events.commands)
+            try:
+                running = await self._running_commands(thread_id, events.commands)
+            except CodexRefused:  # an older version, whose interrupt ends the commands
+                if events.open_commands:
+                    raise
+                break
             if not running:
                 break
             for process_id in running:
