@@ -428,7 +428,12 @@ async def test_a_flood_waits_for_a_slow_client_and_nothing_of_it_is_lost(
     monkeypatch.setattr(codex_turn, "_FEW_WAITING", 10)
     pauses: list[object] = []
     pause = ProcessTransport.pause_reading
-    monkeypatch.setattr(ProcessTransport, "pause_reading", lambda self: (pauses.append(self), pause(self))[1])
+
+    def counted(transport: ProcessTransport) -> None:
+        pauses.append(transport)
+        pause(transport)
+
+    monkeypatch.setattr(ProcessTransport, "pause_reading", counted)
     async with codex_session(tmp_path) as session:
         texts = text_of(await ask(session, "FLOOD 4000"))
         assert texts == "".join(f"{number} " for number in range(4000))
