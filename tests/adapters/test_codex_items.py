@@ -1,5 +1,8 @@
 """Diffs, titles and options of codex, where the recordings have no example."""
 
+import os
+import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from dragoman.adapters.codex.diffs import applied, diffs_of, hunks_of, kind_of, title_of
 from dragoman.adapters.codex.events import CodexEvents, error_text
 from dragoman.adapters.codex.items import shown_item, unwrapped
+from dragoman.adapters.codex.processes import descendants_of, kill, left_of_ended
 from dragoman.adapters.codex.prompts import mcp_config, request_of
 from dragoman.adapters.codex.questions import command_offers
 from dragoman.schema import v1
@@ -170,3 +174,25 @@ def test_prompts_and_servers_in_the_words_of_codex() -> None:
         "a_b": {"command": "x", "args": ["-y"], "env": {"K": "v"}},
         "a_b_2": {"url": "https://h", "http_headers": {"N": "v"}},
     }
+
+
+def test_what_is_left_of_a_command_that_has_ended_is_found() -> None:
+    script = "sleep 1000 & echo $!; exec sleep 1000"
+    child = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stdout is not None
+    inner = int(child.stdout.readline())
+    before = descendants_of(os.getpid())
+    try:
+        assert {child.pid, inner} <= before.keys()
+        assert left_of_ended(before) == []
+        child.kill()
+        child.wait(60)
+        assert left_of_ended(before) == [inner]
+    finally:
+        child.kill()
+        kill([inner])
+        child.stdout.close()
+    deadline = time.monotonic() + 60
+    while left_of_ended(before) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert left_of_ended(before) == []
