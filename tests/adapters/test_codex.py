@@ -205,9 +205,10 @@ async def test_questions_are_a_form_or_options(tmp_path: Path) -> None:
 # Cancel and steer
 
 
-async def test_cancel_ends_the_running_command_with_everything_it_started(tmp_path: Path) -> None:
+@pytest.mark.parametrize("prefix", ["trap 'echo ended > ended; exit' TERM; ", "trap '' TERM; "])
+async def test_cancel_ends_the_running_command_with_everything_it_started(prefix: str, tmp_path: Path) -> None:
     work = work_folder(tmp_path)
-    command = "sleep 1000 & echo $! > inner; echo $$ > outer; wait"
+    command = f"{prefix}sleep 1000 & echo $! > inner; echo $$ > outer; wait"
     async with codex_session(tmp_path, permission=Answers("accept")) as session:
         turn = session.prompt(f"RUN {command}")
         watching = asyncio.ensure_future(collected(turn))
@@ -218,6 +219,7 @@ async def test_cancel_ends_the_running_command_with_everything_it_started(tmp_pa
         updates = await watching
         assert (await turn).stop_reason == "cancelled"
         assert not any(is_alive(pid) for pid in pids), "the turn has ended, so the command has"
+        assert (work / "ended").exists() is ("echo ended" in prefix), "a command that can end by itself may do so"
         assert statuses(updates)[-1] == "failed"
         assert text_of(await ask(session, "next")) == "You said: next"
 

@@ -1,6 +1,7 @@
 """Diffs, titles and options of codex, where the recordings have no example."""
 
 import os
+import signal
 import subprocess
 import time
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from dragoman.adapters.codex.diffs import applied, diffs_of, hunks_of, kind_of, title_of
 from dragoman.adapters.codex.events import CodexEvents, error_text
 from dragoman.adapters.codex.items import shown_item, unwrapped
-from dragoman.adapters.codex.processes import descendants_of, kill, left_of_ended
+from dragoman.adapters.codex.processes import ask_to_end, kill, processes_of
 from dragoman.adapters.codex.prompts import mcp_config, request_of
 from dragoman.adapters.codex.questions import command_offers
 from dragoman.schema import v1
@@ -176,23 +177,22 @@ def test_prompts_and_servers_in_the_words_of_codex() -> None:
     }
 
 
-def test_what_is_left_of_a_command_that_has_ended_is_found() -> None:
-    script = "sleep 1000 & echo $!; exec sleep 1000"
-    child = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True)
+def test_the_processes_of_a_command_are_found_by_their_environment_and_asked_to_end() -> None:
+    env = {**os.environ, "DRAGOMAN_CHILD": "of-this-test", "CODEX_TOOL_CALL_ID": "call_1"}
+    script = "sleep 1000 & echo started; wait"
+    child = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, env=env)
     assert child.stdout is not None
-    inner = int(child.stdout.readline())
-    before = descendants_of(os.getpid())
     try:
-        assert {child.pid, inner} <= before.keys()
-        assert left_of_ended(before) == []
-        child.kill()
-        child.wait(60)
-        assert left_of_ended(before) == [inner]
+        assert child.stdout.readline() == "started\n"
+        assert len(processes_of("of-this-test", {"call_1", "call_2"})) == 2
+        assert processes_of("of-this-test", {"call_2"}) == processes_of("another", {"call_1"}) == []
+        ask_to_end(processes_of("of-this-test", {"call_1"}))
+        assert child.wait(60) == -signal.SIGTERM
+        deadline = time.monotonic() + 60
+        while processes_of("of-this-test", {"call_1"}) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert processes_of("of-this-test", {"call_1"}) == []
     finally:
-        child.kill()
-        kill([inner])
+        kill(processes_of("of-this-test", {"call_1"}))
+        child.wait(60)
         child.stdout.close()
-    deadline = time.monotonic() + 60
-    while left_of_ended(before) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert left_of_ended(before) == []

@@ -107,6 +107,11 @@ class AppServer:
     def pid(self) -> int:
         return self._transport.pid
 
+    @property
+    def marker(self) -> str:
+        """What everything that the program starts has in its environment."""
+        return self._transport.marker
+
     async def request(self, method: str, params: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
         """Send a request and return the result. Raises: CodexRefused, CodexEnded, TimeoutError."""
         if self._end is not None:

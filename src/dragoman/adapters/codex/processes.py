@@ -1,7 +1,9 @@
-"""The processes of the commands that Codex runs, as the system has them.
+"""The processes of the commands that Codex runs, found by what Codex writes into their environment.
 
-Codex reports that a command has ended when its first process has. The others were sent the same signal, and on a busy
-machine they are there for some time after that. Owns finding those that are left.
+Codex ends a command at once and completely, which is wrong twice. The helper of its sandbox gets no time to remove the
+folders that it makes for the sandbox, so that an empty `.git` stays in the user's project. And the end is reported when
+the first process is gone, while others are still there for a moment. So commands are asked to end first, all but the
+helper, and their processes are waited for.
 """
 
 from __future__ import annotations
@@ -9,58 +11,45 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from dragoman.process.proctable import Status, pids, status
+from dragoman.process.proctable import environment, name, pids, status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection
+
+_CALL: Final = b"CODEX_TOOL_CALL_ID="
+# Programs of the sandbox, by the beginning of what the kernel calls them.
+_HELPERS: Final = ("codex", "bwrap")
 
 
-def descendants_of(pid: int) -> dict[int, Status]:
-    """Every process below one."""
-    table: dict[int, Status] = {}
-    for each in pids():
+def processes_of(marker: str, calls: Collection[str]) -> list[int]:
+    """The living processes of commands.
+
+    Args:
+        marker: what everything that this program started has in its environment.
+        calls: the ids of the commands.
+    """
+    wanted = {_CALL + call.encode() for call in calls}
+    found: list[int] = []
+    for pid in pids() if wanted else ():
         with suppress(OSError):
-            table[each] = status(each)
-    children: dict[int, list[int]] = {}
-    for each, known in table.items():
-        children.setdefault(known.parent, []).append(each)
-    found: dict[int, Status] = {}
-    waiting = [pid]
-    while waiting:
-        for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found[child] = table[child]
-                waiting.append(child)
+            variables = environment(pid)
+            if marker.encode() in variables and not wanted.isdisjoint(variables.split(b"\0")) and status(pid).is_alive:
+                found.append(pid)
     return found
 
 
-def left_of_ended(before: Mapping[int, Status]) -> list[int]:
-    """Processes that live on although the first process of their command, a group leader, has ended since `before`."""
-    ended = {pid for pid, known in before.items() if known.group == pid and not _is_alive(pid, known)}
-    return [pid for pid, known in before.items() if _is_below(pid, ended, before) and _is_alive(pid, known)]
+def ask_to_end(processes: Collection[int]) -> None:
+    """Send SIGTERM to the commands themselves; the helper of the sandbox follows when they are gone."""
+    for pid in processes:
+        with suppress(OSError):
+            if not name(pid).startswith(_HELPERS):
+                os.kill(pid, signal.SIGTERM)
 
 
-def kill(left: Iterable[int]) -> None:
+def kill(processes: Collection[int]) -> None:
     """End processes at once."""
-    for pid in left:
-        with suppress(ProcessLookupError, PermissionError):
+    for pid in processes:
+        with suppress(OSError):
             os.kill(pid, signal.SIGKILL)
-
-
-def _is_below(pid: int, ended: set[int], before: Mapping[int, Status]) -> bool:
-    while pid in before:
-        if pid in ended:
-            return True
-        pid = before[pid].parent
-    return False
-
-
-def _is_alive(pid: int, known: Status) -> bool:
-    """Whether it runs; a process of another group has its number by now."""
-    try:
-        now = status(pid)
-    except OSError:
-        return False
-    return now.is_alive and now.group == known.group

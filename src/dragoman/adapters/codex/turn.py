@@ -6,10 +6,10 @@ their own, because other calls go on meanwhile, and because Codex withdraws a qu
 
 *Cancel.* Codex answers an interrupt at once and leaves the running command alive in the background. So `interrupt` does
 all of it: it waits until the turn was really begun (an interrupt before is refused), interrupts it and the turns of its
-sub-agents, waits for the end of each, then ends the commands of this turn and waits until they are gone, both for Codex
-and for the system. Commands that earlier turns left in the background on purpose stay. If that takes too long the
-program is ended with everything it started: a command that runs on after a cancel is worse than a program that has to
-start again.
+sub-agents, waits for the end of each, then asks the commands of this turn to end (`processes.py`), has Codex end those
+that do not, and waits until they are gone, both for Codex and for the system. Commands that earlier turns left in the
+background on purpose stay. If that takes too long the program is ended with everything it started: a command that runs
+on after a cancel is worse than a program that has to start again.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.codex.events import CodexEvents, error_text
 from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, CodexRefused, Report
-from dragoman.adapters.codex.processes import descendants_of, kill, left_of_ended
+from dragoman.adapters.codex.processes import ask_to_end, kill, processes_of
 from dragoman.adapters.codex.questions import answer_question
 from dragoman.adapters.values import AdapterError
 from dragoman.text.terminal import plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
     from dragoman.adapters.codex.thread import CodexThread
     from dragoman.adapters.context import PromptContext
-    from dragoman.process.proctable import Status
     from dragoman.uistream import chunks as c
 
 _log = logging.getLogger("dragoman.adapters")
@@ -41,7 +40,7 @@ INTERRUPT_SECONDS: Final = 8.0
 _MOST_WAITING: Final = 2000
 _FEW_WAITING: Final = 500
 _LOOK_SECONDS: Final = 0.05  # between two looks at the commands that still run
-_LOOKS_BEFORE_KILL: Final = 20  # at what is left of one that has ended
+_END_SECONDS: Final = 1.0  # for a command that is asked to end, and for the rest of one that was killed
 
 
 class CodexTurn:
@@ -197,24 +196,29 @@ class CodexTurn:
         turn = self._starting.result().get("turn")
         self.id = self.id or (str(turn["id"]) if isinstance(turn, dict) and "id" in turn else None)
         await self._drain(lambda: self._begun)
-        processes = self._processes()
+        commands = self._open_commands
         if not self._is_over:
             await self._request_interrupt(self.thread.id, str(self.id))
             await self._drain(lambda: self._is_over)
         for thread_id, turn_id in list(self._turns.items()):
             await self._request_interrupt(thread_id, turn_id)
         await self._drain(lambda: not self._turns)
-        processes |= self._processes()
+        commands |= self._open_commands
+        marker = self.thread.server.marker
+        ask_to_end(processes_of(marker, commands))
+        await _wait_for_processes(marker, commands, _END_SECONDS)
         await self._end_commands(self.thread.id, self._events)
         for thread_id, child in self._children.items():
             await self._end_commands(thread_id, child)
-        await _wait_until_gone(processes)
+        if await _wait_for_processes(marker, commands, _END_SECONDS):
+            kill(processes_of(marker, commands))
+            await _wait_for_processes(marker, commands, INTERRUPT_SECONDS)
+        await self._show_waiting()
 
-    def _processes(self) -> dict[int, Status]:
-        """The processes below the program, if some of them may be those of a command of this turn."""
-        if not any(events.open_commands for events in (self._events, *self._children.values())):
-            return {}
-        return descendants_of(self.thread.server.pid)
+    @property
+    def _open_commands(self) -> set[str]:
+        """Commands of this turn and of its sub-agents without an outcome."""
+        return {call for events in (self._events, *self._children.values()) for call in events.open_commands}
 
     async def _request_interrupt(self, thread_id: str, turn_id: str) -> None:
         try:
@@ -277,14 +281,14 @@ class CodexTurn:
             _log.debug("not shown after a cancel", exc_info=error)
 
 
-async def _wait_until_gone(processes: Mapping[int, Status]) -> None:
-    """Return when nothing is left of commands that have ended; what stays is killed."""
-    looks = 0
-    while left := left_of_ended(processes):
-        looks += 1
-        if looks > _LOOKS_BEFORE_KILL:
-            kill(left)
+async def _wait_for_processes(marker: str, commands: set[str], seconds: float) -> bool:
+    """Wait for the end of commands. Returns whether something of them is left."""
+    until = asyncio.get_running_loop().time() + seconds
+    while processes_of(marker, commands):
+        if asyncio.get_running_loop().time() >= until:
+            return True
         await asyncio.sleep(_LOOK_SECONDS)
+    return False
 
 
 def _failure(error: Any) -> str:
