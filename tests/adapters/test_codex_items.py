@@ -178,21 +178,27 @@ def test_prompts_and_servers_in_the_words_of_codex() -> None:
 
 
 def test_the_processes_of_a_command_are_found_by_their_environment_and_asked_to_end() -> None:
-    env = {**os.environ, "DRAGOMAN_CHILD": "of-this-test", "CODEX_TOOL_CALL_ID": "call_1"}
+    own = {"DRAGOMAN_CHILD": "of-this-test", "CODEX_THREAD_ID": "t1", "CODEX_TOOL_CALL_ID": "call_1"}
     script = "sleep 1000 & echo started; wait"
-    child = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, env=env)
+    child = subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, **own})
     assert child.stdout is not None
+
+    def found() -> list[int]:
+        return processes_of("of-this-test", ["t0", "t1"], {"call_0"})
+
     try:
         assert child.stdout.readline() == "started\n"
-        assert len(processes_of("of-this-test", {"call_1", "call_2"})) == 2
-        assert processes_of("of-this-test", {"call_2"}) == processes_of("another", {"call_1"}) == []
-        ask_to_end(processes_of("of-this-test", {"call_1"}))
+        assert len(found()) == 2
+        assert processes_of("another", ["t1"], ()) == []
+        assert processes_of("of-this-test", ["t2"], ()) == []
+        assert processes_of("of-this-test", ["t1"], {"call_1"}) == []
+        assert child.pid in ask_to_end(found())
         assert child.wait(60) == -signal.SIGTERM
         deadline = time.monotonic() + 60
-        while processes_of("of-this-test", {"call_1"}) and time.monotonic() < deadline:
+        while found() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert processes_of("of-this-test", {"call_1"}) == []
+        assert found() == []
     finally:
-        kill(processes_of("of-this-test", {"call_1"}))
+        kill(found())
         child.wait(60)
         child.stdout.close()

@@ -101,7 +101,7 @@ def run(turn: Turn, command: str, is_left: bool = False) -> None:
         stdout=subprocess.PIPE,
         start_new_session=True,
         text=True,
-        env={**os.environ, "CODEX_TOOL_CALL_ID": item["id"]},
+        env={**os.environ, "CODEX_THREAD_ID": turn.thread.id, "CODEX_TOOL_CALL_ID": item["id"]},
     )
     turn.thread.terminals[item["id"]] = child
     ended = threading.Event()

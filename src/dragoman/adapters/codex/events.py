@@ -173,6 +173,7 @@ class CodexEvents:
     def end(self) -> None:
         """The turn is over: calls without an outcome are shown as such."""
         self.notes.ended |= self._items.keys()
+        self.notes.commands |= self.commands
 
     def close(self) -> Iterator[c.Chunk]:
         """End the passage that is open."""

@@ -16,3 +16,5 @@ class ThreadNotes(msgspec.Struct):
     """The calls that started sub-agents, by thread."""
     ended: set[str] = msgspec.field(default_factory=set)
     """Calls that were shown as over when their turn ended; what is reported of them later is left out."""
+    commands: set[str] = msgspec.field(default_factory=set)
+    """Commands of turns that are over; what is left of them was left on purpose."""

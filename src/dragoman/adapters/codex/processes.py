@@ -18,34 +18,45 @@ from dragoman.process.proctable import environment, name, pids, status
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_THREAD: Final = b"CODEX_THREAD_ID="
 _CALL: Final = b"CODEX_TOOL_CALL_ID="
 # Programs of the sandbox, by the beginning of what the kernel calls them.
 _HELPERS: Final = ("codex", "bwrap")
 
 
-def processes_of(marker: str, calls: Collection[str]) -> list[int]:
-    """The living processes of commands.
+def processes_of(marker: str, threads: Collection[str], earlier: Collection[str]) -> list[int]:
+    """The living processes of commands. Codex does not report every command before it runs, so they are not named.
 
     Args:
         marker: what everything that this program started has in its environment.
-        calls: the ids of the commands.
+        threads: the threads whose commands are meant.
+        earlier: the ids of commands that are not meant.
     """
-    wanted = {_CALL + call.encode() for call in calls}
     found: list[int] = []
-    for pid in pids() if wanted else ():
+    for pid in pids():
         with suppress(OSError):
             variables = environment(pid)
-            if marker.encode() in variables and not wanted.isdisjoint(variables.split(b"\0")) and status(pid).is_alive:
+            if marker.encode() not in variables or _CALL not in variables:
+                continue
+            values = variables.split(b"\0")
+            is_meant = any(_THREAD + thread.encode() in values for thread in threads)
+            if is_meant and not any(_CALL + call.encode() in values for call in earlier) and status(pid).is_alive:
                 found.append(pid)
     return found
 
 
-def ask_to_end(processes: Collection[int]) -> None:
-    """Send SIGTERM to the commands themselves; the helper of the sandbox follows when they are gone."""
+def ask_to_end(processes: Collection[int]) -> set[int]:
+    """Send SIGTERM to the commands themselves; the helper of the sandbox follows when they are gone.
+
+    Returns: those that were asked.
+    """
+    asked: set[int] = set()
     for pid in processes:
         with suppress(OSError):
             if not name(pid).startswith(_HELPERS):
                 os.kill(pid, signal.SIGTERM)
+                asked.add(pid)
+    return asked
 
 
 def kill(processes: Collection[int]) -> None:

@@ -40,6 +40,7 @@ INTERRUPT_SECONDS: Final = 8.0
 _MOST_WAITING: Final = 2000
 _FEW_WAITING: Final = 500
 _LOOK_SECONDS: Final = 0.05  # between two looks at the commands that still run
+_BEGIN_SECONDS: Final = 0.2  # until a command that was reported has a process
 _END_SECONDS: Final = 1.0  # for a command that is asked to end, and for the rest of one that was killed
 
 
@@ -196,24 +197,48 @@ class CodexTurn:
         turn = self._starting.result().get("turn")
         self.id = self.id or (str(turn["id"]) if isinstance(turn, dict) and "id" in turn else None)
         await self._drain(lambda: self._begun)
-        commands = self._open_commands
         if not self._is_over:
             await self._request_interrupt(self.thread.id, str(self.id))
             await self._drain(lambda: self._is_over)
         for thread_id, turn_id in list(self._turns.items()):
             await self._request_interrupt(thread_id, turn_id)
         await self._drain(lambda: not self._turns)
-        commands |= self._open_commands
-        marker = self.thread.server.marker
-        ask_to_end(processes_of(marker, commands))
-        await _wait_for_processes(marker, commands, _END_SECONDS)
-        await self._end_commands(self.thread.id, self._events)
-        for thread_id, child in self._children.items():
-            await self._end_commands(thread_id, child)
-        if await _wait_for_processes(marker, commands, _END_SECONDS):
-            kill(processes_of(marker, commands))
-            await _wait_for_processes(marker, commands, INTERRUPT_SECONDS)
+        await self._ask_commands_to_end()
+        await self._end_commands(self.thread.id)
+        for thread_id in self._children:
+            await self._end_commands(thread_id)
+        await self._wait_for_processes()
         await self._show_waiting()
+
+    async def _ask_commands_to_end(self) -> None:
+        """Ask commands to end, and wait for a moment until they have."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        asked: set[int] = set()
+        while True:
+            await self._show_waiting()
+            left = self._processes()
+            # A command that has just begun is not there yet, or only the helper of its sandbox is.
+            asked |= ask_to_end([pid for pid in left if pid not in asked])
+            waited = clock() - begun
+            is_quiet = not left and (waited >= _BEGIN_SECONDS or (waited > 0 and not self._open_commands))
+            if is_quiet or waited >= _END_SECONDS:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _wait_for_processes(self) -> None:
+        """Wait until nothing is left of the commands; what stays is killed."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        while left := self._processes():
+            if clock() - begun >= _END_SECONDS:
+                kill(left)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _processes(self) -> list[int]:
+        """The processes of the commands of this turn and of its sub-agents."""
+        threads = (self.thread.id, *self._children)
+        return processes_of(self.thread.server.marker, threads, self.thread.notes.commands)
 
     @property
     def _open_commands(self) -> set[str]:
@@ -237,37 +262,36 @@ class CodexTurn:
                 continue
             await self._emit(shown)
 
-    async def _end_commands(self, thread_id: str, events: CodexEvents) -> None:
+    async def _end_commands(self, thread_id: str) -> None:
         """End the commands of this turn that Codex keeps in the background, and wait until they are gone."""
-        while events.commands:
+        while True:
             await self._show_waiting()
             try:
-                running = await self._running_commands(thread_id, events.commands)
+                running = await self._running_commands(thread_id)
             except CodexRefused:  # an older version, whose interrupt ends the commands
-                if events.open_commands:
+                if self._open_commands:
                     raise
-                break
+                return
             if not running:
-                break
+                return
             for process_id in running:
                 params = {"threadId": thread_id, "processId": process_id}
                 await self.thread.server.request("thread/backgroundTerminals/terminate", params)
             await asyncio.sleep(_LOOK_SECONDS)
-        await self._show_waiting()
 
-    async def _running_commands(self, thread_id: str, commands: set[str]) -> list[str]:
+    async def _running_commands(self, thread_id: str) -> list[str]:
         found: list[str] = []
-        cursor: str | None = None
+        params = {"threadId": thread_id}
         while True:
-            params = {"threadId": thread_id} if cursor is None else {"threadId": thread_id, "cursor": cursor}
             page = await self.thread.server.request("thread/backgroundTerminals/list", params)
             rows = page.get("data")
             for row in rows if isinstance(rows, list) else ():
-                if isinstance(row, dict) and row.get("itemId") in commands:
+                if isinstance(row, dict) and row.get("itemId") not in self.thread.notes.commands:
                     found.append(str(row.get("processId")))
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str):
+            following = page.get("nextCursor")
+            if not isinstance(following, str):
                 return found
+            params["cursor"] = following
 
     async def _show_waiting(self) -> None:
         while not self._queue.empty():
@@ -279,16 +303,6 @@ class CodexTurn:
                 await self._ctx.emit(chunk)
         except Exception as error:  # the client is gone; what is left to do is to end the commands
             _log.debug("not shown after a cancel", exc_info=error)
-
-
-async def _wait_for_processes(marker: str, commands: set[str], seconds: float) -> bool:
-    """Wait for the end of commands. Returns whether something of them is left."""
-    until = asyncio.get_running_loop().time() + seconds
-    while processes_of(marker, commands):
-        if asyncio.get_running_loop().time() >= until:
-            return True
-        await asyncio.sleep(_LOOK_SECONDS)
-    return False
 
 
 def _failure(error: Any) -> str:
