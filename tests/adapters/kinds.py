@@ -8,8 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from dragoman.adapters import Adapter, FunctionAdapter, ag_ui, command, openai_chat, pydantic_ai, ui_stream
+from dragoman.adapters.codex import codex
 from examples import wrapped_function, wrapped_pydantic_ai
 from tests.adapters.claude.claude_fixtures import adapter_in
+from tests.adapters.codex_program import install
 from tests.adapters.http_server import Prepared, PreparedServer, Received, sse
 
 WORDS = ("This ", "is ", "an ", "answer ", "of ", "some ", "length ", "that ", "comes ", "in ", "pieces ", ".")
@@ -62,10 +64,15 @@ def adapters(kind: str) -> Iterator[Callable[[], Adapter]]:
         with TemporaryDirectory(prefix="dragoman-claude-") as folder:
             yield lambda: adapter_in(Path(folder))
         return
+    if kind == "codex":
+        with TemporaryDirectory() as folder:
+            program = str(install(Path(folder)))
+            yield lambda: codex(program)
+        return
     answers = {"ui_stream": _ui_stream, "ag_ui": _ag_ui, "openai_chat": _chat}
     makers: dict[str, Callable[[str], Adapter]] = {"ui_stream": ui_stream, "ag_ui": ag_ui, "openai_chat": openai_chat}
     with PreparedServer(answers[kind]) as server:
         yield lambda: makers[kind](server.url)
 
 
-KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat", "command", "claude")
+KINDS = ("function", "pydantic_ai", "ui_stream", "ag_ui", "openai_chat", "command", "claude", "codex")

@@ -41,6 +41,8 @@ class Adapter:
     """Whether the MCP servers of the client are used. Otherwise a client that passes some is shown a notice."""
     mcp: Collection[McpKind] = ()
     """Kinds of MCP servers next to stdio."""
+    cleanup_seconds: float | None = None
+    """How long a run may take to clean up after a cancel; by default `turn.CLEANUP_SECONDS`."""
     uses_history: bool = False
     """Whether `PromptContext.history` is filled from the store. It costs reading it once per session."""
 

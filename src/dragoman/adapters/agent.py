@@ -252,7 +252,9 @@ class AdapterAgent(Agent):
     async def _choose(self, own: AdapterSession, setting_id: str, value: str | bool) -> None:
         await _reported(self.adapter.choose(own, setting_id, value))
         own._set(setting_id, value)
-        own.settings = tuple(self.adapter.settings(own))
+        settings = tuple(self.adapter.settings(own))
+        if settings != own.settings:  # the choice has changed others
+            await own.offer(settings)
 
     # Turns
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PROGRAMS: Final[dict[str, str]] = {
     "claude": "dragoman.adapters.makers:claude_code",
+    "codex": "dragoman.adapters.codex:codex",
 }
 """Name -> `module:function`."""
 COMMAND: str | None = "dragoman.adapters.makers:command"

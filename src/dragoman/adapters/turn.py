@@ -66,7 +66,7 @@ async def run_turn(adapter: Adapter, session: AdapterSession, turn: Turn, store:
     try:
         if not was_cancelled:
             session.running = asyncio.ensure_future(_run(adapter, context, log))
-            await _wait_or_cancel(session.running)
+            await _wait_or_cancel(session.running, adapter.cleanup_seconds)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         was_cancelled = turn.cancelled or (task is not None and task.cancelling() > 0)
@@ -144,13 +144,13 @@ async def _completed(work: asyncio.Future[Any]) -> bool:
     return was_cancelled
 
 
-async def _wait_or_cancel(running: asyncio.Task[Any]) -> None:
+async def _wait_or_cancel(running: asyncio.Task[Any], cleanup_seconds: float | None) -> None:
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:
         if not running.done():
             running.cancel()
-            await asyncio.wait({running}, timeout=CLEANUP_SECONDS)
+            await asyncio.wait({running}, timeout=CLEANUP_SECONDS if cleanup_seconds is None else cleanup_seconds)
             if not running.done():
                 _log.warning("the source ignores its cancellation; the turn ends without it")
         raise

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.agent import AdapterAgent
-from dragoman.adapters.function import FunctionAdapter
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,6 +75,8 @@ def find_adapter(source: Any, *, settings: Sequence[Setting] = ()) -> Adapter:
     if framework is not None:
         return framework(source)
     if callable(source):
+        from dragoman.adapters.function import FunctionAdapter
+
         return FunctionAdapter(source, settings=settings)
     raise ConfigError(
         f"{type(source).__name__} cannot be wrapped; pass a function of the prompt, an agent or graph of pydantic-ai, "

@@ -126,6 +126,8 @@ class ToolCallUpdates:
         """
         if not self._ready or isinstance(chunk, _BEFORE_QUESTIONS):
             return ()
+        if isinstance(chunk, c.Data) and chunk.name == "tool-display":
+            return ()  # a source shows more of a call right before it asks about it
         ready, self._ready = self._ready, []
         if isinstance(chunk, c.ToolOutputDenied) and chunk.tool_call_id in ready:
             ready.remove(chunk.tool_call_id)

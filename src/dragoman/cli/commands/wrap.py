@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.adapters.programs import PROGRAMS
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.wrap.editor_settings import EDITORS
@@ -101,12 +102,14 @@ COMMAND = CliCommand(
         "                                 calls it first\n"
         "  URL                            an AI SDK endpoint, an AG-UI endpoint, or a chat-completions API; which of\n"
         "                                 them is found out, or named with --as\n"
-        "  claude                         Claude Code, as it is installed and logged in on this machine\n"
+        f"  {', '.join(sorted(PROGRAMS)):<31}the installed program of this name, with its own sessions and settings\n"
         "  -- PROGRAM ARGUMENTS           a command-line tool, run once for each prompt in the folder of the session;\n"
         "                                 {prompt}, {cwd} and {session} in arguments are replaced, and without\n"
         "                                 {prompt} it reads the prompt from standard input"
     ),
-    arguments=(Argument("source", "what to wrap: MODULE:OBJECT, FILE.py:OBJECT, a URL or claude", is_optional=True),),
+    arguments=(
+        Argument("source", "what to wrap: MODULE:OBJECT, FILE.py:OBJECT, a URL or a known program", is_optional=True),
+    ),
     options=(
         CliOption("--url", "an endpoint, the same as a URL as the source", value="URL"),
         CliOption("--as", "the kind of the endpoint", value="KIND", choices=("ui-stream", "ag-ui", "chat")),
@@ -133,6 +136,7 @@ COMMAND = CliCommand(
         "dragoman wrap --url http://127.0.0.1:3000/api/chat --as ui-stream",
         "dragoman wrap http://127.0.0.1:8080/v1 --model qwen3 --system 'Answer briefly.'",
         "dragoman wrap claude --print-settings zed",
+        "dragoman wrap codex --print-settings zed",
         "dragoman wrap -- aider --yes --message {prompt}",
         "dragoman wrap my_agent:agent --print-settings zed",
         "dragoman exec 'say hello' -- dragoman wrap my_agent:agent",
