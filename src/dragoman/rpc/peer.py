@@ -235,13 +235,21 @@ class Peer:
         self.outbox.send(frame)
         return pending
 
+    def read_hot(self, decoder: Decoder[Any]) -> None:
+        """Decode hot notifications by this decoder from now on: the peers have agreed on another version."""
+        self._hot_decode = decoder.decode
+
+    def withdraw(self, pending: Pending) -> None:
+        """Ask the peer to cancel a request (rule 201); its answer, which may be an error, still settles it."""
+        if pending.id in self._pending and not pending.is_abandoned and self.closed_by is None:
+            self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
+
     def abandon(self, pending: Pending) -> None:
         """The caller stopped waiting: the peer is asked to cancel (rule 201), and a late answer is dropped."""
         if pending.id in self._pending and not pending.is_abandoned:
+            self.withdraw(pending)
             pending.is_abandoned = True
             self.flow.note_answered(pending.lane)
-            if self.closed_by is None:
-                self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
 
     async def notify(self, method: str, params: object) -> None:
         """Sends a notification in order with everything else.

@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, NOT_FOUND, REQUEST_CANCELLED
+from dragoman.errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    REQUEST_CANCELLED,
+    UNSUPPORTED_VERSION,
+)
 from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
 from dragoman.versions.router import HANDLED, FrameRouter
 from dragoman.versions.version2 import to_v1, to_v2
@@ -16,7 +23,6 @@ from dragoman.versions.version2.v2_session import HeldPrompt, V2Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-UNSUPPORTED_VERSION: Final = -32022
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
 
