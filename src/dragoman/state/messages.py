@@ -233,7 +233,7 @@ def patched(known: dict[str, Any] | None, patch: dict[str, Any] | None) -> dict[
 
 def begins_with(prompt: Sequence[ContentBlock], content: Sequence[ContentBlock]) -> bool:
     """Whether this content is a prompt or its beginning; texts may be cut differently."""
-    said = "".join(block.text for block in content if isinstance(block, TextContent))
+    shown = "".join(block.text for block in content if isinstance(block, TextContent))
     asked = "".join(block.text for block in prompt if isinstance(block, TextContent))
     others = [block for block in content if not isinstance(block, TextContent)]
-    return asked.startswith(said) and others == [b for b in prompt if not isinstance(b, TextContent)][: len(others)]
+    return asked.startswith(shown) and others == [b for b in prompt if not isinstance(b, TextContent)][: len(others)]

@@ -137,7 +137,7 @@ class _GrowingTerminal(TerminalState):
         try:
             self._output += b64decode(data)
         except (NotBase64, ValueError):
-            return  # nothing can be said about it; a check of the recording reports it
+            return  # it is lost; a check of the recording reports it
         excess = len(self._output) - OUTPUT_LIMIT
         if excess > 0:
             del self._output[:excess]  # (a bytearray moves its start and copies nothing)

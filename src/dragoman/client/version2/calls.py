@@ -32,7 +32,7 @@ class ReopenedSession(v1.ResumeSessionResponse, frozen=True):
     available_commands: Sequence[v1.AvailableCommand] = ()
 
 
-class Outgoing(NamedTuple):
+class Version2Call(NamedTuple):
     """A request in the words of version 2."""
 
     method: str
@@ -43,7 +43,7 @@ class Outgoing(NamedTuple):
     """From that result to the one of version 1."""
 
 
-def outgoing(method: str, params: Any) -> Outgoing:
+def outgoing(method: str, params: Any) -> Version2Call:
     """The request of version 2 that does what this one of version 1 does."""
     make = _CALLS.get(method)
     if make is not None:
@@ -51,15 +51,15 @@ def outgoing(method: str, params: Any) -> Outgoing:
     known = method_tables(2).agent.get(method)
     result = AGENT_METHODS[method].result
     if known is None:
-        return Outgoing(method, params, result, _as_it_is)
-    return Outgoing(method, params, Any, lambda found: decode(result, encode({} if found is None else found)))
+        return Version2Call(method, params, result, _as_it_is)
+    return Version2Call(method, params, Any, lambda found: decode(result, encode({} if found is None else found)))
 
 
 def _as_it_is(result: Any) -> Any:
     return result
 
 
-def _open(method: str) -> Callable[[Any], Outgoing]:
+def _open(method: str) -> Callable[[Any], Version2Call]:
     def read(found: v2.NewSessionResponse | v2.ForkSessionResponse) -> OpenedSession:
         return OpenedSession(
             found.session_id,
@@ -69,10 +69,10 @@ def _open(method: str) -> Callable[[Any], Outgoing]:
         )
 
     result = v2.NewSessionResponse if method == "session/new" else v2.ForkSessionResponse
-    return lambda params: Outgoing(method, _with_servers(params), result, read)
+    return lambda params: Version2Call(method, _with_servers(params), result, read)
 
 
-def _reopen(*, is_load: bool) -> Callable[[Any], Outgoing]:
+def _reopen(*, is_load: bool) -> Callable[[Any], Version2Call]:
     def read(found: v2.ResumeSessionResponse) -> ReopenedSession:
         return ReopenedSession(
             config_options=_options(found.config_options),
@@ -80,11 +80,11 @@ def _reopen(*, is_load: bool) -> Callable[[Any], Outgoing]:
             available_commands=read_commands(found.available_commands or ()),
         )
 
-    def make(params: Any) -> Outgoing:
+    def make(params: Any) -> Version2Call:
         made = _with_servers(params)
         if is_load:
             made["replayFrom"] = {"type": "start"}
-        return Outgoing("session/resume", made, v2.ResumeSessionResponse, read)
+        return Version2Call("session/resume", made, v2.ResumeSessionResponse, read)
 
     return make
 
@@ -103,10 +103,10 @@ def _with_servers(params: Any) -> dict[str, Any]:
     return made
 
 
-def _set_option(params: v1.SetSessionConfigBoolean | v1.SetSessionConfigSelect) -> Outgoing:
+def _set_option(params: v1.SetSessionConfigBoolean | v1.SetSessionConfigSelect) -> Version2Call:
     kind = v2.SetSessionConfigBoolean if isinstance(params, v1.SetSessionConfigBoolean) else v2.SetSessionConfigSelect
     made: Any = kind(params.session_id, params.config_id, params.value, meta=params.meta)  # type: ignore[arg-type]
-    return Outgoing(
+    return Version2Call(
         "session/set_config_option",
         made,
         v2.SetSessionConfigOptionResponse,
@@ -114,19 +114,19 @@ def _set_option(params: v1.SetSessionConfigBoolean | v1.SetSessionConfigSelect) 
     )
 
 
-_CALLS: Final[dict[str, Callable[[Any], Outgoing]]] = {
+_CALLS: Final[dict[str, Callable[[Any], Version2Call]]] = {
     "session/new": _open("session/new"),
     "session/fork": _open("session/fork"),
     "session/load": _reopen(is_load=True),
     "session/resume": _reopen(is_load=False),
     "session/set_config_option": _set_option,
-    "authenticate": lambda params: Outgoing(
+    "authenticate": lambda params: Version2Call(
         "auth/login",
         v2.LoginAuthRequest(params.method_id, meta=params.meta),
         v2.LoginAuthResponse,
         lambda found: v1.AuthenticateResponse(meta=found.meta),
     ),
-    "logout": lambda params: Outgoing(
+    "logout": lambda params: Version2Call(
         "auth/logout",
         v2.LogoutAuthRequest(meta=params.meta),
         v2.LogoutAuthResponse,

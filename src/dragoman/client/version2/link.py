@@ -52,7 +52,7 @@ _OWN_HISTORY: Final = (
 )  # fmt: skip
 
 
-class OpenPrompt:
+class SentPrompt:
     """A prompt that has not ended."""
 
     __slots__ = ("blocks", "echo_id", "has_begun", "has_turn", "idles", "message_id", "pending", "turn", "was_running")
@@ -77,7 +77,7 @@ class Version2Link(SessionLink):
 
     def __init__(self, connection: Any, session_id: str) -> None:
         super().__init__(connection, session_id)
-        self._prompts: list[OpenPrompt] = []
+        self._prompts: list[SentPrompt] = []
         self._seen: dict[str, int] = {}  # user messages by id, and how many updates there were before
         self._step = 0
 
@@ -158,7 +158,7 @@ class Version2Link(SessionLink):
         self.require_open()
         if not prompt:
             raise LocalProtocolError("a prompt needs at least one content block")
-        opened = OpenPrompt(prompt, RunningTurn())
+        opened = SentPrompt(prompt, RunningTurn())
         added = {} if self.connection.prompt_meta is None else self.connection.prompt_meta(self.id)
         request = v1.PromptRequest(self.id, list(prompt), meta={**added, **(meta or {})} or UNSET)
 
@@ -180,13 +180,13 @@ class Version2Link(SessionLink):
             opened.turn.inbox = self.new_inbox()
         return opened.turn
 
-    def _begin(self, prompt: OpenPrompt) -> None:
+    def _begin(self, prompt: SentPrompt) -> None:
         prompt.has_begun = True
         if not self.state.is_running:
             self.state.begin_turn(prompt.blocks)
             prompt.has_turn = True
 
-    def _accept(self, prompt: OpenPrompt, message_id: str) -> None:
+    def _accept(self, prompt: SentPrompt, message_id: str) -> None:
         """The agent has taken the prompt into the conversation; an idle that came before may have ended it."""
         prompt.message_id = message_id
         # From here on the task that awaits the prompt waits for updates instead of for the response.
@@ -201,7 +201,7 @@ class Version2Link(SessionLink):
                 return
         prompt.idles.clear()
 
-    def _refuse(self, prompt: OpenPrompt, error: Exception | None) -> None:
+    def _refuse(self, prompt: SentPrompt, error: Exception | None) -> None:
         is_withdrawn = isinstance(error, RequestError) and error.code == REQUEST_CANCELLED
         if is_withdrawn and prompt.turn.is_cancelling:
             self._settle(prompt, v1.PromptResponse("cancelled"), None)
@@ -218,7 +218,7 @@ class Version2Link(SessionLink):
         if not prompt.has_begun:
             self._begin(prompt)
 
-    def _find(self, update: v2.UserMessage | v2.UserMessageChunk) -> OpenPrompt | None:
+    def _find(self, update: v2.UserMessage | v2.UserMessageChunk) -> SentPrompt | None:
         """The open prompt that this message is."""
         for prompt in self._prompts:
             if update.message_id in (prompt.message_id, prompt.echo_id):
@@ -243,12 +243,12 @@ class Version2Link(SessionLink):
             elif not prompt.idles or next(reversed(self._seen.values()), 0) > prompt.idles[-1][0]:
                 prompt.idles.append((self._step, update))  # a repetition with nothing new says nothing new
 
-    def _finish(self, prompt: OpenPrompt, idle: v2.SessionStateUpdate) -> None:
+    def _finish(self, prompt: SentPrompt, idle: v2.SessionStateUpdate) -> None:
         if idle.stop_reason == "error":
-            said = idle.error or None
+            given = idle.error or None
             error = RequestError(INTERNAL_ERROR, "the agent reported an error without saying which")
-            if said is not None:
-                error = RequestError(said.code, said.message, None if said.data is UNSET else said.data)
+            if given is not None:
+                error = RequestError(given.code, given.message, None if given.data is UNSET else given.data)
             self._settle(prompt, None, error)
             return
         reason = idle.stop_reason or "end_turn"
@@ -259,7 +259,7 @@ class Version2Link(SessionLink):
         usage: Any = UNSET if not idle.usage else decode(v1.Usage, encode(idle.usage))
         self._settle(prompt, v1.PromptResponse(reason, usage=usage, meta=meta), None)
 
-    def _settle(self, prompt: OpenPrompt, response: v1.PromptResponse | None, error: Exception | None) -> None:
+    def _settle(self, prompt: SentPrompt, response: v1.PromptResponse | None, error: Exception | None) -> None:
         """End a prompt with its response or its error."""
         if prompt not in self._prompts:
             return

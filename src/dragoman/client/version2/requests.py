@@ -75,10 +75,10 @@ class Version2Requests(RequestHandler):
             if isinstance(subject, v2.CommandPermissionSubject):
                 raw = {"command": subject.command, "cwd": subject.cwd}
                 call = v1.ToolCallUpdate(subject.tool_call_id or call.tool_call_id, kind="execute", raw_input=raw)
-        said = [request.title] if own_title and own_title != request.title else []
-        said += [request.description] if request.description else []
-        if said:
-            content.insert(0, v1.Content(v1.TextContent("\n".join(said))))
+        stated = [request.title] if own_title and own_title != request.title else []
+        stated += [request.description] if request.description else []
+        if stated:
+            content.insert(0, v1.Content(v1.TextContent("\n".join(stated))))
         return v1.ToolCallPatch(
             call.tool_call_id,
             name=call.name,

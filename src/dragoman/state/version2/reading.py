@@ -1,7 +1,7 @@
 """Values of version 2 as the values that the session state has: those of version 1.
 
 Content blocks, options and commands say the same in both versions and have one form in the state, so that every program
-that reads the state works with agents of both. Where version 2 says more (a file that was moved), it is said in words.
+that reads the state works with agents of both. Where version 2 says more (a file that was moved), it is put in words.
 """
 
 from __future__ import annotations
@@ -156,16 +156,16 @@ def _read_diff(diff: v2.Diff) -> list[v1.ToolCallContent]:
     made: list[v1.ToolCallContent] = []
     for change in diff.changes:
         if isinstance(change, Unknown):
-            made.append(_said(f"{change.tag or 'change'} {_path(change.raw)}"))
+            made.append(_words(f"{change.tag or 'change'} {_path(change.raw)}"))
             continue
         hunks = by_path.pop(change.path, [])
         made += [_hunk_diff(hunk, change) for hunk in hunks]
         if isinstance(change, v2.DiffMove):
-            made.append(_said(f"move {change.old_path} to {change.path}"))
+            made.append(_words(f"move {change.old_path} to {change.path}"))
         elif isinstance(change, v2.DiffCopy):
-            made.append(_said(f"copy {change.old_path} to {change.path}"))
+            made.append(_words(f"copy {change.old_path} to {change.path}"))
         elif not hunks:
-            made.append(_said(f"{_operation(change)} {change.path}"))
+            made.append(_words(f"{_operation(change)} {change.path}"))
     for hunks in by_path.values():  # files of the patch that the list of changes does not name
         made += [_hunk_diff(hunk, None) for hunk in hunks]
     return made
@@ -188,7 +188,7 @@ def _hunk_diff(hunk: PatchHunk, change: v2.DiffChange | None) -> v1.Diff:
     return v1.Diff(hunk.path, new, old_text=None if is_new else hunk.old)
 
 
-def _said(sentence: str) -> v1.Content:
+def _words(sentence: str) -> v1.Content:
     return v1.Content(v1.TextContent(sentence))
 
 
