@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
+_ONLY_IN_VERSION_1: Final = frozenset({"authenticate", "logout", "session/load", "session/set_mode"})
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
 
 
@@ -55,6 +56,8 @@ class V2ClientV1Agent(FrameRouter):
         if side == "client":
             if method in self._requests and isinstance(params, dict):
                 self._requests[method](request_id, params)
+            elif method in _ONLY_IN_VERSION_1:
+                self.fail("client", request_id, error(METHOD_NOT_FOUND, f"{method} does not exist in version 2"))
             else:
                 self.pass_request(side, request_id, method, params)
         elif method in ("session/request_permission", "elicitation/create") and isinstance(params, dict):
