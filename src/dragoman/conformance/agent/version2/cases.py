@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64decode
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -332,6 +333,41 @@ async def cancel_unknown(probe: Version2Probe) -> None:
     for method, member in (("tool_call/cancel", "toolCallId"), ("terminal/cancel", "terminalId")):
         answer = await probe.call(method, {"sessionId": session_id, member: "no-such-id"})
         expect_code(answer, -32602, f"{method} of an unknown id")
+
+
+@_case("agent/v2-tools/shown", rules=(2038, 2040))
+async def shown(probe: Version2Probe) -> None:
+    """What a command does is shown: its terminal is described, and its output is base64.
+
+    Leads the agent to run a command; expects a tool call whose terminals updates describe.
+    """
+    played = await probe.play("run", await probe.new_session())
+    calls = played.updates("tool_call_update")
+    if not calls:
+        raise Inconclusive("the turn ended without a tool call; a prompt that leads to it would help")
+    described = {update.get("terminalId") for update in played.updates("terminal_update")}
+    for call in calls:
+        for content in call.get("content") or ():
+            if content.get("type") == "terminal" and content.get("terminalId") not in described:
+                raise Fail(f"no terminal_update describes terminal {content.get('terminalId')!r}")
+    for chunk in played.updates("terminal_output_chunk"):
+        try:
+            b64decode(str(chunk.get("data")), validate=True)
+        except ValueError:
+            raise Fail("the bytes of a terminal are not base64") from None
+
+
+@_case("agent/v2-tools/permission", rules=(2035, 2036, 2044))
+async def permission(probe: Version2Probe) -> None:
+    """A permission request has options, and after the answer the work goes on to idle.
+
+    Leads the agent to ask for permission and allows it; expects options, then idle.
+    """
+    asking = probe.prompt(await probe.new_session(), probe.text("ask"))
+    request = await asking.first_request("session/request_permission")
+    if not request.params.get("options"):
+        raise Fail("the permission request has no options")
+    await asking.end()
 
 
 async def _closed_session(probe: Version2Probe) -> tuple[str, int]:
