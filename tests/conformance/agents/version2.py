@@ -57,7 +57,7 @@ class Agent:
         self.update(session_id, "agent_message_chunk", messageId=f"a{self.count}", content=content)
 
     def initialize(self, params: dict[str, Any]) -> Any:
-        version = params.get("protocolVersion")
+        version: Any = params.get("protocolVersion")
         is_version = isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= 65535
         if not is_version and MUTANT != "any-version":
             raise Refused(-32602, "protocolVersion is not a version")
@@ -70,7 +70,7 @@ class Agent:
         self.is_ready = True
         answered = version if MUTANT == "echoes-version" else 2
         info = {"name": "version2", "version": "1"}
-        capabilities = {"session": {"prompt": {}, "mcp": {"stdio": {}}}}
+        capabilities: dict[str, Any] = {"session": {"prompt": {}, "mcp": {"stdio": {}}}}
         login = [{"type": "agent", "methodId": "key", "name": "Key"}]
         return {"protocolVersion": answered, "info": info, "capabilities": capabilities, "authMethods": login}
 

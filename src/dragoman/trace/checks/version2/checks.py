@@ -40,7 +40,6 @@ class Version2Checks:
         self._logins: dict[str, str] = {}
         self._sessions = SessionChecks(facts)
         self._steps: dict[type, Callable[[DecodedFrame, Any], None]] = {
-            v2.InitializeRequest: self._ask_again,
             v2.InitializeResponse: self._take_capabilities,
             v2.LoginAuthRequest: self._login,
             v2.NewSessionRequest: self._check_opening,
@@ -54,6 +53,8 @@ class Version2Checks:
         self._check_fit(frame)
         if frame.part == "params":
             self._check_call(frame)
+            if frame.method == "initialize" and type(frame.plain) is dict:
+                self._ask_again(frame, frame.plain.get("protocolVersion"))
         step = self._steps.get(type(frame.value))
         if step is not None:
             step(frame, frame.value)
@@ -90,9 +91,9 @@ class Version2Checks:
         if self._agent is not None and not is_advertised(self._agent, gate):
             self._facts.report(2013, frame, f"{what} needs {gate}, which the agent does not advertise")
 
-    def _ask_again(self, frame: DecodedFrame, request: v2.InitializeRequest) -> None:
-        if request.protocol_version < 2:
-            self._facts.report(2006, frame, f"version {request.protocol_version} was asked for after version 2")
+    def _ask_again(self, frame: DecodedFrame, version: object) -> None:
+        if isinstance(version, int) and version < 2:
+            self._facts.report(2006, frame, f"version {version} was asked for after version 2")
 
     def _take_capabilities(self, frame: DecodedFrame, result: v2.InitializeResponse) -> None:
         self._facts.is_initialized = True
