@@ -167,7 +167,8 @@ class Exchange:
         version = self.version
         if is_read and message.method == "initialize" and frame.dir == "c2a":
             # What is asked for may have the form of either version, or of both.
-            version = 2 if _version_of(frame.plain) > 1 and "clientCapabilities" not in frame.plain else 1
+            is_new_form = _version_of(frame.plain) > 1 and "info" in frame.plain and "clientInfo" not in frame.plain
+            version = 2 if is_new_form else 1
         row = frame.row = served(frame.dir, version).get(message.method)
         if is_read:
             frame.session_id = _session_of(frame.plain)

@@ -173,12 +173,18 @@ def describe(state: SessionState) -> dict[str, Any]:
         "usage": {"used": usage.used, "size": usage.size} if usage is not None else None,
         "cost": {"amount": state.cost.amount, "currency": state.cost.currency} if state.cost is not None else None,
         "running": state.is_running,
-        "activity": state.activity,
         "turns": len(state.turns),
         "stop_reason": state.stop_reason,
         "unknown": len(state.unknown),
         "timeline": [_describe_item(item) for item in state.timeline],
+        **_work_without_turn(state),
     }
+
+
+def _work_without_turn(state: SessionState) -> dict[str, Any]:
+    """What an agent of version 2 reports to be doing, if that does not follow from the turns."""
+    is_plain = state.activity == ("running" if state.is_running else "idle")
+    return {} if is_plain else {"activity": state.activity}
 
 
 def _describe_item(item: TimelineItem) -> dict[str, Any]:
