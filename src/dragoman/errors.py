@@ -31,6 +31,7 @@ INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
 NOT_FOUND: Final = -32002
+UNSUPPORTED_VERSION: Final = -32022
 
 
 def _last_words(stderr_tail: str, *, whose: str = "the agent's") -> str:

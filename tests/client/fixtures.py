@@ -64,7 +64,11 @@ class AgentLine(RawEnd):
 
 @asynccontextmanager
 async def client_and_agent(
-    capabilities: dict[str, Any] | None = None, *, auth_methods: Sequence[object] = (), **options: Any
+    capabilities: dict[str, Any] | None = None,
+    *,
+    auth_methods: Sequence[object] = (),
+    initialized: dict[str, Any] | None = None,
+    **options: Any,
 ) -> AsyncIterator[tuple[RemoteAgent, AgentLine]]:
     """A connected client and the line on which it believes to meet an agent."""
     async with PAIRS[LINK]() as (ours, opened):
@@ -72,7 +76,7 @@ async def client_and_agent(
         entering = asyncio.ensure_future(context.__aenter__())
         theirs = await opened
         line = AgentLine(theirs)
-        initialized = {
+        initialized = initialized or {
             "protocolVersion": 1,
             "agentCapabilities": EVERYTHING if capabilities is None else capabilities,
             "authMethods": list(auth_methods),

@@ -88,3 +88,55 @@ def test_the_sdks_client_of_version_2_drives_our_agent(tmp_path: Path) -> None:
     assert any(line.get("asked") for line in lines)
     shown = [line["content"]["text"] for line in lines if line.get("sessionUpdate") == "agent_message_chunk"]
     assert "hello" in "".join(shown)
+
+
+def ask_natively(words: str, cwd: Path, *options: str, protocol: str = "2") -> tuple[int, Any]:
+    """One turn of our client in version 2 with the SDK's agent, without a translator."""
+    require("ts")
+    agent = ("node", str(PEERS / "ts_v2_agent.mjs"))
+    command = (*DRAGOMAN, "exec", "--protocol", protocol, "--output", "json", "--no-ledger", *options, words)
+    done = run(*command, "--", *agent, cwd=cwd)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_our_client_speaks_version_2_with_the_sdks_agent(tmp_path: Path) -> None:
+    for protocol in ("2", "auto"):
+        code, result = ask_natively("hello", tmp_path, protocol=protocol)
+        assert (code, result["text"], result["stop_reason"]) == (0, "You wrote: hello", "end_turn")
+    _, edited = ask_natively("edit", tmp_path)
+    assert [(call["title"], len(call["diffs"])) for call in edited["tool_calls"]] == [("Edit a.txt", 1)]
+    _, ran = ask_natively("run", tmp_path)
+    assert [(call["output"], call["exit_code"]) for call in ran["tool_calls"]] == [("built\n", 0)]
+    _, replaced = ask_natively("replace", tmp_path)
+    assert replaced["text"] == "second"  # natively, nothing of the first text is left
+    _, allowed = ask_natively("ask", tmp_path, "--allow", "execute:make")
+    assert allowed["text"] == "outcome selected yes"
+    code, failed = ask_natively("fail", tmp_path)
+    assert code == 1
+    assert failed["error"]["message"].startswith("the model failed")
+
+
+def test_our_client_of_version_1_learns_that_the_sdks_agent_speaks_version_2(tmp_path: Path) -> None:
+    code, refused = ask_natively("hello", tmp_path, protocol="1")
+    assert code != 0
+    assert "speaks only version 2" in refused["error"]["message"]
+
+
+def judge(prompts: Path, *agent: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return run(*DRAGOMAN, "check", "agent", "--protocol", "2", "--prompts", str(prompts), "--", *agent, cwd=cwd)
+
+
+def test_the_sdks_agent_of_version_2_breaks_no_rule(tmp_path: Path) -> None:
+    require("ts")
+    prompts = tmp_path / "prompts.toml"
+    prompts.write_text('say = "hello"\nslow = "wait"\nrun = "run"\nask = "ask"\n')
+    done = judge(prompts, "node", str(PEERS / "ts_v2_agent.mjs"), cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_our_agent_behind_the_translator_breaks_no_rule_of_version_2(tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.toml"
+    prompts.write_text('say = "say one two"\nslow = "slow"\nrun = "tool"\nask = "permission"\n')
+    translated = (*DRAGOMAN, "translate", "--client", "2", "--agent", "1", "--", *SCRIPTED)
+    done = judge(prompts, *translated, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout

@@ -154,7 +154,7 @@ HANDSHAKE = [
         lambda t: t.fail(t.ask("initialize", {"protocolVersion": 1, "clientInfo": INFO}), -32603),
         Talk,
     ),
-    Case(40, "NOTE", "a2c", lambda t: t.hello(protocolVersion=2), lambda t: t.hello(), Talk),
+    Case(40, "NOTE", "a2c", lambda t: t.hello(protocolVersion=3), lambda t: t.hello(), Talk),
     Case(44, "SHOULD", "c2a", lambda t: t.ask("initialize", {"protocolVersion": 1}), lambda t: t.hello(), Talk),
     Case(
         45,
@@ -282,7 +282,7 @@ def test_client_that_asks_for_a_later_version_in_the_old_form_is_held_to_its_cap
 
 def test_another_version_is_not_judged_by_these_rules() -> None:
     talk = Talk()
-    talk.hello(protocolVersion=2)
+    talk.hello(protocolVersion=3)
     talk.notify("session/update", {"whatever": 1}, by="a2c")
     talk.ask("session/load", {})
     assert brief(findings(talk)) == [(40, "NOTE", "a2c")]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.client.permission import Asker, ClientPermissions, Question
     from dragoman.client.supervisor import RestartNote, RestartPolicy, Supervised, supervise
     from dragoman.client.terminals import LocalTerminals
+    from dragoman.client.version2.requests import PermissionRequest
     from dragoman.policy.decide import Decision
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "LoginFailed",
     "LoginMethod",
     "OpensUrls",
+    "PermissionRequest",
     "PromptTurn",
     "Question",
     "ReadsFiles",
@@ -75,5 +77,6 @@ if not TYPE_CHECKING:
             "dragoman.policy.decide": ("Decision",),
             ".supervisor": ("RestartNote", "RestartPolicy", "Supervised", "supervise"),
             ".terminals": ("LocalTerminals",),
+            ".version2.requests": ("PermissionRequest",),
         },
     )

@@ -7,22 +7,29 @@ Owns the `initialize` request and the life of the connection, which ends, with t
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from msgspec.structs import replace
 
 from dragoman.client.connection import ClientConnection, HasStderr
 from dragoman.client.remote import RemoteAgent
 from dragoman.client.services import ClientServices
-from dragoman.errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError
+from dragoman.errors import (
+    UNSUPPORTED_VERSION,
+    ConnectionClosed,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestError,
+)
 from dragoman.rpc import DEFAULT_LIMITS, Limits
 from dragoman.schema import PROTOCOL_VERSION, v1
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from typing import Unpack
 
     from dragoman.client.services import (
@@ -37,8 +44,13 @@ if TYPE_CHECKING:
     from dragoman.process import Spare
     from dragoman.rpc import Observer, Transport
 
+_log = logging.getLogger("dragoman.client")
+
+Protocol: TypeAlias = Literal[1, 2, "auto", "2025.1"]
+
 # The slowest real agent answers after eleven seconds on two busy cores.
 INITIALIZE_SECONDS = 60.0
+_PROTOCOLS = (1, 2, "auto", "2025.1")
 
 
 class ClientOptions(TypedDict, total=False):
@@ -57,6 +69,8 @@ class ClientOptions(TypedDict, total=False):
     observers: see every line sent and received.
     prompt_meta: called with the session's id before each prompt; what it returns is added to the prompt's `_meta`.
     initialize_seconds: how long the agent may take to answer `initialize`.
+    protocol: the version of the protocol: 1, 2, `"auto"` for 2 with an agent that speaks it and else 1, or `"2025.1"`
+        for an agent of that dialect, which is translated.
     """
 
     name: str
@@ -74,6 +88,7 @@ class ClientOptions(TypedDict, total=False):
     observers: Sequence[Observer]
     prompt_meta: Callable[[str], Mapping[str, Any]] | None
     initialize_seconds: float
+    protocol: Protocol
 
 
 @asynccontextmanager
@@ -143,8 +158,11 @@ async def spawn(
         AgentExited: the program ended; a ConnectionClosed.
         RemoteProtocolError, ConnectionClosed: as for `connect`.
     """
-    transport = await spawn_transport(command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr)
-    async with open_connection(transport, options) as connection:
+
+    async def start() -> Transport:
+        return await spawn_transport(command, cwd=cwd, env=env, spare=spare, on_stderr=on_stderr)
+
+    async with open_connection(await start(), options, again=start) as connection:
         yield RemoteAgent(connection)
 
 
@@ -167,8 +185,57 @@ async def spawn_transport(
 
 
 @asynccontextmanager
-async def open_connection(transport: Transport, options: ClientOptions) -> AsyncIterator[ClientConnection]:
-    """An initialized connection, closed at exit."""
+async def open_connection(
+    transport: Transport,
+    options: ClientOptions,
+    *,
+    again: Callable[[], Awaitable[Transport]] | None = None,
+) -> AsyncIterator[ClientConnection]:
+    """An initialized connection, closed at exit.
+
+    Args:
+        again: Starts the agent once more; used if it ends at the offer of version 2 and may be offered version 1.
+    """
+    protocol = options.get("protocol", PROTOCOL_VERSION)
+    if protocol not in _PROTOCOLS:
+        transport.close()
+        await transport.wait_closed()
+        raise LocalProtocolError(f"protocol must be 1, 2, 'auto' or '2025.1', not {protocol!r}")
+    if protocol == "2025.1":
+        transport = _translated(transport)
+    connection = await _started(transport, options)
+    try:
+        try:
+            connection.initialized = await _initialize(connection, options, transport)
+        except ConnectionClosed:
+            if protocol != "auto" or again is None:
+                raise
+            # It may have ended because of the offer: the next one is what every agent knows.
+            await asyncio.shield(connection.close("the agent did not answer the offer of version 2"))
+            transport = await again()
+            connection = await _started(transport, options)
+            connection.initialized = await _initialize(connection, {**options, "protocol": 1}, transport)
+        yield connection
+    finally:
+        await asyncio.shield(connection.close("the client closed the connection"))
+
+
+def _translated(transport: Transport) -> Transport:
+    """A transport to an agent of 2025.1; the conversation begins with the first session, which names its folder."""
+    from dragoman.transports.translated import TranslatedTransport
+    from dragoman.versions import translator
+
+    return TranslatedTransport(
+        transport,
+        translator("1", "2025.1", is_lazy=True),
+        "client",
+        on_loss=lambda lost: _log.warning("not translated: %s", lost.what),
+        on_noise=lambda sentence: _log.warning("%s", sentence),
+    )
+
+
+async def _started(transport: Transport, options: ClientOptions) -> ClientConnection:
+    """A connection over this transport that is not initialized yet."""
     services = ClientServices(
         permission=options.get("permission"),
         files=options.get("files"),
@@ -191,11 +258,7 @@ async def open_connection(transport: Transport, options: ClientOptions) -> Async
         raise
     connection.prompt_meta = options.get("prompt_meta")
     connection.peer.start()
-    try:
-        connection.initialized = await _initialize(connection, options, transport)
-        yield connection
-    finally:
-        await asyncio.shield(connection.close("the client closed the connection"))
+    return connection
 
 
 async def _initialize(
@@ -213,9 +276,14 @@ async def _initialize(
             options.get("name", "dragoman"), options.get("version", __version__), title=options.get("title", "Dragoman")
         ),
     )
+    protocol = options.get("protocol", PROTOCOL_VERSION)
     seconds = options.get("initialize_seconds", INITIALIZE_SECONDS)
     try:
         async with asyncio.timeout(seconds):
+            if protocol in (2, "auto"):
+                from dragoman.client.version2.negotiation import negotiate
+
+                return await negotiate(connection, request, may_fall_back=protocol == "auto")
             response = await connection.peer.request("initialize", request, v1.InitializeResponse)
     except TimeoutError:
         tail = transport.stderr_tail if isinstance(transport, HasStderr) else ""
@@ -224,9 +292,27 @@ async def _initialize(
             f"the agent did not answer initialize within {seconds:g} seconds"
             + (f"; its last words on stderr: {last_line}" if last_line else "")
         ) from None
+    except RequestError as error:
+        raise _other_version(error) or error from None
     if response.protocol_version != PROTOCOL_VERSION:
         raise RemoteProtocolError(
             f"the agent speaks version {response.protocol_version} of the protocol, this client version "
             f"{PROTOCOL_VERSION}; use a release of either that speaks the other's version"
         )
     return response
+
+
+def _other_version(error: RequestError) -> RemoteProtocolError | None:
+    """The error in words, if the agent refuses because of the version."""
+    if error.code != UNSUPPORTED_VERSION:
+        return None
+    supported = error.data.get("supported") if isinstance(error.data, dict) else None
+    spoken = (
+        " and ".join(str(each) for each in supported if isinstance(each, int)) if isinstance(supported, list) else ""
+    )
+    if spoken == "2":
+        return RemoteProtocolError("the agent speaks only version 2 of the protocol; connect with protocol 2 or auto")
+    return RemoteProtocolError(
+        f"the agent does not speak version {PROTOCOL_VERSION} of the protocol"
+        + (f"; it speaks version {spoken}" if spoken else "")
+    )

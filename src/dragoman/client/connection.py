@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from dragoman.client.early_updates import EarlyUpdates
 from dragoman.client.requests import RequestHandler
+from dragoman.client.session_link import SessionLink
 from dragoman.errors import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from msgspec.json import Decoder
 
     from dragoman.client.services import ClientServices
-    from dragoman.client.session_link import SessionLink
     from dragoman.rpc import Transport
     from dragoman.schema import Loss, Method
 
@@ -86,11 +86,13 @@ class ClientConnection:
         self.limits = limits
         self.links: dict[str, SessionLink] = {}  # the open sessions by id
         self.initialized = v1.InitializeResponse(PROTOCOL_VERSION)  # until the agent has answered
+        self.protocol_version = PROTOCOL_VERSION  # until another one is agreed on
         # Called when the connection has ended, with the sessions that were open.
         self.when_lost: Callable[[ConnectionClosed, list[SessionLink]], None] | None = None
         # Called with a session's id before each prompt, for the `_meta` of it.
         self.prompt_meta: Callable[[str], Mapping[str, Any]] | None = None
         self.early = EarlyUpdates(limits)
+        self._services = services
         self._requests = RequestHandler(services, self.links, self.early, is_unstable=is_unstable)
         self._tasks: set[asyncio.Task[None]] = set()
         self._endings: set[asyncio.Task[None]] = set()
@@ -114,6 +116,8 @@ class ClientConnection:
         """
         known = self._check(method, params)
         try:
+            if self.protocol_version == 2:
+                return await self._call_in_version2(method, params, on_result)
             return await self.peer.request(method, params, known.result, on_result=on_result)
         except RequestError as error:
             raise self.explain(error) from None
@@ -122,10 +126,30 @@ class ClientConnection:
         self, method: str, params: object, settle: Callable[[Any, Exception | None], None], *, lane: object
     ) -> None:
         """Like `call`, but `settle` gets the result or the error in arrival order; no task waits for it."""
-        known = self._check(method, params)
-        self.peer.ask(
-            method, params, known.result, lambda result, error: settle(result, self.explain(error)), lane=lane
-        )
+        kind, read = self._check(method, params).result, None
+        if self.protocol_version == 2:
+            from dragoman.client.version2.calls import outgoing
+
+            method, params, kind, read = outgoing(method, params)
+
+        def settled(result: Any, error: Exception | None) -> None:
+            settle(result if read is None or error is not None else read(result), self.explain(error))
+
+        self.peer.ask(method, params, kind, settled, lane=lane)
+
+    async def _call_in_version2(self, method: str, params: object, on_result: Callable[[Any], None] | None) -> Any:
+        from dragoman.client.version2.calls import outgoing
+
+        sent = outgoing(method, params)
+        made: list[Any] = []
+
+        def read(result: Any) -> None:
+            made.append(sent.read(result))
+            if on_result is not None:
+                on_result(made[0])
+
+        await self.peer.request(sent.method, sent.params, sent.result, on_result=read)
+        return made[0]
 
     def explain(self, error: E) -> E | AuthRequired:
         """The same error; one that asks for a login gets the agent's login methods, an internal one its last words."""
@@ -139,6 +163,23 @@ class ClientConnection:
     def pid(self) -> int | None:
         """The agent's process, if it is a child of this one."""
         return self._transport.pid if isinstance(self._transport, HasPid) else None
+
+    def speak_version2(self) -> None:
+        """The agent has answered `initialize` with version 2: what arrives from now on is read as that."""
+        from dragoman.client.version2.requests import Version2Requests
+        from dragoman.schema import v2
+
+        self.protocol_version = 2
+        self._requests = Version2Requests(self._services, self.links, self.early, is_unstable=self.is_unstable)
+        self.peer.read_hot(decoder(v2.UpdateFrame))
+
+    def new_link(self, session_id: str) -> SessionLink:
+        """This end of a session that is being opened."""
+        if self.protocol_version == 2:
+            from dragoman.client.version2.link import Version2Link
+
+            return Version2Link(self, session_id)
+        return SessionLink(self, session_id)
 
     async def close_session(self, session_id: str) -> None:
         """End a session at the agent; one that the agent does not know any more counts as closed (rule 121)."""
@@ -231,7 +272,12 @@ class ClientConnection:
 
     def _read_forgiving(self, params: Raw) -> None:
         """Decode an update that strict decoding refused: unknown variants are kept, bad optional members dropped."""
-        notification = decode(v1.SessionNotification, params, self._reporter("session/update"))
+        kind: Any = v1.SessionNotification
+        if self.protocol_version == 2:
+            from dragoman.schema import v2
+
+            kind = v2.UpdateSessionNotification
+        notification = decode(kind, params, self._reporter("session/update"))
         self._route(notification.session_id, [notification.update], len(memoryview(params)))
 
     def _route(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:

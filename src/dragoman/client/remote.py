@@ -11,7 +11,6 @@ import os.path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.session import Session
-from dragoman.client.session_link import SessionLink
 from dragoman.errors import CapabilityError, LocalProtocolError, RequestError
 from dragoman.schema import UNSET, Unknown, v1
 from dragoman.schema.gates import is_advertised
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 
     from dragoman.client.connection import ClientConnection
+    from dragoman.client.session_link import SessionLink
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
 
@@ -76,7 +76,7 @@ class Loading:
         def settle(result: Any, error: Exception | None) -> None:
             link.end_loading()
             if error is None:
-                link.state.open(result.modes, result.config_options)
+                link.opened(result)
             else:
                 self._error = error
                 connection.links.pop(link.id, None)
@@ -115,8 +115,13 @@ class RemoteAgent:
         return self.initialized.agent_info or None
 
     @property
+    def protocol_version(self) -> int:
+        """The version of the protocol that is spoken with the agent: 1 or 2."""
+        return self._connection.protocol_version
+
+    @property
     def capabilities(self) -> v1.AgentCapabilities:
-        """What the agent advertised in its response to `initialize`."""
+        """What the agent advertised in its response to `initialize`, in the form of version 1."""
         return self._connection.capabilities
 
     @property
@@ -339,7 +344,7 @@ class RemoteAgent:
 
         def adopt(result: Any) -> None:
             link = _new_link(connection, result.session_id, params)
-            link.state.open(result.modes, result.config_options)
+            link.opened(result)
             connection.adopt(link)
 
         with connection.early.opening():
@@ -374,7 +379,7 @@ class RemoteAgent:
 
 
 def _new_link(connection: ClientConnection, session_id: str, params: Any) -> SessionLink:
-    link = SessionLink(connection, session_id)
+    link = connection.new_link(session_id)
     Session(
         link,
         params.cwd,

@@ -24,7 +24,7 @@ from dragoman.rpc.binding import awaitable, bind
 from dragoman.schema import CLIENT_METHODS, UNSET, decode, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
     from msgspec import Raw
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.client.session_link import SessionLink
     from dragoman.rpc import Call
-    from dragoman.schema import Loss
+    from dragoman.schema import Loss, Method
 
     _Handler = Callable[[Any, Any], Awaitable[object]]
 
@@ -103,9 +103,14 @@ class RequestHandler:
             meta={"terminal-auth": True} if self._services.terminal_login else UNSET,
         )
 
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """The methods of a client in the version of the protocol that was agreed on."""
+        return CLIENT_METHODS
+
     def serve(self, call: Call, report: Callable[[Loss], None]) -> Coroutine[Any, Any, object]:
         """The coroutine that answers `call`. Raises: RequestError or RemoteProtocolError to refuse it at once."""
-        method = CLIENT_METHODS.get(call.method)
+        method = self.methods.get(call.method)
         extension = self._extensions.get(call.method)
         if method is None or not method.is_stable:
             if extension is None or (method is not None and not self._is_unstable):
@@ -118,7 +123,7 @@ class RequestHandler:
         params = decode(method.params, call.params or _NO_PARAMS, report)
         session_id = getattr(params, "session_id", UNSET)
         if call.method in _QUESTIONS:
-            call.cancelled_result = _no_permission if call.method == _PERMISSION else v1.CancelElicitation
+            call.cancelled_result = no_permission if call.method == _PERMISSION else v1.CancelElicitation
         if session_id is UNSET or session_id is None:
             return _call(lambda params: handler(params, None), params)
         link = self._links.get(session_id)
@@ -155,26 +160,30 @@ class RequestHandler:
 
     async def _permission(self, request: v1.RequestPermissionRequest, session: Session) -> object:
         session.note_permission(request.tool_call)
+        return await self._ask(request, session)
+
+    async def _ask(self, request: v1.RequestPermissionRequest, session: Session) -> object:
+        """The answer of the permission service."""
         service = self._permit
         if service is None:
             _log.warning("permission to %r was cancelled: no user can be asked", _title(request))
-            return _no_permission()
+            return no_permission()
         try:
             outcome = await service(request, session)
         except RequestError:
             raise
         except Exception:
             _log.exception("the permission service failed; the request is cancelled")
-            return _no_permission()
+            return no_permission()
         if isinstance(outcome, str):
             outcome = v1.SelectedPermissionOutcome(outcome)
         if not isinstance(outcome, v1.SelectedPermissionOutcome):
-            return _no_permission()
+            return no_permission()
         if outcome.option_id not in [option.option_id for option in request.options]:
             _log.error(
                 "the permission service chose %r, which was not offered; the request is cancelled", outcome.option_id
             )
-            return _no_permission()
+            return no_permission()
         return v1.RequestPermissionResponse(outcome)
 
     async def _elicit(self, request: v1.CreateElicitationRequest, session: Session | None) -> object:
@@ -229,7 +238,7 @@ async def _release_terminal(terminals: Terminals, request: v1.ReleaseTerminalReq
     return v1.ReleaseTerminalResponse()
 
 
-def _no_permission() -> v1.RequestPermissionResponse:
+def no_permission() -> v1.RequestPermissionResponse:
     """The response when asking ends without an answer."""
     return v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
 

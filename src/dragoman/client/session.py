@@ -13,6 +13,7 @@ from dragoman.errors import CapabilityError, LocalProtocolError
 from dragoman.schema import Unknown, v1
 from dragoman.schema.gates import is_advertised
 from dragoman.state import fold
+from dragoman.state.settings import option_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.client.session_link import Received, SessionLink
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
+    from dragoman.schema import v2
     from dragoman.state import SessionState, ToolCallState
 
 # Prompt blocks that the agent has to advertise first (rule 177); text and resource links are always accepted.
@@ -98,7 +100,7 @@ class Session:
         """
         return self._link.idle_since
 
-    def note_permission(self, call: v1.ToolCallPatch) -> None:
+    def note_permission(self, call: v1.ToolCallPatch | v2.ToolCallPatch) -> None:
         """Take the tool call of a permission request into the state; `announced` keeps what was reported before."""
         before = self.announced(call.tool_call_id)
         self._noted[call.tool_call_id] = (self.state.note_permission(call), before)
@@ -127,7 +129,8 @@ class Session:
 
         Raises:
             CapabilityError: the agent did not advertise that it accepts a block of this type.
-            LocalProtocolError: when it is sent, another prompt of this session is running.
+            LocalProtocolError: when it is sent, another prompt of this session is running; an agent of version 2
+                takes it and decides when it begins.
         """
         parts: Any = prompt if isinstance(prompt, list | tuple) else (prompt,)
         blocks: tuple[v1.ContentBlock, ...] = tuple(
@@ -153,10 +156,16 @@ class Session:
     async def set_mode(self, mode_id: str) -> None:
         """Switch the agent's mode. When this returns, the agent has confirmed it and `state.mode` is the new mode.
 
+        An agent that has no modes but an option of category `mode`, as those of version 2, is switched by that.
+
         Raises: LocalProtocolError for a mode the session does not offer.
         """
         modes = self.state.modes
         known = [mode.id for mode in modes.available_modes] if modes else []
+        option = None if modes else self.state.mode_option
+        if option is not None and mode_id in (known := sorted(option_values(option))):
+            await self.set_config_option(option.id, mode_id)
+            return
         if mode_id not in known:
             raise LocalProtocolError(f"session {self.id} has no mode {mode_id!r}; it offers: {_list(known)}")
 
@@ -193,6 +202,26 @@ class Session:
             fold(self.state, v1.ConfigOptionUpdate(result.config_options))
 
         await self._link.call("session/set_config_option", params, confirm)
+
+    async def cancel_tool(self, tool_call_id: str) -> None:
+        """Ask the agent to end one tool call; the turn goes on (version 2).
+
+        Raises: CapabilityError if the agent does not offer it for this call (`can_cancel` of the tool call).
+        """
+        known = self.state.tool_calls.get(tool_call_id)
+        if known is None or not known.can_cancel:
+            raise CapabilityError(f"the agent does not offer to cancel tool call {tool_call_id!r} by itself")
+        await self._link.cancel_one("tool_call/cancel", {"sessionId": self.id, "toolCallId": tool_call_id})
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Ask the agent to end the command of one of its terminals (version 2).
+
+        Raises: CapabilityError if the agent does not offer it for this terminal (`can_cancel` of the terminal).
+        """
+        known = self.state.terminals.get(terminal_id)
+        if known is None or not known.can_cancel:
+            raise CapabilityError(f"the agent does not offer to cancel terminal {terminal_id!r}")
+        await self._link.cancel_one("terminal/cancel", {"sessionId": self.id, "terminalId": terminal_id})
 
     async def set_model(self, model_id: str) -> None:
         """Switch the model of an agent that still implements `session/set_model`, a dropped draft of the protocol.

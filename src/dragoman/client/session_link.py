@@ -39,7 +39,7 @@ _log = logging.getLogger("dragoman.client")
 Replayed: TypeAlias = Literal["no", "yes", "maybe"]
 
 # What a replay repeats. The other updates (commands, modes, usage, title) state how things are now.
-_HISTORY: Final = frozenset(
+HISTORY: Final = frozenset(
     {
         v1.UserMessageChunk,
         v1.AgentMessageChunk,
@@ -119,15 +119,19 @@ class SessionLink:
             share_bytes: what each of them counts against the limits of a queue.
         """
         if self._skips_replay:
-            updates = [update for update in updates if type(update) not in _HISTORY]
+            updates = [update for update in updates if type(update) not in HISTORY]
             if not updates:
                 return
         fold_all(self.state, updates)
+        self.hand_out(updates, share_bytes)
+
+    def hand_out(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> None:
+        """Put updates that are folded into every reader's queue."""
         self._received_at = monotonic()
         turn = self.turn
         if turn is not None:
-            if turn.inbox is not None:
-                turn.inbox.put(updates, share_bytes)
+            for inbox in self._turn_inboxes():
+                inbox.put(updates, share_bytes)
         elif self._loading is not None:
             self._loading.put(updates, share_bytes)
         elif self.state.is_after_cancel:
@@ -135,8 +139,12 @@ class SessionLink:
         if self._subscribers:
             is_late = turn is None and self.state.is_after_cancel
             received = [Received(update, self._replaying, is_late) for update in updates]
-            for inbox in self._subscribers:
-                inbox.put(received, share_bytes)
+            for subscriber in self._subscribers:
+                subscriber.put(received, share_bytes)
+
+    def _turn_inboxes(self) -> Sequence[Inbox[v1.SessionUpdate]]:
+        """The queues of the programs that iterate the running turn."""
+        return () if self.turn is None or self.turn.inbox is None else (self.turn.inbox,)
 
     def subscribe(self) -> Inbox[Received]:
         """A queue of everything that is received from now on; it ends with the session."""
@@ -153,6 +161,10 @@ class SessionLink:
         if inbox in self._subscribers:
             self._subscribers.remove(inbox)
         inbox.drop()
+
+    def opened(self, response: Any) -> None:
+        """Take what the response that opened the session says about it."""
+        self.state.open(response.modes, response.config_options)
 
     def begin_loading(self, inbox: Inbox[v1.SessionUpdate] | None, *, is_replay: bool) -> None:
         """The session is being opened: updates go to `inbox` as well; with `is_replay` they are history."""
@@ -235,6 +247,17 @@ class SessionLink:
             callback()
         if not self.is_closed:
             await self.connection.peer.notify("session/cancel", v1.CancelNotification(self.id))
+
+    async def cancel_turn(self, turn: RunningTurn) -> None:
+        """Cancel one turn that has not ended; in version 1 no other one can be running."""
+        await self.cancel()
+
+    async def cancel_one(self, method: str, params: object) -> None:
+        """Cancel a single tool call or terminal, which an agent of version 2 may offer.
+
+        Raises: LocalProtocolError in version 1, which has no such method.
+        """
+        raise LocalProtocolError(f"{method} is not a method of version 1 of the protocol")
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:

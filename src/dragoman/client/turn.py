@@ -103,7 +103,7 @@ class PromptTurn:
             self._running = RunningTurn()
             self._running.settle(v1.PromptResponse("cancelled"), None)
         elif not self._running.is_done:
-            await self._link.cancel()
+            await self._link.cancel_turn(self._running)
 
     def __await__(self) -> Generator[object, None, v1.PromptResponse]:
         return self._finish().__await__()
@@ -169,7 +169,7 @@ class PromptTurn:
         if running.inbox is not None:
             running.inbox.drop()
             running.inbox = None
-        await self._link.cancel()
+        await self._link.cancel_turn(running)
         try:
             async with asyncio.timeout(CANCEL_GRACE_SECONDS):
                 await running.wait(self._link.loop)

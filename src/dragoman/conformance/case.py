@@ -162,12 +162,16 @@ REMOTE_CASES: Final[dict[str, Case]] = {}
 """The cases about how an agent is served, by id; `remote/cases.py` fills it. They cite no rule of the protocol."""
 
 
-def add_cases(*cases: Case) -> None:
+VERSION2_CASES: Final[dict[str, Case]] = {}
+"""The cases for agents of version 2, by id; `agent/version2/cases.py` fills it."""
+
+
+def add_cases(*cases: Case, registry: dict[str, Case] = CASES) -> None:
     """Registers cases, which are the rows of a table."""
     for each in cases:
-        if each.id in CASES or not re.fullmatch("(agent|client)/[^/]+/[^/]+", each.id):
+        if each.id in registry or not re.fullmatch("(agent|client)/[^/]+/[^/]+", each.id):
             raise ValueError(f"{each.id!r} is taken, or not of the form <agent|client>/<area>/<name>")
-        CASES[each.id] = each
+        registry[each.id] = each
 
 
 def case(
@@ -179,6 +183,7 @@ def case(
     is_watched: bool = True,
     provokes: bool = False,
     needs: CaseNeeds | None = None,
+    registry: dict[str, Case] = CASES,
 ) -> Callable[[R], R]:
     """Registers the decorated function as the case `id`.
 
@@ -201,7 +206,8 @@ def case(
                 needs=needs,
                 function=run,
                 **texts,
-            )
+            ),
+            registry=registry,
         )
         return run
 

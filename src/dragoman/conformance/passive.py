@@ -68,6 +68,8 @@ class Watch:
         """Sessions that exist only because the judge sent what no client may send."""
         self.notes = 0
         """How many observations were made that prove nothing broken."""
+        self.version = 1
+        """The version of the protocol that the last connection agreed on."""
         self.has_notes = False
         """Whether observations become results, too."""
         self._binds = binds
@@ -92,6 +94,7 @@ class Watch:
                 self._add(finding, entries, stretches)
         for finding in checker.finish():
             self._add(finding, entries, stretches)
+        self.version = checker.exchange.version
 
     def results(self, shown: Mapping[str, CaseResult] | None = None) -> list[CaseResult]:
         """One result per broken rule, failures first; what was not broken has none.
@@ -166,13 +169,17 @@ def judge_entries(
     info = next((found for entry in entries if (found := _agent_info(entry))), None)
     subject = Subject("trace", (name,), info)
     messages = sum(isinstance(entry, Frame) for entry in entries)
-    return ConformanceReport(subject, [], watch.results(), messages=messages, notes=watch.notes, side=side)
+    return ConformanceReport(
+        subject, [], watch.results(), messages=messages, notes=watch.notes, side=side, version=watch.version
+    )
 
 
 def _agent_info(entry: Entry) -> Any:
-    if not isinstance(entry, Frame) or entry.dir != "a2c" or b'"agentInfo"' not in entry.data:
+    """What the agent states about itself, if this is its answer to `initialize`, in either version."""
+    if not isinstance(entry, Frame) or entry.dir != "a2c" or b'"protocolVersion"' not in entry.data:
         return None
-    return WireMessage(0, 0.0, entry.data).fields.get("agentInfo")
+    fields = WireMessage(0, 0.0, entry.data).fields
+    return fields.get("agentInfo") or fields.get("info")
 
 
 def status_of_finding(finding: Finding) -> Status | None:

@@ -47,6 +47,8 @@ class CheckRun(ABC, Generic[P]):
     """One judgement of one program."""
 
     side: ClassVar[Binds]
+    version: ClassVar[int] = 1
+    """Of the protocol."""
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class CheckRun(ABC, Generic[P]):
             monotonic() - began,
             stopped=self._stopped,
             not_run=sum(id not in self._results for id in own),
+            version=self.version,
         )
 
     async def _within_budget(self, cases: Sequence[Case]) -> None:

@@ -1,31 +1,26 @@
 """One end of a JSON-RPC connection: order, correlation, cancellation, close.
 
-Owns the promises every role relies on (docs/architecture.md lists them). Does not know the protocol's methods.
+Owns the promises every role relies on (docs/architecture.md). Does not know the protocol's methods. How it works:
 
-Theory of operation
--------------------
-The transport calls `feed` with bytes. `feed` handles every complete line before it returns, in arrival order, without
-awaiting: a notification goes to the role, a response resolves its `Pending`, a request becomes a `Call`. Only the work
-of a `Call` runs in a task. So when a response wakes a waiting task, everything that arrived before it has been handled.
+The transport calls `feed`, which handles every complete line before it returns, in arrival order, without awaiting: a
+notification goes to the role, a response resolves its `Pending`, a request becomes a `Call`, whose work alone runs in a
+task. So when a response wakes a waiting task, everything that arrived before it has been handled.
 
 The task of a call takes its first step at the end of `feed`, so that an answer which is at hand leaves in the same turn
 of the loop. By then all of the batch was handled: a cancellation that follows its request directly still comes first.
-In the same way a task that waits for the response, or for the updates, goes on at the end of `feed`, if it is the only
-one with something to do.
-After a notification or a response, the next calls of the batch begin in the next turn instead, because what these two
-woke (a consumer of updates, a waiting task) has its turn then, and goes first, as its frame did.
+In the same way a task that waits for the response or the updates goes on there, if only it has something to do. After
+a notification or a response, the next calls of the batch begin in the next turn: what these woke goes first then.
 
-Everything that is sent passes through one `Outbox`, so order is the order of calls. While `feed` runs, the outbox is
-corked: the answers to one batch of input leave in one write, as soon as the last of them is there.
+Everything that is sent passes through one `Outbox`, so order is the order of calls. While `feed` runs it is corked: the
+answers to one batch leave in one write.
 
 States: open, then closed by exactly one reason (`closed_by`), set by `_finish`. It is reached from `close` (this side),
 from `end` (the transport ended; lines that had arrived are handled first) and from `_give_up` (the peer does not read,
-or does not speak the protocol). `_finish` cancels running calls, flushes and closes the transport, fails every waiting
-request with the reason, then calls the role's `on_close`. Later calls of it do nothing.
+or does not speak the protocol). `_finish` cancels calls, flushes and closes the transport, fails every waiting request
+with the reason, then calls the role's `on_close`.
 
-What can race, and how it ends: a cancellation and the result of the same call (the first to finish wins, one response
-is sent); a response and the abandonment of its request (the response is dropped); a request id that is used twice at
-once (the second is refused); two reasons to close (the first is kept).
+Races: of a cancellation and the result of a call the first wins, and one response is sent; a response whose request
+was abandoned is dropped; an id that is used twice at once is refused; of two reasons to close the first is kept.
 """
 
 from __future__ import annotations
@@ -240,13 +235,21 @@ class Peer:
         self.outbox.send(frame)
         return pending
 
+    def read_hot(self, decoder: Decoder[Any]) -> None:
+        """Decode hot notifications by this decoder from now on: the peers have agreed on another version."""
+        self._hot_decode = decoder.decode
+
+    def withdraw(self, pending: Pending) -> None:
+        """Ask the peer to cancel a request (rule 201); its answer, which may be an error, still settles it."""
+        if pending.id in self._pending and not pending.is_abandoned and self.closed_by is None:
+            self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
+
     def abandon(self, pending: Pending) -> None:
         """The caller stopped waiting: the peer is asked to cancel (rule 201), and a late answer is dropped."""
         if pending.id in self._pending and not pending.is_abandoned:
+            self.withdraw(pending)
             pending.is_abandoned = True
             self.flow.note_answered(pending.lane)
-            if self.closed_by is None:
-                self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
 
     async def notify(self, method: str, params: object) -> None:
         """Sends a notification in order with everything else.

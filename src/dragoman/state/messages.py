@@ -55,6 +55,7 @@ class Messages:
 
     __slots__ = (
         "_by_id",
+        "_has_own_prompt",
         "_kind",
         "_open",
         "_pending",
@@ -81,6 +82,7 @@ class Messages:
         self._wire_id: str | UnsetType | None = None  # as in its last chunk: here null and absent differ
         self._pending = self._open.pending
         self._prompt = self._open  # of the running turn
+        self._has_own_prompt = False  # its content is what was sent, not yet what the agent made of it
 
     def fold_chunk(self, chunk: Chunk) -> None:
         """Append a chunk to its message. Plain text for the open message is the fast path."""
@@ -112,6 +114,68 @@ class Messages:
         self.room.refill()
         self._prompt = self._begin(UserMessageChunk, None, has_room=True)
         self._prompt.replace(prompt)
+        self._has_own_prompt = True
+
+    # Messages of version 2, which all have an id
+
+    def name_prompt(self, message_id: str) -> None:
+        """Take the id that the agent gave the prompt of the last turn."""
+        if self._prompt.message_id is None and (UserMessageChunk, message_id) not in self._by_id:
+            self._prompt.set_id(message_id)
+            self._by_id[UserMessageChunk, message_id] = self._prompt
+
+    def fold_named_user_chunk(self, chunk: UserMessageChunk) -> None:
+        """Append a chunk of a user message; the agent's form of the prompt takes the place of what was sent."""
+        if isinstance(chunk.message_id, str):
+            self._find_prompt(chunk.message_id, (chunk.content,))
+            if self._has_own_prompt and self._prompt.message_id == chunk.message_id:
+                self._prompt.replace(())
+                self._has_own_prompt = False
+        self.fold_chunk(chunk)
+
+    def fold_whole(
+        self,
+        kind: type[Chunk],
+        message_id: str,
+        content: Sequence[ContentBlock] | UnsetType,
+        meta: dict[str, Any] | UnsetType | None,
+    ) -> None:
+        """Add a message, or replace the content of the one that has this id.
+
+        Args:
+            kind: The type of the chunks of such a message.
+            content: Its new content; UNSET leaves what is there.
+            meta: Changes `_meta` member by member; null clears all, or the member.
+        """
+        if kind is UserMessageChunk and content is not UNSET:
+            self._find_prompt(message_id, content)
+        message = self._by_id.get((kind, message_id))
+        if message is None:
+            self.close()
+            message = self._by_id[kind, message_id] = self._begin(kind, message_id)
+        if content is not UNSET:
+            message.replace(content)
+            if message is self._prompt:
+                self._has_own_prompt = False
+            if kind is AgentMessageChunk:
+                self._turns.rewrite(message)
+        if meta is not UNSET:
+            message.patch_meta(patched(message.meta, meta))
+
+    def find(self, role: Role, message_id: str) -> Message | None:
+        """The message of this role that has this id."""
+        kind = next(kind for kind, known in _ROLES.items() if known == role)
+        return self._by_id.get((kind, message_id))
+
+    def _find_prompt(self, message_id: str, content: Sequence[ContentBlock]) -> None:
+        """Name the prompt of the running turn if a message with a new id is what was sent, or its beginning."""
+        if (
+            self._turns.running is not None
+            and self._prompt.message_id is None
+            and (UserMessageChunk, message_id) not in self._by_id
+            and begins_with(self._turns.running.prompt, content)
+        ):
+            self.name_prompt(message_id)
 
     def close(self) -> None:
         """End the open message: the next chunk without an id begins another one."""
@@ -158,3 +222,18 @@ class Messages:
             self.thoughts.append(message)
         self._timeline.append(message)
         return message
+
+
+def patched(known: dict[str, Any] | None, patch: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`_meta` after a change by version 2: member by member; null removes a member, or everything."""
+    if patch is None:
+        return None
+    return {name: value for name, value in {**(known or {}), **patch}.items() if value is not None}
+
+
+def begins_with(prompt: Sequence[ContentBlock], content: Sequence[ContentBlock]) -> bool:
+    """Whether this content is a prompt or its beginning; texts may be cut differently."""
+    shown = "".join(block.text for block in content if isinstance(block, TextContent))
+    asked = "".join(block.text for block in prompt if isinstance(block, TextContent))
+    others = [block for block in content if not isinstance(block, TextContent)]
+    return asked.startswith(shown) and others == [b for b in prompt if not isinstance(b, TextContent)][: len(others)]

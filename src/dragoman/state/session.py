@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from dragoman.schema import UnsetType
+    from dragoman.schema import UnsetType, v2
+    from dragoman.state.message import Role
+    from dragoman.state.terminals import TerminalState
     from dragoman.state.timeline import Unfolded
+    from dragoman.state.version2.steps import Version2State
 
 # The longest answers of real agents have a few hundred thousand characters.
 TEXT_LIMIT: Final = 16 * 1024 * 1024
@@ -60,6 +63,7 @@ class SessionState:
         "_tool_calls",
         "_turns",
         "_unfolded",
+        "_version2",
     )
 
     def __init__(self, *, text_limit: int | None = TEXT_LIMIT) -> None:
@@ -82,6 +86,7 @@ class SessionState:
         self._session_messages = SessionMessages(timeline, messages, turns)
         self._settings = SessionSettings()
         self._info = Info()
+        self._version2: Version2State | None = None
         # Bound methods of the parts, so that an update costs one lookup and one call.
         self._steps: dict[type, Callable[[Any], object]] = {
             v1.AgentMessageChunk: messages.fold_chunk,
@@ -120,6 +125,10 @@ class SessionState:
     def messages(self) -> Sequence[Message]:
         """Messages of all roles, in the order in which they began."""
         return View(self._messages.items)
+
+    def find_message(self, role: Role, message_id: str) -> Message | None:
+        """The message of this role that has this id; None if there is none."""
+        return self._messages.find(role, message_id)
 
     @property
     def thoughts(self) -> Sequence[Message]:
@@ -160,7 +169,9 @@ class SessionState:
 
     @property
     def plan(self) -> tuple[v1.PlanEntry, ...]:
-        """The steps of the current plan."""
+        """The steps of the current plan; with an agent of version 2, which names its plans, those of all of them."""
+        if self._version2 is not None:
+            return tuple(entry for plan in self._plans.by_id.values() for entry in plan.entries)
         plan = self._plans.current
         return () if plan is None else plan.entries
 
@@ -188,6 +199,11 @@ class SessionState:
     def modes(self) -> v1.SessionModeState | None:
         """The available modes and the current one, if the agent has modes."""
         return self._settings.modes
+
+    @property
+    def mode_option(self) -> v1.SessionConfigSelect | None:
+        """The option of category `mode`, by which newer agents offer their modes."""
+        return self._settings.mode_option()
 
     @property
     def config_options(self) -> tuple[v1.SessionConfigOption, ...]:
@@ -233,6 +249,26 @@ class SessionState:
     def session_messages(self) -> Mapping[str, SessionMessageState]:
         """Messages between sessions (unstable), by message id."""
         return MappingProxyType(self._session_messages.by_id)
+
+    @property
+    def activity(self) -> v2.SessionStateUpdateKind:
+        """What the session does: `idle`, `running`, `requires_action` (of the user), or a word of the agent's own.
+
+        An agent of version 2 reports it; with one of version 1 it follows from the turns.
+        """
+        if self._version2 is not None:
+            return self._version2.activity
+        return "running" if self.is_running else "idle"
+
+    @property
+    def background(self) -> tuple[v2.BackgroundWork, ...] | None:
+        """Work that goes on while the session is idle (version 2); None if the agent does not report it."""
+        return None if self._version2 is None else self._version2.background
+
+    @property
+    def terminals(self) -> Mapping[str, TerminalState]:
+        """Terminals that the agent runs itself (version 2), by id."""
+        return MappingProxyType({} if self._version2 is None else self._version2.terminals.by_id)
 
     @property
     def unknown(self) -> Sequence[Unfolded]:
@@ -288,16 +324,36 @@ class SessionState:
 
     def lose_agent(self) -> None:
         """Mark that the agent is gone: the running turn ends without a response, and its tool calls have failed."""
+        if self._version2 is not None:
+            self._version2.activity = "unknown"
+            self._version2.background = None
         self._tool_calls.fail_unfinished()
         if self._turns.running is not None:
             self._end_turn(None, None, is_lost=True)
         self._revision += 1
 
-    def note_permission(self, tool_call: v1.ToolCallPatch) -> ToolCallState:
+    def name_prompt(self, message_id: str) -> None:
+        """Take the id that an agent of version 2 gave the prompt of the last turn."""
+        self._messages.name_prompt(message_id)
+        self._revision += 1
+
+    def note_permission(self, tool_call: v1.ToolCallPatch | v2.ToolCallPatch) -> ToolCallState:
         """Take the tool call of a permission request: some agents do not report it otherwise."""
-        call = self._tool_calls.fold(tool_call)
+        step: Callable[[Any], Any] = self._step_of_version2(tool_call) or self._tool_calls.fold
+        call: ToolCallState = step(tool_call)
         self._revision += 1
         return call
+
+    def _step_of_version2(self, update: object) -> Callable[[Any], object] | None:
+        """The step of an update of version 2, whose types are loaded with the first of them; None for other objects."""
+        if not type(update).__module__.startswith("dragoman.schema.v2."):
+            return None
+        if self._version2 is None:
+            from dragoman.state.version2.steps import Version2State
+
+            self._version2 = Version2State(self._messages, self._tool_calls, self._info)
+            self._steps |= self._version2.steps(self._steps)
+        return self._steps.get(type(update))
 
     def _end_turn(self, reason: v1.StopReason | None, usage: v1.Usage | None, *, is_lost: bool = False) -> TurnState:
         turn = self._turns.running
@@ -321,29 +377,28 @@ class SessionState:
         return f"SessionState(revision={self._revision}, turns={turns}, timeline={items})"
 
 
-def fold(state: SessionState, update: v1.SessionUpdate) -> SessionState:
+def fold(state: SessionState, update: v1.SessionUpdate | v2.SessionUpdate) -> SessionState:
     """Change the state by this update, and return it.
 
     Raises: TypeError for an object that is not a session update.
     """
-    try:
-        step = state._steps[type(update)]
-    except KeyError:
-        raise TypeError(f"{type(update).__name__} is not a session update") from None
+    step = state._steps.get(type(update)) or state._step_of_version2(update)
+    if step is None:
+        raise TypeError(f"{type(update).__name__} is not a session update")
     step(update)
     state._revision += 1
     state._messages.compress_long()
     return state
 
 
-def fold_all(state: SessionState, updates: Sequence[v1.SessionUpdate]) -> SessionState:
+def fold_all(state: SessionState, updates: Sequence[v1.SessionUpdate | v2.SessionUpdate]) -> SessionState:
     """Change the state by these updates, one after another, and return it.
 
     Raises: TypeError for an object that is not a session update; the updates before it are folded.
     """
     steps = state._steps
     for update in updates:
-        step = steps.get(type(update))
+        step = steps.get(type(update)) or state._step_of_version2(update)
         if step is None:
             raise TypeError(f"{type(update).__name__} is not a session update")
         step(update)

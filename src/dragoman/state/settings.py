@@ -46,7 +46,7 @@ class SessionSettings:
         """Set the current mode, and the option of category `mode` if it has this value."""
         mode = update.current_mode_id
         self._set_mode(mode)
-        option = self._mode_option()
+        option = self.mode_option()
         if option is not None and mode in option_values(option):
             moved = replace(option, current_value=mode)
             self.config_options = tuple(moved if one is option else one for one in self.config_options)
@@ -63,7 +63,7 @@ class SessionSettings:
     def set_config_options(self, options: Sequence[SessionConfigOption]) -> None:
         """Replace the whole list: options come and go with the values of others."""
         self.config_options = tuple(options)
-        option = self._mode_option()
+        option = self.mode_option()
         if option is None:
             return
         if self.modes is None or any(option.current_value == mode.id for mode in self.modes.available_modes):
@@ -74,7 +74,8 @@ class SessionSettings:
         if self.modes is not None:
             self.modes = replace(self.modes, current_mode_id=mode)
 
-    def _mode_option(self) -> SessionConfigSelect | None:
+    def mode_option(self) -> SessionConfigSelect | None:
+        """The option of category `mode`, if there is one."""
         for option in self.config_options:
             if type(option) is SessionConfigSelect and option.category == "mode":
                 return option

@@ -16,6 +16,7 @@ from dragoman.schema import UNSET
 from dragoman.schema.v1 import ToolCall
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any, Final
 
     from dragoman.schema.v1 import ToolCallContent, ToolCallLocation, ToolCallPatch, ToolCallStatus, ToolKind
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dragoman.state.timeline import Timeline
     from dragoman.state.turns import Turns
 
-FINISHED: Final = frozenset({"completed", "failed"})
+FINISHED: Final = frozenset({"completed", "failed", "cancelled"})  # version 1 has no status for the last one
 
 
 class ToolCallState(Struct, frozen=True):
@@ -36,12 +37,13 @@ class ToolCallState(Struct, frozen=True):
     name: str | None = None
     kind: ToolKind = "other"
     status: ToolCallStatus = "pending"
-    content: tuple[ToolCallContent, ...] = ()
+    content: Sequence[ToolCallContent] = ()
     locations: tuple[ToolCallLocation, ...] = ()
     raw_input: Any = UNSET
     raw_output: Any = UNSET
     meta: dict[str, Any] | None = None
     is_cancelled: bool = False
+    can_cancel: bool = False  # by itself, see `Session.cancel_tool`; agents of version 2 report it
     revision: int = 1
 
     @property
@@ -68,11 +70,19 @@ class ToolCalls:
 
     def fold(self, call: ToolCall | ToolCallPatch) -> ToolCallState:
         """Add the tool call, or change the one that has this id."""
-        known = self.by_id.get(call.tool_call_id)
-        changes = _changes(call)
-        if known is None or (type(call) is ToolCall and self._is_over(known)):
+        return self.change(call.tool_call_id, _changes(call), is_announced=type(call) is ToolCall)
+
+    def change(self, call_id: str, changes: dict[str, Any], *, is_announced: bool = False) -> ToolCallState:
+        """Change members of the tool call that has this id; a new one begins with them.
+
+        Args:
+            changes: The new values by the names of `ToolCallState`.
+            is_announced: It is a new tool call, even if one that is over has the same id.
+        """
+        known = self.by_id.get(call_id)
+        if known is None or (is_announced and self._is_over(known)):
             self._messages.close()
-            known = ToolCallState(call.tool_call_id, len(self._timeline), self._turns.current_index)
+            known = ToolCallState(call_id, len(self._timeline), self._turns.current_index)
             self._timeline.append(known)
             if self._turns.late is not None and changes.get("status") not in FINISHED:
                 changes["is_cancelled"] = True  # begun by a turn that is over

@@ -179,6 +179,17 @@ class _GrowingTurn(TurnState):
             self._is_stale = True
         self._current = span
 
+    def forget(self, message: Message) -> None:
+        """Nothing of this message's text is left in this turn."""
+        for span in self._spans:
+            if span.message is message:
+                span.start = span.end = 0
+        self._is_stale = True
+
+    def invalidate(self) -> None:
+        """A text that was already read has changed."""
+        self._is_stale = True
+
     def finish(self, end: int, stop_reason: StopReason | None, usage: Usage | None, *, is_lost: bool) -> None:
         self._end = end
         self._is_running = False
@@ -193,7 +204,7 @@ class Turns:
     __slots__ = ("_spans", "current_index", "items", "late", "running")
 
     def __init__(self) -> None:
-        self.items: list[TurnState] = []
+        self.items: list[_GrowingTurn] = []
         self.running: _GrowingTurn | None = None
         self.late: _GrowingTurn | None = None  # a cancelled turn, until the next one begins
         self.current_index: int | None = None  # of the turn that new items belong to
@@ -231,3 +242,19 @@ class Turns:
             span.end = length
         self._spans[message] = span = _Span(turn, message, length)
         turn.add(span)
+
+    def rewrite(self, message: Message) -> None:
+        """Count the message's new text, which took the place of all before, for the turn it was last written in."""
+        span = self._spans.get(message)
+        if span is None:
+            self.enter(message)
+            span = self._spans.get(message)
+            if span is None:
+                return
+        if span.start:
+            for turn in self.items:
+                turn.forget(message)
+        span.start = 0
+        span.end = None
+        span.turn.resume(span)
+        span.turn.invalidate()

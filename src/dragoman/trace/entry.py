@@ -32,6 +32,8 @@ class Header(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     cwd: str | None = None
     redacted: bool = False
+    protocol: str = ""
+    """The version of the protocol, if the recorder was given it; otherwise `initialize` shows it."""
 
 
 class Frame(Struct, frozen=True, gc=False):

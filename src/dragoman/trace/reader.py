@@ -53,7 +53,11 @@ class _Header(Struct, gc=False):
     command: tuple[str, ...] = ()
     cwd: str | None = None
     redacted: bool = False
+    protocol: str = ""
 
+
+# The answer to `initialize` is among these; noise may come before it.
+_HANDSHAKE_FRAMES = 50
 
 _decode_line = msgspec.json.Decoder(_Line).decode
 _decode_header = msgspec.json.Decoder(_Header).decode
@@ -68,6 +72,17 @@ class Trace:
         """All entries but the header, in recorded order."""
         self.problems = problems
         """What had to be left out, in sentences; empty for a complete recording."""
+
+    @property
+    def protocol(self) -> Literal["1", "2"]:
+        """The version of the protocol that the two sides agreed on; 1 if there is no answer to `initialize`."""
+        from dragoman.trace.inspect.exchange import Exchange
+
+        exchange, highest = Exchange(), 1
+        for number, frame in enumerate(self.frames[:_HANDSHAKE_FRAMES]):
+            exchange.read(number, frame)
+            highest = max(highest, exchange.version)
+        return "2" if highest == 2 or (exchange.version == 1 and self.header.protocol == "2") else "1"
 
     @property
     def frames(self) -> list[Frame]:
@@ -165,6 +180,7 @@ def _read_header(line: bytes, kind: str) -> Header:
         command=header.command,
         cwd=header.cwd,
         redacted=header.redacted,
+        protocol=header.protocol,
     )
 
 

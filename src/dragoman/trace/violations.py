@@ -1,4 +1,4 @@
-"""Finds the rules of docs/spec/rules.md that recorded traffic breaks.
+"""Finds the rules of docs/spec/rules.md, and of rules-v2.md for version 2, that recorded traffic breaks.
 
 Owns the findings and the order in which the checks of `checks/` are applied to a frame. Nothing is sent, so only what
 the recording proves is reported: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the
@@ -16,12 +16,13 @@ from dragoman.trace.checks.envelope import check_envelope
 from dragoman.trace.checks.facts import Facts
 from dragoman.trace.checks.fit import check_fit
 from dragoman.trace.checks.missing import check_missing
-from dragoman.trace.checks.rules import RULES
+from dragoman.trace.checks.rules import rule_of
 from dragoman.trace.entry import Direction, End, Exit, Frame, Header
 from dragoman.trace.inspect.exchange import Exchange
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks
+    from dragoman.trace.checks.version2.checks import Version2Checks
     from dragoman.trace.entry import Entry
     from dragoman.trace.inspect.exchange import DecodedFrame
 
@@ -79,6 +80,7 @@ class PassiveChecker:
         self._facts.sees_start = is_whole
         self._count = 0
         self._t = 0.0
+        self._newer: Version2Checks | None = None
         self._ended: dict[Direction, float] = {}
         self._ended_before_exit: frozenset[Direction] | None = None
 
@@ -120,6 +122,9 @@ class PassiveChecker:
             self._note_answer(frame)
         if frame.kind in ("blank", "malformed") or not facts.is_judged:
             return self._found
+        if self.exchange.version == 2:
+            self._checks_of_version2().check(frame)
+            return self._found
         handshake.check_order(frame, facts)
         if not handshake.asks_other_version(frame):
             check_fit(frame, facts)
@@ -141,10 +146,19 @@ class PassiveChecker:
         if before is not None and "c2a" in before:
             ended.setdefault("a2c", self._t)
         check_missing(self._facts, ended, has_exited=before is not None)
-        if self._facts.is_judged:
+        if self._newer is not None:
+            self._newer.finish()
+        elif self._facts.is_judged:
             turns.check_left(self._facts, self._t)
             services.check_left(self._facts, agent_left_first=agent_left_first)
         return self._found
+
+    def _checks_of_version2(self) -> Version2Checks:
+        if self._newer is None:
+            from dragoman.trace.checks.version2.checks import Version2Checks
+
+            self._newer = Version2Checks(self._facts)
+        return self._newer
 
     def _note_answer(self, frame: DecodedFrame) -> None:
         request = frame.request
@@ -158,7 +172,7 @@ class PassiveChecker:
     def _report(
         self, rule: int, at: DecodedFrame, message: str, level: str = "", *, dir: Direction | None = None
     ) -> None:
-        own = RULES[rule].level
+        own = rule_of(rule).level
         if level == "SCHEMA" and own in FAILURES:
             level = own
         # The levels of the table are those of `Level` and MAY, and no check reports a MAY without a level.

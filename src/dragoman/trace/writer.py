@@ -59,6 +59,7 @@ class TraceWriter:
         command: The agent's command, for the header.
         cwd: The folder it was started in, for the header.
         redact: Write redacted entries, and neither command nor folder.
+        protocol: The version of the protocol, for the header; the messages show it as well.
         on_failure: Called once, with a sentence, when the file cannot be written any more. Without it, a warning is
             logged.
 
@@ -73,6 +74,7 @@ class TraceWriter:
         command: Sequence[str] = (),
         cwd: str | None = None,
         redact: bool = False,
+        protocol: str | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
         self._is_ours = isinstance(file, (str, os.PathLike))
@@ -91,7 +93,7 @@ class TraceWriter:
 
             self._redactor = Redactor()
         self._started = monotonic()
-        self._write_header(command, cwd)
+        self._write_header(command, cwd, protocol)
 
     @property
     def is_open(self) -> bool:
@@ -150,7 +152,7 @@ class TraceWriter:
             with suppress(OSError):  # a delayed failure of a network file system; the caller has finished
                 self._file.close()
 
-    def _write_header(self, command: Sequence[str], cwd: str | None) -> None:
+    def _write_header(self, command: Sequence[str], cwd: str | None, protocol: str | None) -> None:
         started = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         header: dict[str, object] = {"trace": FORMAT, "version": VERSION, "started": started}
         header["by"] = f"dragoman {__version__}"
@@ -160,6 +162,8 @@ class TraceWriter:
             if cwd is not None:
                 header["cwd"] = cwd
         header["redacted"] = self._redactor is not None
+        if protocol is not None:
+            header["protocol"] = protocol
         try:
             self._add(self.secrets.mask_bytes(_encode(header)) + b"\n")
         except UnicodeEncodeError:  # an argument or a folder that is not UTF-8

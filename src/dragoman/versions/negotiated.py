@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST
+from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION
 from dragoman.versions.frames import OTHER, Frame, Sent, Side, error, items, members
 from dragoman.versions.unchanged import Unchanged
 from dragoman.versions.version2 import to_v1, to_v2
-from dragoman.versions.version2.v2_client import UNSUPPORTED_VERSION, V2ClientV1Agent
+from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
 if TYPE_CHECKING:
     from dragoman.versions.losses import Lost

@@ -56,11 +56,29 @@ def blocks_of(state: SessionState, terminals: Mapping[str, ShownTerminal] | None
         if turn.end is not None:
             ends.setdefault(turn.end, []).append(turn)
     found: list[Block] = []
+    shown = {**_agent_terminals(state), **(terminals or {})}
     for position, item in enumerate(state.timeline):
         found += map(_turn_end, ends.get(position, ()))
-        found += block_of(item, position, terminals or {})
+        found += block_of(item, position, shown)
     found += map(_turn_end, ends.get(len(state.timeline), ()))
     return found
+
+
+def _agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
+    """The terminals that an agent of version 2 reports itself."""
+    made = {}
+    for terminal in state.terminals.values():
+        output, is_cut = tail(terminal.text)
+        status = terminal.exit_status
+        made[terminal.id] = ShownTerminal(
+            terminal.id,
+            terminal.command,
+            output,
+            terminal.exit_code,
+            (status.signal or None) if status is not None else None,
+            is_cut or bool(terminal.lost_bytes),
+        )
+    return made
 
 
 def block_of(item: TimelineItem, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterable[Block]:

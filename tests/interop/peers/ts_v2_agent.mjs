@@ -12,9 +12,17 @@ const OPTIONS = [
 ];
 let count = 0;
 const cancelled = new Set();
+const working = new Set();
+const sessions = new Map(); // id -> { cwd, open, history }
+const INVALID = -32602;
+const NOT_FOUND = -32002;
 
 async function turn(client, sessionId, words, messageId) {
-  const update = (each) => client.notify(CLIENT.session.update, { sessionId, update: each });
+  const history = sessions.get(sessionId).history;
+  const update = (each) => {
+    if (each.sessionUpdate.includes("message")) history.push(each);
+    return client.notify(CLIENT.session.update, { sessionId, update: each });
+  };
   const say = (value, id) => update({ sessionUpdate: "agent_message_chunk", messageId: id, content: text(value) });
   await update({ sessionUpdate: "user_message", messageId, content: [text(words)] });
   await update({ sessionUpdate: "state_update", state: "running" });
@@ -46,12 +54,19 @@ async function turn(client, sessionId, words, messageId) {
   } else if (words === "fail") {
     return end({ stopReason: "error", error: { code: -32603, message: "the model failed" } });
   } else if (words === "wait") {
+    await say("waiting", reply);
     while (!cancelled.has(sessionId)) await new Promise((resolve) => setTimeout(resolve, 5));
     return end({ stopReason: "cancelled" });
   } else {
     await say(`You wrote: ${words}`, reply);
   }
   await end({ stopReason: "end_turn" });
+}
+
+function known(sessionId) {
+  const session = sessions.get(sessionId);
+  if (!session) throw new acp.RequestError(NOT_FOUND, "no such session");
+  return session;
 }
 
 acp
@@ -62,11 +77,39 @@ acp
     capabilities: { session: { prompt: {}, mcp: { stdio: {} } } },
     authMethods: [],
   }))
-  .onRequest(AGENT.session.new, () => ({ sessionId: `s-${++count}` }))
+  .onRequest(AGENT.session.new, ({ params }) => {
+    const sessionId = `s-${++count}`;
+    sessions.set(sessionId, { cwd: params.cwd, open: true, history: [] });
+    return { sessionId };
+  })
+  .onRequest(AGENT.session.list, () => ({
+    sessions: [...sessions].map(([sessionId, { cwd }]) => ({ sessionId, cwd })),
+  }))
+  .onRequest(AGENT.session.resume, async ({ params, client }) => {
+    const session = known(params.sessionId);
+    if (params.replayFrom && params.replayFrom.type !== "start") throw new acp.RequestError(INVALID, "unknown cursor");
+    const update = (each) => client.notify(CLIENT.session.update, { sessionId: params.sessionId, update: each });
+    if (params.replayFrom) for (const each of session.history) await update(each);
+    await update({ sessionUpdate: "state_update", state: "idle" });
+    session.open = true;
+    return {};
+  })
+  .onRequest(AGENT.session.close, async ({ params }) => {
+    const session = known(params.sessionId);
+    cancelled.add(params.sessionId);
+    while (working.has(params.sessionId)) await new Promise((resolve) => setTimeout(resolve, 5));
+    session.open = false;
+    return {};
+  })
   .onRequest(AGENT.session.prompt, ({ params, client }) => {
+    if (!known(params.sessionId).open) throw new acp.RequestError(NOT_FOUND, "no such session");
     const messageId = `user-${++count}`;
     cancelled.delete(params.sessionId);
-    setImmediate(() => turn(client, params.sessionId, params.prompt[0].text, messageId));
+    setImmediate(async () => {
+      working.add(params.sessionId);
+      await turn(client, params.sessionId, params.prompt[0].text, messageId);
+      working.delete(params.sessionId);
+    });
     return { messageId };
   })
   .onNotification(AGENT.session.cancel, ({ params }) => {

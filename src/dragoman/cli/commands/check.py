@@ -43,9 +43,14 @@ def run(call: CliCall) -> int:
         return _finish(_check_trace(call), given)
     if given.file is not None:
         raise exits.CliError(f"check {given.what} takes no file", hint="the program to judge stands after --")
-    judged = read_judged(call)
+    judged = _in_its_version(given, read_judged(call))
     requests = request_cases(judged, given.only)
-    cases = message_cases(judged, _cases(given.what, given.only, may_be_empty=bool(requests)))
+    if given.protocol == "auto":
+        given.protocol = _spoken_version(judged)
+    may_be_empty = bool(requests)
+    cases = message_cases(
+        judged, _cases(given.what, given.only, may_be_empty=may_be_empty, is_version2=given.protocol == "2")
+    )
     if given.list:
         return _list([*cases, *requests], as_json=given.json)
     if not judged.program:
@@ -97,7 +102,12 @@ def _agent_run(call: CliCall, judged: Judged, jobs: int, on_result: Progress) ->
 
     timeout = _number(call.given.timeout, "--timeout", AgentCheckSettings().timeout_seconds)
     settings = AgentCheckSettings(timeout, _prompts(call.given))
-    return AgentRun(
+    kind = AgentRun
+    if call.given.protocol == "2":
+        from dragoman.conformance.agent.version2.run import Version2Run
+
+        kind = Version2Run
+    return kind(
         AgentProgram(judged.program, env={**os.environ, **judged.env} if judged.env else None),
         settings,
         jobs=jobs,
@@ -255,11 +265,56 @@ class _Progress:
 # The cases themselves
 
 
-def _cases(binds: Binds, only: str | None, *, may_be_empty: bool = False) -> list[Case]:
+def _in_its_version(given: Any, judged: Judged) -> Judged:
+    """The agent to judge; one of 2025.1 is judged by what it says in the words of version 1.
+
+    Raises:
+        CliError: A client is to be judged in another version than 1.
+    """
+    if given.protocol in (None, "1"):
+        return judged
+    if given.what != "agent":
+        raise exits.CliError(
+            f"check {given.what} takes no --protocol {given.protocol}",
+            hint="clients are judged in version 1; a recording says itself which version it is of",
+        )
+    if given.protocol != "2025.1" or not judged.program:
+        return judged
+    translated = (sys.executable, "-m", "dragoman", "translate", "--client", "1", "--agent", "2025.1", "--lazy", "--")
+    return judged._replace(program=(*translated, *judged.program))
+
+
+def _spoken_version(judged: Judged) -> str:
+    """The version that the agent answers when version 2 is offered.
+
+    Raises:
+        CliError: It does not start or does not answer.
+    """
+    from dragoman.client import spawn
+    from dragoman.errors import DragomanError
+
+    async def ask() -> str:
+        async with spawn(*judged.program, env=dict(judged.env), protocol="auto") as agent:
+            return str(agent.protocol_version)
+
+    if not judged.program:
+        return "1"
+    try:
+        return asyncio.run(ask())
+    except DragomanError as error:
+        raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
+
+
+def _cases(binds: Binds, only: str | None, *, may_be_empty: bool = False, is_version2: bool = False) -> list[Case]:
     from dragoman.conformance.case import load_cases
 
     patterns = [pattern.strip() for pattern in (only or "").split(",") if pattern.strip()]
-    cases = load_cases(binds, patterns)
+    if is_version2:
+        from dragoman.conformance.agent.version2.run import cases_of_version2
+
+        cases = cases_of_version2(patterns)
+    else:
+        cases = load_cases(binds, patterns)
     if not cases and not may_be_empty:
         raise exits.CliError(f"no case is called {only!r}", hint=f"dragoman check {binds} --list names them all")
     return cases
@@ -286,13 +341,15 @@ def _case_document(case: Case) -> dict[str, object]:
 
 
 def _explain(name: str, *, as_json: bool) -> int:
+    from dragoman.conformance.agent.version2.run import cases_of_version2
     from dragoman.conformance.case import load_cases
     from dragoman.conformance.remote.cases import remote_cases
-    from dragoman.trace.checks.rules import RULES
+    from dragoman.trace.checks.rules import FIRST_OF_VERSION_2, RULES, rule_of, rules_of_version2
 
-    known = {case.id: case for case in (*load_cases("agent"), *load_cases("client"))} | remote_cases()
+    all_cases = (*load_cases("agent"), *load_cases("client"), *cases_of_version2())
+    known = {case.id: case for case in all_cases} | remote_cases()
     kind, _, number = name.partition("/")
-    if kind == "passive" and number.isdecimal() and int(number) in RULES:
+    if kind == "passive" and number.isdecimal() and int(number) in RULES.keys() | rules_of_version2().keys():
         rules: tuple[int, ...] = (int(number),)
         document: dict[str, object] = {"id": name, "rules": list(rules), "about": "watched in all traffic"}
         lines = [name, "", "Watched in all traffic; nothing is sent to provoke it."]
@@ -303,11 +360,12 @@ def _explain(name: str, *, as_json: bool) -> int:
     else:
         raise exits.CliError(f"no case is called {name!r}", hint=_nearest(name, known))
     if as_json:
-        document["texts"] = {str(rule): RULES[rule].text for rule in rules}
+        document["texts"] = {str(rule): rule_of(rule).text for rule in rules}
         write_json(document)
         return exits.OK
-    lines += ["", "Rules (docs/spec/rules.md):"] if rules else []
-    lines += [f"  {rule}  {RULES[rule].level}, {RULES[rule].who}: {RULES[rule].text}" for rule in rules]
+    page = "rules-v2.md" if rules and rules[0] >= FIRST_OF_VERSION_2 else "rules.md"
+    lines += ["", f"Rules (docs/spec/{page}):"] if rules else []
+    lines += [f"  {rule}  {rule_of(rule).level}, {rule_of(rule).who}: {rule_of(rule).text}" for rule in rules]
     sys.stdout.writelines(f"{line}\n" for line in lines)
     return exits.OK
 
@@ -357,6 +415,12 @@ COMMAND = CliCommand(
         AGENT,
         URL,
         TOKEN_ENV,
+        CliOption(
+            "--protocol",
+            "the version that the agent speaks (default: 1); `auto`: 2 if it does, else 1",
+            value="VERSION",
+            choices=("1", "2", "auto", "2025.1"),
+        ),
         CliOption("--only", "run only these cases: shell patterns, separated by commas", value="GLOBS"),
         CliOption("--list", "list the cases, one per line, and run none"),
         CliOption("--explain", "print what a case sends and expects, and its rules", value="CASE"),
@@ -388,6 +452,7 @@ COMMAND = CliCommand(
         "dragoman check agent -- gemini --acp",
         "dragoman check agent --only 'cancel,prompt/*' --html report.html -- python my_agent.py",
         "dragoman check agent --url wss://agents.example/acp --token-env AGENTS_TOKEN",
+        "dragoman check agent --protocol 2 -- codex-acp",
         "dragoman check client -- my-editor --agent {agent}",
         "dragoman check trace session.jsonl",
         "dragoman check trace --side agent --notes session.jsonl",

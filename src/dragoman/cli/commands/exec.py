@@ -86,7 +86,10 @@ COMMAND = CliCommand(
         CliOption("--file", "read the prompt from a file", value="FILE"),
         CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
         CliOption(
-            "--protocol", "the version that the agent speaks (default: 1)", value="VERSION", choices=("1", "2025.1")
+            "--protocol",
+            "the version that the agent speaks (default: 1); `auto`: 2 if it does, else 1",
+            value="VERSION",
+            choices=("1", "2", "auto", "2025.1"),
         ),
         CliOption("--mode", "set the mode of the session first", value="MODE"),
         CliOption("--model", "use this model", value="MODEL"),

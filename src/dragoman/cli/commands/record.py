@@ -25,7 +25,10 @@ def run(call: CliCall) -> int:
     mask_stored_keys()
     grace_seconds = _seconds(call.given.grace, GRACE_SECONDS)
     path = _recording(call.given.o, _name(call, program))
-    writer = TraceWriter(path, command=program, cwd=os.getcwd(), redact=call.given.redact, on_failure=_warn)
+    protocol = None if call.given.protocol in (None, "auto") else call.given.protocol
+    writer = TraceWriter(
+        path, command=program, cwd=os.getcwd(), redact=call.given.redact, protocol=protocol, on_failure=_warn
+    )
     if writer.is_open:
         _print(f"recording to {path}")
     try:
@@ -106,6 +109,12 @@ COMMAND = CliCommand(
             "-o",
             "the recording, or a folder for one new file per run (default: ~/.local/state/dragoman/traces)",
             value="FILE",
+        ),
+        CliOption(
+            "--protocol",
+            "the version that both sides speak, to note it in the recording (default: auto, as their messages show)",
+            value="VERSION",
+            choices=("1", "2", "auto", "2025.1"),
         ),
         CliOption("--redact", "replace contents by placeholders, so that the recording can be shared"),
         CliOption(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, cast
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
@@ -14,7 +14,9 @@ from dragoman.text.terminal import plain
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from dragoman.rpc import Transport
     from dragoman.trace import Difference, Replay
+    from dragoman.versions import Side, Version
 
 
 def run(call: CliCall) -> int:
@@ -37,7 +39,7 @@ def run(call: CliCall) -> int:
     )
     _print_problems(replay)
     signals: list[int] = []
-    play = _drive(replay, call.program or ()) if is_client else _serve(replay)
+    play = _drive(replay, call.program or (), given.protocol) if is_client else _serve(replay, given.protocol)
     differences = asyncio.run(_until_signal(replay, play, signals))
     _report(differences, given)
     if signals:
@@ -63,13 +65,31 @@ async def _until_signal(
     return await play
 
 
-async def _serve(replay: Replay) -> list[Difference]:
+async def _serve(replay: Replay, protocol: str | None) -> list[Difference]:
     from dragoman.transports.stdio import StdioTransport
 
-    return await replay.serve(StdioTransport())
+    spoken = replay.trace.protocol
+    return await replay.serve(_translated(StdioTransport(), "agent", _version(protocol, spoken), spoken))
 
 
-async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
+def _version(protocol: str | None, recorded: Version) -> Version:
+    return recorded if protocol in (None, "auto") else cast("Version", protocol)
+
+
+def _translated(transport: Transport, side: Side, client: Version, agent: Version | Literal["auto"]) -> Transport:
+    """The transport of one side of the recording, whose other side speaks another version than the recorded one."""
+    if client == agent:
+        return transport
+    from dragoman.transports.translated import TranslatedTransport
+    from dragoman.versions import translator
+
+    made = translator(client, agent, is_lazy=True)
+    return TranslatedTransport(
+        transport, made, side, on_loss=lambda lost: write_note(f"not translated: {lost.what}"), on_noise=write_note
+    )
+
+
+async def _drive(replay: Replay, program: tuple[str, ...], protocol: str | None) -> list[Difference]:
     from dragoman.errors import ConfigError
     from dragoman.transports.process import ProcessTransport
 
@@ -81,7 +101,9 @@ async def _drive(replay: Replay, program: tuple[str, ...]) -> list[Difference]:
         transport = await ProcessTransport.spawn(program, on_stderr=pass_on)
     except ConfigError as error:
         raise exits.CliError(str(error), exit_code=exits.AGENT_DIED) from error
-    return await replay.drive(transport)
+    spoken = replay.trace.protocol
+    agent = "auto" if protocol == "auto" else _version(protocol, spoken)
+    return await replay.drive(_translated(transport, "client", spoken, agent))
 
 
 def _report(differences: list[Difference], given: object) -> None:
@@ -144,6 +166,12 @@ COMMAND = CliCommand(
         CliOption(
             "--ignore", "what may differ: patterns of `method path` with *, separated by commas", value="PATTERNS"
         ),
+        CliOption(
+            "--protocol",
+            "the version that the other side speaks, translated if the recording is of another (default: as recorded)",
+            value="VERSION",
+            choices=("1", "2", "auto", "2025.1"),
+        ),
         CliOption("--patience", "how long to wait for a recorded message that does not come", value="SECONDS"),
         CliOption("--allow-differences", "exit with 0 even if there are differences"),
         CliOption("--report", "write the differences to a file, as JSON", value="REPORT"),
@@ -152,6 +180,7 @@ COMMAND = CliCommand(
     examples=(
         "dragoman replay session.jsonl",
         "dragoman replay session.jsonl --timing recorded",
+        "dragoman replay session.jsonl --protocol 2",
         "dragoman replay session.jsonl --as client -- my-agent --acp",
         "dragoman replay session.jsonl --as client --ignore 'session/new params.cwd' -- my-agent",
     ),

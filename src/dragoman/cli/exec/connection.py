@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dragoman.cli import console
 from dragoman.cli.exec import result as results
@@ -27,7 +27,7 @@ from dragoman.client.confinement import Confinement
 from dragoman.client.connect import connect
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
-from dragoman.client.terminals import LocalTerminals
+from dragoman.client.terminals import LocalTerminals, Look
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
 from dragoman.rpc.limits import MIB, Limits
@@ -175,11 +175,11 @@ class RunConnection:
 
     def shown_terminals(self) -> list[ShownTerminal]:
         """Return what the terminals of the last turn's tool calls show now."""
-        if self.session is None or self.terminals is None or not self.session.state.turns:
+        if self.session is None or not self.session.state.turns:
             return []
         calls = self.session.state.timeline[self.session.state.turns[-1].start :]
         content = [item for call in calls if isinstance(call, ToolCallState) for item in call.content]
-        looks = [self.terminals.look(item.terminal_id) for item in content if isinstance(item, v1.Terminal)]
+        looks = [self.look(item.terminal_id) for item in content if isinstance(item, v1.Terminal)]
         if not looks:
             return []
         from dragoman.view.blocks import ShownTerminal
@@ -189,6 +189,15 @@ class RunConnection:
             for look in looks
             if look is not None
         ]
+
+    def look(self, terminal_id: str) -> Look | None:
+        """What a terminal shows now, ours or, with an agent of version 2, the agent's."""
+        found = None if self.terminals is None else self.terminals.look(terminal_id)
+        if found is None and self.session is not None and self.session.state.terminals:
+            from dragoman.client.version2.terminals import look_at
+
+            return look_at(self.session, terminal_id)
+        return found
 
     def open_workspace(self, session: Session) -> Workspace:
         """Open the files of a session; called when the agent first uses one."""
@@ -227,9 +236,17 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
     on_stderr = (lambda data: _log(output, mask.feed(data))) if options.is_verbose else None
     conn.transport = transport = ProcessTransport(Child(program, on_stderr=on_stderr))
     link = _spoken(conn, transport, output)
+    offered: dict[str, Literal[2, "auto"]] = {"2": 2, "auto": "auto"}
     is_draft = conn.request.passed.system_prompt is not None  # the only unstable member that a run may send
     try:
-        async with connect(link, observers=observers, limits=LIMITS, unstable=is_draft, **services) as agent:
+        async with connect(
+            link,
+            observers=observers,
+            limits=LIMITS,
+            unstable=is_draft,
+            protocol=offered.get(options.protocol, 1),
+            **services,
+        ) as agent:
             conn.agent = agent
             conn.is_scripted = conn.is_scripted or _is_marked_scripted(agent.capabilities.meta)
             yield agent
@@ -241,9 +258,9 @@ async def connect_agent(conn: RunConnection, program: Launched, output: Output) 
 
 
 def _spoken(conn: RunConnection, transport: ProcessTransport, output: Output) -> Transport:
-    """The transport in version 1 of the protocol, whatever the agent speaks."""
+    """The transport to the agent, in version 1 of the protocol for an agent of 2025.1."""
     options = conn.request.options
-    if options.protocol == "1":
+    if options.protocol != "2025.1":
         return transport
     from dragoman.cli.dialect import drive_dialect_agent
 
@@ -324,9 +341,9 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
             on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data),
             confinement=conn.confinement,
         )
-        conn.tools.look = conn.terminals.look
-        if output.progress is not None:
-            output.progress.look = conn.terminals.look
+    conn.tools.look = conn.look
+    if output.progress is not None:
+        output.progress.look = conn.look
     return {
         "permission": permissions.permission,
         "files": withhold_files(files, entry.quirks.withhold) if request.options.offers_files else None,

@@ -81,7 +81,15 @@ def _sentence(
             failure = exits.cli_error_of(error)
             if isinstance(error, errors.RequestError):
                 failure.message = f"{_with_cause(error)} ({error.code})"
+            elif isinstance(error, errors.RemoteProtocolError):
+                failure.message, failure.hint = _other_version(failure.message, failure.hint)
             return failure.message, failure.hint
+
+
+def _other_version(message: str, hint: str) -> tuple[str, str]:
+    """The sentence of an agent that speaks another version; its remedy becomes the option of this command."""
+    sentence, is_about_versions, remedy = message.partition("; connect with protocol ")
+    return (sentence, f"use --protocol {remedy}") if is_about_versions else (message, hint)
 
 
 def _timed_out(facts: RunFacts, request: RunRequest | None) -> tuple[str, str]:

@@ -193,6 +193,9 @@ def event_of(update: v1.SessionUpdate, state: SessionState, tools: ToolWatch) ->
             return ToolCallEvent(tools.describe(state.tool_calls[update.tool_call_id]))
         case v1.Plan():
             return PlanEvent([PlanStep(entry.content, entry.priority, entry.status) for entry in update.entries])
+        case v1.PlanUpdate(plan=v1.PlanItems(entries=entries)):
+            steps = state.plan or entries  # an agent of version 2 names its plans; together they are the plan
+            return PlanEvent([PlanStep(entry.content, entry.priority, entry.status) for entry in steps])
         case v1.UsageUpdate():
             found = results.usage(state, None)
             assert found is not None  # this update is one of its sources
@@ -227,4 +230,5 @@ def repeated_key(update: v1.SessionUpdate) -> str | None:
         case v1.AgentMessageChunk() | v1.AgentThoughtChunk() | v1.UserMessageChunk() | v1.Notice() | Unknown():
             return None
         case _:
-            return type(update).__name__
+            kind = type(update).__name__
+            return None if kind.endswith("Chunk") else kind

@@ -22,7 +22,7 @@ Form = Literal["text", "json", "events", "raw"]
 _MOST_RETRIES: Final = 100
 ProgressForm = Literal["terminal", "plain", "none", "github", "json"]
 SandboxMode = Literal["off", "auto", "require"]
-Protocol = Literal["1", "2025.1"]
+Protocol = Literal["1", "2", "auto", "2025.1"]
 
 
 class Options(Struct, frozen=True, kw_only=True):

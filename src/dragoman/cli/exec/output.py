@@ -126,11 +126,12 @@ class Output:
         self.tick()
         if self._has_events and conn.agent is not None:
             from dragoman.cli.exec.events import InitializedEvent
-            from dragoman.schema import PROTOCOL_VERSION
 
             methods = [str(getattr(method, "id", "")) for method in conn.agent.auth_methods]
             self._event(
-                InitializedEvent(agent=conn.described(), protocol_version=PROTOCOL_VERSION, login_methods=methods)
+                InitializedEvent(
+                    agent=conn.described(), protocol_version=conn.agent.protocol_version, login_methods=methods
+                )
             )
 
     def retrying(self, retry: RunRetry, number: int, of: int) -> None:

@@ -86,7 +86,7 @@ class Progress:
         """Show an update that was folded into `state`."""
         if type(update) is not v1.AgentThoughtChunk:
             self._end_thought()
-        step = _STEPS.get(type(update))
+        step = _STEPS.get(type(update)) or _step_of_version2(update)
         if step is not None:
             if type(update) not in _TEXTS:
                 self._lines.settle()
@@ -107,6 +107,10 @@ class Progress:
         ending = tools.describe_exit(exit_code, signal)
         if ending:
             self._rail(terminal_id, self.paint(ending, RED))
+
+    def has_output(self, terminal_id: str) -> bool:
+        """Whether output of a running command is shown."""
+        return terminal_id in self._running
 
     def finish_output(self, terminal_id: str) -> None:
         """Show the rest of a command's output: an unfinished line, and the last lines of a long output."""
@@ -204,9 +208,13 @@ class Progress:
         return label(path.removeprefix(below) if self.root and path.startswith(below) else path, self.width)
 
     def _show_message(self, update: v1.AgentMessageChunk, state: SessionState) -> None:
+        message_id = update.message_id if isinstance(update.message_id, str) else ""
+        self.write_message(message_id, content.text_of(update.content))
+
+    def write_message(self, message_id: str, text: str) -> None:
+        """Write text of the agent; that of another message begins a new line."""
         if self._shows_text:
-            writer = f"message {update.message_id}" if isinstance(update.message_id, str) else "message"
-            self._lines.write(writer, content.text_of(update.content))
+            self._lines.write(f"message {message_id}", text)
 
     def _show_user(self, update: v1.UserMessageChunk, state: SessionState) -> None:
         if self.is_verbose:
@@ -380,6 +388,14 @@ def _figures(state: SessionState) -> list[str]:
     if state.cost is not None and f"{state.cost.amount:.4g}" != "0":
         parts.append(f"{state.cost.amount:.4g} {label(state.cost.currency, 8)}")
     return parts
+
+
+def _step_of_version2(update: object) -> Callable[[Progress, Any, SessionState], None] | None:
+    if not type(update).__module__.startswith("dragoman.schema.v2."):
+        return None
+    from dragoman.cli.prompt.version2 import STEPS
+
+    return STEPS.get(type(update))
 
 
 _TEXTS: Final = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.UserMessageChunk)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from dragoman.conformance.case import CASES, REMOTE_CASES, STATUSES, Binds, CaseResult, Level, Status
-from dragoman.trace.checks.rules import RULES
+from dragoman.conformance.case import CASES, REMOTE_CASES, STATUSES, VERSION2_CASES, Binds, CaseResult, Level, Status
+from dragoman.trace.checks.rules import rule_of
 from dragoman.trace.entry import Entry, Frame, Stderr
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class ConformanceReport(msgspec.Struct):
     stopped: str = ""
     """Why not every case was run; empty if all were."""
     not_run: int = 0
+    version: int = 1
+    """Of the protocol, by which it was judged."""
 
     @property
     def all(self) -> list[CaseResult]:
@@ -115,7 +117,7 @@ class ConformanceReport(msgspec.Struct):
             sides: tuple[Binds, ...] = ("agent", "client") if self.side is None else (self.side,)
             parts = [self._side_summary(side) for side in sides]
             notes = f", {_plural(self.notes, 'note')}" if self.notes else ""
-            return f"ACP v1: {'; '.join(parts)}; {_plural(self.messages, 'message')}{notes}"
+            return f"ACP v{self.version}: {'; '.join(parts)}; {_plural(self.messages, 'message')}{notes}"
         parts = [f"{counts['pass']} passed", f"{counts['fail']} failed"]
         parts += [_plural(counts["warn"], "warning")]
         parts += [f"{counts[status]} {status}" for status in ("inconclusive", "skipped") if counts[status]]
@@ -123,7 +125,7 @@ class ConformanceReport(msgspec.Struct):
             parts.append(_plural(counts["error"], "error of the judge", "errors of the judge"))
         if self.not_run:
             parts.append(f"{self.not_run} not run")
-        return f"ACP v1: {', '.join(parts)}"
+        return f"ACP v{self.version}: {', '.join(parts)}"
 
     def _side_summary(self, side: Binds) -> str:
         counts = self.side_counts(side)
@@ -134,12 +136,12 @@ class ConformanceReport(msgspec.Struct):
 def describe(result: CaseResult) -> ReportLine:
     """A result with the level, rules and sentence of its case."""
     if result.id.startswith("passive/"):
-        rule = RULES[int(result.id.partition("/")[2])]
+        rule = rule_of(int(result.id.partition("/")[2]))
         level: Level = "MUST" if result.status == "fail" else "SHOULD"
         rules: tuple[int, ...] = (rule.number,)
         about = f"{rule.level}: {rule.text}" if rule.level.endswith("NOT") else rule.text
     else:
-        case = CASES[result.id] if result.id in CASES else REMOTE_CASES[result.id]
+        case = next(known[result.id] for known in (CASES, VERSION2_CASES, REMOTE_CASES) if result.id in known)
         level, rules, about = case.level, case.rules, case.about
     return ReportLine(
         result.id,

@@ -48,7 +48,7 @@ def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *,
     command = one_line(" ".join(report.subject.command))
     yield paint(one_line(report.subject.name), "1") + f"  ({report.subject.role}: {command})"
     if report.subject.role == "trace":
-        yield report.summary.removeprefix("ACP v1: ")
+        yield report.summary.removeprefix(f"ACP v{report.version}: ")
     if report.stopped:
         yield paint(f"Stopped: {one_line(report.stopped)}. {report.not_run} cases were not run.", "1;33")
     for status in _LOUD:

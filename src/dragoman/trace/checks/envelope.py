@@ -16,6 +16,7 @@ from dragoman.errors import (
     NOT_FOUND,
     PARSE_ERROR,
     REQUEST_CANCELLED,
+    UNSUPPORTED_VERSION,
 )
 from dragoman.trace.inspect.exchange import OTHER
 from dragoman.wire import Malformed
@@ -34,6 +35,7 @@ KNOWN_CODES: Final = frozenset(
         REQUEST_CANCELLED,
         AUTH_REQUIRED,
         NOT_FOUND,
+        UNSUPPORTED_VERSION,
     }
 )
 RESERVED_CODES: Final = range(-32768, -31999)

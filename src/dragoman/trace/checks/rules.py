@@ -1,6 +1,6 @@
-"""The rules of docs/spec/rules.md as data: number, level, side that they bind, and text.
+"""The rules of docs/spec/rules.md and rules-v2.md as data: number, level, side that they bind, and text.
 
-`python -m tools.rules` writes the table from that page; a test keeps the two in step.
+`python -m tools.rules` writes the tables from those pages; a test keeps them in step.
 """
 
 from __future__ import annotations
@@ -18,10 +18,24 @@ class SpecRule(NamedTuple):
     text: str
 
 
-def _read() -> dict[int, SpecRule]:
-    rows = (line.split("\t") for line in Path(__file__).with_name("rules.tsv").read_text("utf-8").splitlines())
+def _read(name: str) -> dict[int, SpecRule]:
+    rows = (line.split("\t") for line in Path(__file__).with_name(name).read_text("utf-8").splitlines())
     return {int(number): SpecRule(int(number), level, who, text) for number, level, who, text in rows}
 
 
-RULES: Final = _read()
-"""Number -> rule."""
+RULES: Final = _read("rules.tsv")
+"""Number -> rule of version 1."""
+FIRST_OF_VERSION_2: Final = 2001
+_version2: Final[dict[int, SpecRule]] = {}
+
+
+def rules_of_version2() -> dict[int, SpecRule]:
+    """Number -> rule of version 2; read when first asked for."""
+    if not _version2:
+        _version2.update(_read("rules_v2.tsv"))
+    return _version2
+
+
+def rule_of(number: int) -> SpecRule:
+    """The rule with this number, of either version."""
+    return RULES[number] if number < FIRST_OF_VERSION_2 else rules_of_version2()[number]

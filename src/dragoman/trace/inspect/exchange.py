@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from dragoman.errors import PARSE_ERROR, RemoteProtocolError
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS, Loss, decode
+from dragoman.schema.methods import method_tables
 from dragoman.wire import Malformed, Notification, Request, Response, read_message
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ SERVED: Final[dict[Direction, Mapping[str, Method]]] = {
     "a2c": {**CLIENT_METHODS, **PROTOCOL_METHODS},
 }
 _EMPTY: Final = b"{}"
+_SERVED_2: Final[dict[Direction, Mapping[str, Method]]] = {}
 _decode_plain: Final = msgspec.json.Decoder().decode
 
 
@@ -105,6 +107,8 @@ class Exchange:
         # The two directions number their requests independently (rule 27), and 1 is not "1" (rule 20).
         self.open: dict[Direction, dict[Key, DecodedFrame]] = {"c2a": {}, "a2c": {}}
         self.answered: dict[Direction, set[Key]] = {"c2a": set(), "a2c": set()}
+        self.version = 1
+        """The version of the protocol that the two sides have agreed on."""
 
     def read(self, number: int, entry: Frame) -> DecodedFrame:
         """Decode the frame that has this number in the recording."""
@@ -114,11 +118,11 @@ class Exchange:
         message = frame.message = read_message(entry.data)
         if type(message) is Notification:
             frame.kind = "notification"
-            _read_call(frame, message)
+            self._read_call(frame, message)
         elif type(message) is Request:
             frame.kind = "request"
             frame.id = message.id
-            _read_call(frame, message)
+            self._read_call(frame, message)
             key = _key(message.id)
             frame.repeats = key in self.open[entry.dir]
             self.open[entry.dir][key] = frame
@@ -148,9 +152,28 @@ class Exchange:
         frame.part = "result"
         assert message.result is not None
         if _read_plain(frame, message.result) and frame.row is not None:
+            if frame.method == "initialize" and frame.dir == "a2c":
+                self.version = 2 if _version_of(frame.plain) == 2 else 1
+                frame.row = served("c2a", self.version)["initialize"]
             _read_value(frame, frame.row.result, message.result)
             if frame.session_id is None:
                 frame.session_id = _session_of(frame.plain)
+
+    def _read_call(self, frame: DecodedFrame, message: Request | Notification) -> None:
+        frame.method = message.method
+        frame.part = "params"
+        raw = _EMPTY if message.params is None else message.params
+        is_read = _read_plain(frame, raw)
+        version = self.version
+        if is_read and message.method == "initialize" and frame.dir == "c2a":
+            # What is asked for may have the form of either version, or of both.
+            is_new_form = _version_of(frame.plain) > 1 and "info" in frame.plain and "clientInfo" not in frame.plain
+            version = 2 if is_new_form else 1
+        row = frame.row = served(frame.dir, version).get(message.method)
+        if is_read:
+            frame.session_id = _session_of(frame.plain)
+            if row is not None:
+                _read_value(frame, row.params, raw)
 
     def _read_malformed(self, frame: DecodedFrame, message: Malformed) -> None:
         """Pair a malformed line: a broken response still ends its request, and a broken request may be answered."""
@@ -167,15 +190,19 @@ class Exchange:
                 frame.method, frame.session_id = request.method, request.session_id
 
 
-def _read_call(frame: DecodedFrame, message: Request | Notification) -> None:
-    frame.method = message.method
-    frame.part = "params"
-    raw = _EMPTY if message.params is None else message.params
-    row = frame.row = SERVED[frame.dir].get(message.method)
-    if _read_plain(frame, raw):
-        frame.session_id = _session_of(frame.plain)
-        if row is not None:
-            _read_value(frame, row.params, raw)
+def served(direction: Direction, version: int) -> Mapping[str, Method]:
+    """The methods that may be called in this direction; those of version 2 are loaded when first asked for."""
+    if version == 1:
+        return SERVED[direction]
+    if not _SERVED_2:
+        agent, client, protocol = method_tables(2)
+        _SERVED_2.update({"c2a": {**agent, **protocol}, "a2c": {**client, **protocol}})
+    return _SERVED_2[direction]
+
+
+def _version_of(plain: Any) -> int:
+    found = plain.get("protocolVersion") if type(plain) is dict else None
+    return found if type(found) is int else 0
 
 
 def _read_plain(frame: DecodedFrame, raw: bytes | msgspec.Raw) -> bool:

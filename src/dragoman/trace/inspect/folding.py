@@ -24,6 +24,7 @@ from dragoman.state import (
 if TYPE_CHECKING:
     from dragoman.state import TimelineItem
     from dragoman.trace.inspect.exchange import DecodedFrame
+    from dragoman.trace.inspect.version2 import FoldedVersion2
 
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _SETTING: Final = frozenset({"session/set_mode", "session/set_config_option"})
@@ -34,6 +35,14 @@ class FoldedSessions:
 
     def __init__(self) -> None:
         self.states: dict[str, SessionState] = {}
+        self._newer: FoldedVersion2 | None = None
+
+    def _version2(self) -> FoldedVersion2:
+        if self._newer is None:
+            from dragoman.trace.inspect.version2 import FoldedVersion2
+
+            self._newer = FoldedVersion2(self.states)
+        return self._newer
 
     def feed(self, frame: DecodedFrame) -> tuple[str, int] | None:
         """Fold one frame; return its session and the place in the timeline that it changed, or -1.
@@ -42,6 +51,10 @@ class FoldedSessions:
         """
         if frame.value is None and frame.part != "error":
             return None
+        if frame.row is not None and type(frame.value).__module__.startswith("dragoman.schema.v2."):
+            return self._version2().feed(frame)
+        if frame.part == "error" and frame.method == "session/prompt" and self._newer is not None:
+            return self._newer.feed(frame)
         method, part = frame.method, frame.part
         name, place = frame.session_id or "", -1
         if method == "session/update" and part == "params":
@@ -104,16 +117,16 @@ class FoldedSessions:
             return before
         if length >= 0 and _length(state, update) == length:
             return -1  # the prompt sent back: it is there already
-        return _find(state, update)
+        return find_place(state, update)
 
 
 def _length(state: SessionState, update: v1.UserMessageChunk) -> int:
-    place = _find(state, update)
+    place = find_place(state, update)
     item = state.timeline[place] if place >= 0 else None
     return len(item.blocks) + len(item.text) if isinstance(item, Message) else 0
 
 
-def _find(state: SessionState, update: Any) -> int:
+def find_place(state: SessionState, update: Any) -> int:
     """The place of the item that an update changed, -1 if there is none."""
     if isinstance(update, (v1.ToolCall, v1.ToolCallPatch)):
         return state.tool_calls[update.tool_call_id].position
@@ -164,7 +177,14 @@ def describe(state: SessionState) -> dict[str, Any]:
         "stop_reason": state.stop_reason,
         "unknown": len(state.unknown),
         "timeline": [_describe_item(item) for item in state.timeline],
+        **_work_without_turn(state),
     }
+
+
+def _work_without_turn(state: SessionState) -> dict[str, Any]:
+    """What an agent of version 2 reports to be doing, if that does not follow from the turns."""
+    is_plain = state.activity == ("running" if state.is_running else "idle")
+    return {} if is_plain else {"activity": state.activity}
 
 
 def _describe_item(item: TimelineItem) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import msgspec
 from dragoman._version import __version__
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import duration
-from dragoman.trace.checks.rules import RULES
+from dragoman.trace.checks.rules import rule_of
 from dragoman.trace.entry import Frame, Stderr
 from dragoman.trace.inspect.figures import figures
 from dragoman.trace.inspect.folding import FoldedSessions
@@ -165,6 +165,6 @@ def _judgement(timeline: RecordingTimeline) -> dict[str, Any]:
             for finding in found
         ],
         "counts": {"bad": bad, "warn": warn, "note": len(found) - bad - warn},
-        "rules": {str(finding.rule): RULES[finding.rule][1:] for finding in found},
+        "rules": {str(finding.rule): rule_of(finding.rule)[1:] for finding in found},
         "stats": figures(timeline.rows),
     }

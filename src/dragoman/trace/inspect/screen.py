@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.text.colour import BLUE, BOLD, CYAN, DIM, GREEN, MAGENTA, RED, YELLOW, Painter
 from dragoman.text.terminal import cells, clip, duration, escape_json, fit, one_line, plain, size
-from dragoman.trace.checks.rules import RULES
+from dragoman.trace.checks.rules import rule_of
 from dragoman.trace.entry import Frame, Stderr
 from dragoman.trace.inspect.timeline import joined_summary
 
@@ -165,7 +165,7 @@ def finding_lines(screen: Screen, findings: Iterable[Finding]) -> Iterator[str]:
         side = "client" if direction == "c2a" else "agent"
         style = RED if found[0].is_failure else YELLOW if found[0].is_warning else DIM
         yield screen.paint(f"rule {rule} {level}", style, BOLD) + f" · {side} · ×{len(found)}"
-        yield f"    {clip(RULES[rule].text, screen.width - 4)}"
+        yield f"    {clip(rule_of(rule).text, screen.width - 4)}"
         messages = Counter(finding.message for finding in found)
         first = {finding.message: finding.index for finding in reversed(found)}
         for message, times in messages.most_common(3):
@@ -185,7 +185,7 @@ def message_lines(screen: Screen, row: Row, entry: Entry) -> Iterator[str]:
     for finding in row.findings:
         text = f"rule {finding.rule} {finding.level}: {one_line(finding.message)}"
         yield screen.paint(f"! {text}", RED if finding.is_failure else YELLOW if finding.is_warning else DIM)
-        yield screen.paint(f"  {RULES[finding.rule].text}", DIM)
+        yield screen.paint(f"  {rule_of(finding.rule).text}", DIM)
     if isinstance(entry, Frame):
         yield from pretty(entry.data).splitlines()
     elif isinstance(entry, Stderr):

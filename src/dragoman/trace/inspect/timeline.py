@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Kind: TypeAlias = Literal["request", "notification", "response", "malformed", "blank", "stderr", "end", "exit"]
 
 _CHUNKS: Final = (v1.UserMessageChunk, v1.AgentMessageChunk, v1.AgentThoughtChunk)
+_CHUNK_NAMES: Final = frozenset(kind.__name__ for kind in _CHUNKS)  # those of version 2 have the same names
 
 
 class Row(Struct, gc=False):
@@ -175,9 +176,9 @@ class RecordingTimeline:
 
     def _place(self, frame: DecodedFrame) -> int:
         """The number of the run that a chunk continues, or its own number."""
-        update = frame.value.update if isinstance(frame.value, v1.SessionNotification) else None
+        update: Any = getattr(frame.value, "update", None) if frame.method == "session/update" else None
         key = None
-        if isinstance(update, _CHUNKS):
+        if isinstance(update, _CHUNKS) or type(update).__name__ in _CHUNK_NAMES:
             key = (frame.session_id, type(update), None if update.message_id is UNSET else update.message_id)
         if key is None or key != self._run:
             self._run_start = frame.number
@@ -186,12 +187,14 @@ class RecordingTimeline:
 
     def _note_title(self, frame: DecodedFrame) -> None:
         call: object = None
-        if isinstance(frame.value, v1.SessionNotification):
-            call = frame.value.update
-        elif isinstance(frame.value, v1.RequestPermissionRequest):
-            call = frame.value.tool_call
-        if isinstance(call, (v1.ToolCall, v1.ToolCallPatch)) and isinstance(call.title, str):
-            self._titles[frame.session_id, call.tool_call_id] = cut(call.title)
+        if frame.method == "session/update":
+            call = getattr(frame.value, "update", None)
+        elif frame.method == "session/request_permission":
+            subject = getattr(frame.value, "subject", None) or frame.value  # version 2 has other subjects, too
+            call = getattr(subject, "tool_call", None)
+        call_id, title = getattr(call, "tool_call_id", None), getattr(call, "title", None)
+        if isinstance(call_id, str) and isinstance(title, str):
+            self._titles[frame.session_id, call_id] = cut(title)
 
 
 def _how(code: int | None, signal: str | None) -> str:

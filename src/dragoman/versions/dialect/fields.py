@@ -18,8 +18,8 @@ from dragoman.errors import (
     NOT_FOUND,
     REQUEST_CANCELLED,
 )
+from dragoman.text.patches import git_patch
 from dragoman.versions.frames import Frame, members, objects, text
-from dragoman.versions.version2.diffs import git_patch
 
 if TYPE_CHECKING:
     from dragoman.versions.losses import Losses

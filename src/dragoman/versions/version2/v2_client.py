@@ -14,6 +14,7 @@ from dragoman.errors import (
     METHOD_NOT_FOUND,
     NOT_FOUND,
     REQUEST_CANCELLED,
+    UNSUPPORTED_VERSION,
 )
 from dragoman.versions.frames import OTHER, Frame, Side, error, kept, members, objects, text, without
 from dragoman.versions.router import HANDLED, FrameRouter
@@ -23,11 +24,8 @@ from dragoman.versions.version2.v2_session import HeldPrompt, V2Session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-UNSUPPORTED_VERSION: Final = -32022
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
 _WITHDRAWN: Final = error(REQUEST_CANCELLED, "the prompt was withdrawn before its turn began")
-
-
 _V1_ONLY: Final = frozenset(("authenticate", "logout", "session/load", "session/set_mode"))
 HELD_PROMPTS: Final = 256
 """So many prompts of a session wait for the one that runs; further ones are refused."""

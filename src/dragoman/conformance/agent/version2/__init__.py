@@ -1,0 +1,1 @@
+"""Judges agents of version 2: the judge as a client of that version, its cases, and how they are run."""

@@ -1,0 +1,128 @@
+"""How each update of version 2 changes the session state.
+
+Updates that say the same in version 1 are read as that (`reading.py`) and folded by the same parts. What version 2 adds
+has steps of its own: messages as a whole, members of a tool call that are cleared, content added to one, terminals, and
+what the session is doing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.schema import UNSET, Unknown, v1, v2
+from dragoman.state.growing_list import GrowingList
+from dragoman.state.messages import patched
+from dragoman.state.terminals import AgentTerminals
+from dragoman.state.version2.reading import read_blocks, read_locations, read_tool_content, read_update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.state.info import Info
+    from dragoman.state.messages import Messages
+    from dragoman.state.tools import ToolCalls
+
+_WHOLE: Final[dict[type, Any]] = {
+    v2.UserMessage: v1.UserMessageChunk,
+    v2.AgentMessage: v1.AgentMessageChunk,
+    v2.AgentThought: v1.AgentThoughtChunk,
+}
+# What a cleared member of a tool call becomes.
+_EMPTY: Final[dict[str, Any]] = {"title": "", "name": None, "kind": "other", "status": "pending"}
+
+
+class Version2State:
+    """What the updates of version 2 change besides messages, tool calls and settings."""
+
+    __slots__ = ("_info", "_messages", "_tool_calls", "activity", "background", "terminals")
+
+    def __init__(self, messages: Messages, tool_calls: ToolCalls, info: Info) -> None:
+        self._messages = messages
+        self._tool_calls = tool_calls
+        self._info = info
+        self.terminals = AgentTerminals()
+        self.activity: str = "idle"  # until the agent reports otherwise
+        self.background: tuple[v2.BackgroundWork, ...] | None = None
+
+    def steps(self, known: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
+        """The steps of all updates of version 2, given those of version 1."""
+
+        def same(step: Callable[[Any], object]) -> Callable[[Any], object]:
+            def read(update: Any) -> None:
+                made = read_update(update)
+                (known[Unknown] if isinstance(made, Unknown) else step)(made)
+
+            return read
+
+        return {
+            v2.UserMessageChunk: same(self._messages.fold_named_user_chunk),
+            v2.AgentMessageChunk: same(self._messages.fold_chunk),
+            v2.AgentThoughtChunk: same(self._messages.fold_chunk),
+            v2.UserMessage: self._fold_whole,
+            v2.AgentMessage: self._fold_whole,
+            v2.AgentThought: self._fold_whole,
+            v2.SessionStateUpdate: self._fold_state,
+            v2.ToolCallUpdate: self.fold_tool,
+            v2.ToolCallPatch: self.fold_tool,
+            v2.ToolCallContentChunk: self._fold_tool_content,
+            v2.TerminalUpdate: self.terminals.fold,
+            v2.TerminalOutputChunk: self.terminals.fold_chunk,
+            v2.UsageUpdate: self._fold_usage,
+            v2.PlanUpdate: same(known[v1.PlanUpdate]),
+            v2.PlanRemoved: same(known[v1.PlanRemoved]),
+            v2.AvailableCommandsUpdate: same(known[v1.AvailableCommandsUpdate]),
+            v2.ConfigOptionUpdate: same(known[v1.ConfigOptionUpdate]),
+            v2.SessionInfoUpdate: same(known[v1.SessionInfoUpdate]),
+            v2.Notice: same(known[v1.Notice]),
+            v2.CompactionUpdate: same(known[v1.CompactionUpdate]),
+            v2.CompactionSummaryChunk: same(known[v1.CompactionSummaryChunk]),
+            v2.SubagentUpdate: same(known[v1.SubagentUpdate]),
+            v2.SessionMessage: same(known[v1.SessionMessage]),
+            v2.SessionMessageChunk: same(known[v1.SessionMessageChunk]),
+        }
+
+    def _fold_whole(self, update: v2.UserMessage | v2.AgentMessage | v2.AgentThought) -> None:
+        content = UNSET if update.content is UNSET else read_blocks(update.content)
+        self._messages.fold_whole(_WHOLE[type(update)], update.message_id, content, update.meta)
+
+    def _fold_state(self, update: v2.SessionStateUpdate) -> None:
+        self.activity = update.state
+        self.background = None if update.background in (UNSET, None) else tuple(update.background or ())
+
+    def _fold_usage(self, update: v2.UsageUpdate) -> None:
+        same = read_update(update)
+        if isinstance(same, v1.UsageUpdate):
+            self._info.fold_usage(same)
+        if update.cost is None:
+            self._info.cost = None
+
+    def fold_tool(self, call: v2.ToolCallPatch) -> Any:
+        """Change the members that are there: null clears one, a value replaces it."""
+        changes: dict[str, Any] = {}
+        for name, empty in _EMPTY.items():
+            value = getattr(call, name)
+            if value is not UNSET:
+                changes[name] = empty if value is None else value
+        if call.content is not UNSET:
+            changes["content"] = tuple(made for each in call.content or () for made in read_tool_content(each))
+        if call.locations is not UNSET:
+            changes["locations"] = tuple(read_locations(call.locations))
+        for name in ("raw_input", "raw_output"):
+            value = getattr(call, name)
+            if value is not UNSET:
+                changes[name] = UNSET if value is None else value
+        if call.capabilities is not UNSET:
+            changes["can_cancel"] = bool(call.capabilities and call.capabilities.cancel)
+        if call.meta is not UNSET:
+            known = self._tool_calls.by_id.get(call.tool_call_id)
+            changes["meta"] = patched(known.meta if known else None, call.meta)
+        if "status" in changes:
+            changes["is_cancelled"] = changes["status"] == "cancelled"
+        return self._tool_calls.change(call.tool_call_id, changes)
+
+    def _fold_tool_content(self, chunk: v2.ToolCallContentChunk) -> None:
+        known = self._tool_calls.by_id.get(chunk.tool_call_id)
+        content = known.content if known else ()
+        if not isinstance(content, GrowingList):
+            content = GrowingList(content)
+        self._tool_calls.change(chunk.tool_call_id, {"content": content.grown(read_tool_content(chunk.content))})

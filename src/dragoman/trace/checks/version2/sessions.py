@@ -1,0 +1,173 @@
+"""Checks of sessions in version 2: states, prompts, permission, and what may be sent when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import REQUEST_CANCELLED
+from dragoman.schema import UNSET, v2
+from dragoman.trace.checks.version2.tools import ToolChecks
+
+if TYPE_CHECKING:
+    from dragoman.trace.checks.facts import Facts
+    from dragoman.trace.inspect.exchange import DecodedFrame
+
+_SPEECH: Final = (v2.AgentMessageChunk, v2.AgentMessage, v2.AgentThoughtChunk, v2.AgentThought)
+
+
+class _Session:
+    """What is known of one session."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.is_closed = False
+        self.early: DecodedFrame | None = None  # an update that came before any response named the session
+        self.state = "idle"
+        self.was_busy = False  # since the last idle
+        self.has_background = False
+        self.inserted = 0  # prompts since the last idle
+        self.shown: set[str] = set()  # user messages by id
+        self.answered: dict[str, DecodedFrame] = {}  # responses to prompts by message id
+        self.idle_after: set[str] = set()  # message ids of responses that an idle followed
+        self.resuming: DecodedFrame | None = None
+        self.has_snapshot = False
+        self.cancelled: set[DecodedFrame] = set()  # prompts and permission requests that a cancel found open
+        self.asked: dict[DecodedFrame, bool] = {}  # open permission requests -> whether nothing shows that work waits
+        self.tools = ToolChecks()
+
+
+class SessionChecks:
+    """Checks the frames about sessions of one connection."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._sessions: dict[str, _Session] = {}
+
+    def check(self, frame: DecodedFrame) -> None:
+        """Report what is wrong with a frame."""
+        if frame.session_id is None:
+            return
+        session = self._sessions.setdefault(frame.session_id, _Session())
+        value = frame.value
+        if isinstance(value, v2.UpdateSessionNotification):
+            self._update(frame, session, value.update)
+        elif frame.method == "session/prompt" and frame.part in ("result", "error"):
+            self._answer_prompt(frame, session)
+        elif frame.method == "session/request_permission":
+            self._permission(frame, session)
+        elif isinstance(value, v2.CancelSessionNotification):
+            session.cancelled |= {
+                each
+                for direction in ("c2a", "a2c")
+                for each in self._facts.open_requests(direction, frame.session_id)
+                if each.method in ("session/prompt", "session/request_permission")
+            }
+        elif isinstance(value, v2.CancelToolCallRequest | v2.CancelTerminalRequest):
+            session.tools.check_cancel(frame, value, self._facts)
+        else:
+            self._life(frame, session)
+
+    def finish(self) -> None:
+        """Report messages that were never shown, and updates of sessions that were never opened."""
+        for session in self._sessions.values():
+            for message_id, frame in session.answered.items():
+                if message_id not in session.shown and message_id in session.idle_after:
+                    self._facts.report(2029, frame, f"no update shows the message {message_id!r} of this prompt")
+            if session.early is not None and not session.is_open and self._facts.sees_start:
+                self._facts.report(2026, session.early, "this session was never opened on this connection")
+
+    def _life(self, frame: DecodedFrame, session: _Session) -> None:
+        value = frame.value
+        if isinstance(value, v2.NewSessionResponse | v2.ForkSessionResponse | v2.ResumeSessionResponse):
+            if frame.request is not None and frame.request is session.resuming and not session.has_snapshot:
+                self._facts.report(2019, frame, "no state_update came between the request and this response")
+            session.resuming = None
+            session.is_open, session.is_closed = True, False
+        elif isinstance(value, v2.ResumeSessionRequest):
+            session.resuming, session.has_snapshot = frame, False
+        elif frame.method in ("session/close", "session/delete") and frame.part == "result":
+            session.is_closed = True
+
+    def _update(self, frame: DecodedFrame, session: _Session, update: Any) -> None:
+        if session.is_closed and session.resuming is None:
+            self._facts.report(2024, frame, "this came after the response to session/close")
+        elif not session.is_open and session.resuming is None and session.early is None:
+            session.early = frame
+        if isinstance(update, v2.SessionStateUpdate):
+            self._state(frame, session, update)
+            return
+        for asked in session.asked:
+            session.asked[asked] = False  # something goes on
+        if isinstance(update, v2.UserMessage | v2.UserMessageChunk):
+            if update.message_id not in session.shown and session.resuming is None:
+                session.inserted += 1
+            session.shown.add(update.message_id)
+        elif isinstance(update, _SPEECH) and session.state == "requires_action":
+            if not any(self._facts.open_requests("a2c", frame.session_id)):
+                self._facts.report(2036, frame, "the work goes on, and the last state is still requires_action")
+        else:
+            session.tools.check(frame, update, self._facts)
+
+    def _state(self, frame: DecodedFrame, session: _Session, update: v2.SessionStateUpdate) -> None:
+        session.has_snapshot = True
+        reports = update.background is not UNSET and update.background is not None
+        if session.has_background and not reports:
+            self._facts.report(2037, frame, "earlier states of this session list background work, this one does not")
+        session.has_background = session.has_background or reports
+        if update.state == "idle":
+            if session.inserted and not session.was_busy and session.resuming is None:
+                self._facts.report(2030, frame, "a prompt was inserted, and idle came without running before it")
+            if session.was_busy and not update.stop_reason:
+                self._facts.report(2031, frame, "this idle ends work and has no stopReason")
+            session.idle_after |= session.answered.keys()
+            session.tools.check_end(frame, self._facts)
+            session.was_busy, session.inserted = False, 0
+        else:
+            session.was_busy = True
+            if update.state == "requires_action":
+                for asked in session.asked:
+                    session.asked[asked] = False
+        session.state = update.state
+
+    def _answer_prompt(self, frame: DecodedFrame, session: _Session) -> None:
+        request = frame.request
+        if request is None:
+            return
+        if frame.part == "error":
+            # A cancelled prompt whose message was shown is in the conversation: that answer would be another mistake.
+            if request in session.cancelled and frame.error_code != REQUEST_CANCELLED:
+                self._facts.report(2034, frame, "the prompt was cancelled, yet the error is not -32800")
+        elif isinstance(frame.value, v2.PromptResponse):
+            message_id = frame.value.message_id
+            if message_id in session.answered:
+                self._facts.report(2032, frame, f"{message_id!r} is the message of an earlier prompt")
+            session.answered[message_id] = frame
+        session.cancelled.discard(request)
+
+    def _permission(self, frame: DecodedFrame, session: _Session) -> None:
+        if frame.part == "params" and isinstance(frame.value, v2.RequestPermissionRequest):
+            if not frame.value.options:
+                self._facts.report(2044, frame, "there is no option to choose")
+            session.asked[frame] = session.state == "running"
+            if isinstance(frame.value.subject, v2.ToolCallPermissionSubject):
+                session.tools.check(frame, frame.value.subject.tool_call, self._facts)
+        elif frame.request is not None and frame.part in ("result", "error"):
+            if session.asked.pop(frame.request, False) and frame.part == "result":
+                self._facts.report(
+                    2035, frame.request, "the work waits for the user, and no state says requires_action", dir="a2c"
+                )
+            self._outcome(frame, session, frame.request)
+
+    def _outcome(self, frame: DecodedFrame, session: _Session, request: DecodedFrame) -> None:
+        asked, answer = request.value, frame.value
+        if not isinstance(answer, v2.RequestPermissionResponse):
+            return
+        outcome = answer.outcome
+        if isinstance(outcome, v2.SelectedPermissionOutcome):
+            if isinstance(asked, v2.RequestPermissionRequest) and outcome.option_id not in {
+                option.option_id for option in asked.options
+            }:
+                self._facts.report(2045, frame, f"{outcome.option_id!r} is not one of the options")
+            if request in session.cancelled:
+                self._facts.report(2046, frame, "the session was cancelled while this was open")
+        session.cancelled.discard(request)
