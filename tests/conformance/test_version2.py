@@ -76,9 +76,9 @@ async def test_a_wrong_agent_is_caught(mutant: str) -> None:
 
 
 async def test_an_agent_of_version_1_is_not_judged_by_the_rules_of_version_2() -> None:
-    scripted = (sys.executable, "-m", "dragoman.testing.scripted_agent")
+    built_in = (sys.executable, "-m", "dragoman", "agent", "--model", "scripted", "--protocol", "1")
     with pytest.raises(RemoteProtocolError, match="check it with --protocol 1"):
-        await judged("v2-prompt/turn", command=scripted)
+        await judged("v2-prompt/turn", command=built_in)
 
 
 def test_the_command_lists_explains_and_runs_the_cases(capsys: pytest.CaptureFixture[str]) -> None:
