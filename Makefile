@@ -19,12 +19,14 @@ PINNED := tests/interop/agents/packages
 FRAMEWORKS := .agents/frameworks/.ready
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
+TYPES := .venv/bin/mypy && $(PY) -m tools.pythons
+
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
 FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	    >/dev/null 2>&1 && break; python=; done
 
-.PHONY: help run test check package bench soak interop mutants agents docs screenshots clean
+.PHONY: help run test check lint types package bench soak interop mutants agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -32,19 +34,27 @@ help: ## show this list
 run: $(PACKAGE) ## dragoman demo: a full turn of the built-in agent, with a scripted model
 	@$(PY) -m dragoman demo
 
-test: check $(NODE) ## the whole gate: make check, then every test
-	@echo "tests, in one process for each core, four at most"; \
+# Types are checked while the tests start: the type checker uses one core only, and so does the search for tests.
+test: lint $(NODE) ## the whole gate: make check, and every test
+	@{ $(TYPES); } >.venv/types.log 2>&1 & checking=$$!; \
+	echo "tests, in one process for each core, four at most"; \
 	together=0; $(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal -m "not alone" || together=$$?; \
+	types=0; wait $$checking || types=$$?; \
 	echo "tests that need the machine to themselves"; \
 	alone=0; $(PY) -m pytest -m alone || alone=$$?; \
+	echo "$$(<.venv/types.log)"; \
+	if [ $$types != 0 ]; then echo "make: the types are wrong; the last lines name them" >&2; exit $$types; fi; \
 	if [ $$together != 0 ]; then echo "make: tests failed; the first list above names them" >&2; exit $$together; fi; \
 	exit $$alone
 
-check: $(PACKAGE) ## linter, formatting, types, and the schema on every supported Python
+check: lint types ## linter, formatting, types, and the schema on every supported Python
+
+lint: $(PACKAGE)
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
-	@.venv/bin/mypy
-	@$(PY) -m tools.pythons
+
+types: $(PACKAGE)
+	@$(TYPES)
 
 package: $(PACKAGE) ## build the wheel and the sdist in dist/, and check them
 	@$(PY) -m tools.package dist

@@ -82,8 +82,8 @@ async def not_a_version(probe: Version2Probe) -> None:
 async def without_info(probe: Version2Probe) -> None:
     """initialize of version 2 without info is refused with -32602.
 
-    Sends initialize with version 2 and without info; expects -32602, or an answer of version 1 from an agent that speaks
-    it too: a client of version 1 may ask for a version that is too high.
+    Sends initialize with version 2 and without info; expects -32602, or an answer of version 1 from an agent that
+    speaks it too: a client of version 1 may ask for a version that is too high.
     """
     answer = await probe.initialize(info=None)
     if not _is_version_1(answer):
