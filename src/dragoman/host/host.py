@@ -159,6 +159,7 @@ class Host:
             await connection.peer.close(why)
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self.services.close()
         await self.settle()
 
     async def settle(self) -> None:
@@ -336,8 +337,10 @@ class Host:
         try:
             await session.agent.open(begin)
         except RequestError:
+            self.services.release(session)
             raise
         except DragomanError as error:
+            self.services.release(session)
             raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
         session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
         session.facts["directories"] = list(session.directories)
@@ -345,6 +348,7 @@ class Host:
             self.log.create(session.record)
         except StoreError as error:
             await session.agent.end()
+            self.services.release(session)
             raise RequestError(-32603, f"no session is opened now: {error}", {"reason": "store"}) from None
         session.keep_facts()
         self._sessions[session.id] = session
@@ -398,6 +402,7 @@ class Host:
         session.keep_facts()
         await session.close(why)
         self._sessions.pop(session.id, None)
+        self.services.release(session)
 
     async def delete(self, session: HostedSession) -> None:
         """Remove a session, and the agent's copy of it if the agent can."""

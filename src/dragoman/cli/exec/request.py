@@ -16,8 +16,9 @@ from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
 from dragoman.cli.exec.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import find_agent, is_built_in
+from dragoman.cli.named_agent import find_agent
 from dragoman.errors import ConfigError
+from dragoman.registry.built_in import is_built_in
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:

@@ -217,6 +217,7 @@ class PromptQueue:
                 session.agent.end_turn()
             session.questions.close_all()
             await session.release_terminals()
+            await self._host.services.turn_ends(session)
             self.running = None
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)

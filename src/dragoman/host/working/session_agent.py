@@ -175,7 +175,7 @@ class SessionAgent:
     async def _start(self) -> RunningAgent:
         session = self._session
         source = self._host.source(session.record.agent)
-        options = self._host.services.options(session)
+        options = await self._host.services.options(session)
         if self._host.settings.unstable:
             options = {**options, "unstable": True}
         agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options)
