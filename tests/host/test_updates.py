@@ -76,6 +76,46 @@ async def test_an_update_goes_to_clients_that_can_take_it(
         assert found == expected
 
 
+async def test_clients_of_one_kind_are_written_the_same_bytes_and_all_get_one_order() -> None:
+    """What each further client costs is the copy into its socket: nothing is built for it again."""
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        lines = [line, *[await host.client(kind) for kind in ({}, {}, OURS, OURS)]]
+        for other in lines[1:]:
+            await other.resume(session)
+        by_client: dict[Any, list[bytes]] = {}
+        for attachment in host.session(session).attachments:
+            _note_posts(attachment.client.peer, by_client.setdefault(attachment.client, []))
+        note = source.agent.note
+        sent: list[dict[str, Any]] = [
+            {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": f"{number}"}}
+            for number in range(20)
+        ]
+        sent.insert(7, {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x"})
+        notes = [note("session/update", sessionId=source.agent.session, update=each) for each in sent]
+        source.agent.transport.write(b"".join(msgspec.json.encode(each) + b"\n" for each in notes))
+        for each in lines:
+            assert [await each.update() for _ in sent] == sent
+        for knows_us in (False, True):
+            posts = [found for client, found in by_client.items() if client.kind.knows_us is knows_us]
+            pieces = [[piece for piece in found if b"tool_call" not in piece] for found in posts]
+            assert len(pieces) == (2 if knows_us else 3)
+            assert max(map(len, pieces[0])) > 500, "updates of one commit are one piece"
+            for further in pieces[1:]:
+                assert list(map(id, further)) == list(map(id, pieces[0]))
+
+
+def _note_posts(peer: Any, found: list[bytes]) -> None:
+    post = peer.post
+
+    def note(data: bytes) -> Any:
+        found.append(data)
+        return post(data)
+
+    peer.post = note
+
+
 async def test_boolean_options_are_selects_for_clients_without_them_and_come_back_as_booleans() -> None:
     async with hosted(scripted_agent) as host:
         plain = await host.client()

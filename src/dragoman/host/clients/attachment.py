@@ -65,11 +65,17 @@ class Attachment:
             return
         if self._is_held or self._is_over:
             return
-        outbox = self.client.peer.outbox
+        outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
         while self.cursor < self.session.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
                 return
+            # One that is behind counts what it passes, so that it does not get pieces.
+            run = None if self._is_behind else self.session.shared_run(self.cursor, with_number=knows_us)
+            if run is not None:
+                self.cursor = run.last
+                self.client.peer.post(run.data)
+                continue
             events = self.session.read(self.cursor)
             if not events:
                 return
@@ -81,7 +87,10 @@ class Attachment:
         """Move the cursor over events; True if nothing may follow for now."""
         knows_us = self.client.kind.knows_us
         frames: list[bytes] = []
+        first = events[0]
         for event in events:
+            if event is not first and not frames and self._begins_shared_run(event):
+                return False
             self.cursor = event.number
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
@@ -98,6 +107,10 @@ class Attachment:
         if frames:
             self.client.peer.post(b"".join(frames))
         return False
+
+    def _begins_shared_run(self, event: LogEvent) -> bool:
+        """Whether what comes next is the same bytes for other clients."""
+        return not self._is_behind and event.kind == "update" and self.session.is_shared(event)
 
     def answered(self) -> None:
         """The answer to a prompt was written: what comes after it may follow."""

@@ -96,6 +96,14 @@ _FOR_ALL: Final = frozenset(
 )
 
 
+class SharedRun(NamedTuple):
+    """Messages that several clients get: the same bytes for each, so that framing them is done once as well."""
+
+    last: int
+    """The number of the last event in it."""
+    data: bytes
+
+
 class PreparedUpdate:
     """An update of the log on its way to clients: read once, and written once for all that get the same."""
 
