@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from dragoman.client.services import (
         AnswersForms,
+        ExtensionFallback,
         ExtensionHandlers,
         OpensUrls,
         PermissionService,
@@ -50,6 +51,7 @@ class ClientOptions(TypedDict, total=False):
     permission: answers `session/request_permission`; without it every request is answered `cancelled`.
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
     extensions: handlers for extension methods and notifications, by method.
+    extension_fallback: answers extension requests that have no handler; called with the method and its params.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
     unstable: allow the unstable methods and members of the protocol.
@@ -67,6 +69,7 @@ class ClientOptions(TypedDict, total=False):
     terminals: Terminals | None
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
+    extension_fallback: ExtensionFallback | None
     terminal_login: bool
     meta: Mapping[str, Any]
     unstable: bool
@@ -175,6 +178,7 @@ async def open_connection(transport: Transport, options: ClientOptions) -> Async
         terminals=options.get("terminals"),
         elicitation=options.get("elicitation"),
         extensions=options.get("extensions"),
+        extension_fallback=options.get("extension_fallback"),
         terminal_login=options.get("terminal_login", False),
     )
     try:

@@ -6,6 +6,7 @@ clients come and go.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from dragoman.client.files import WorkspaceFiles
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
+from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.session_guard import GuardTerms, SessionGuard
@@ -62,6 +64,7 @@ class HostServices:
         guard = self._guards[session.id] = SessionGuard(session, asks, self.terms_of(session))
         await guard.arm()
         options: ClientOptions = {"name": "dragoman", "title": "Dragoman", **guard.options()}
+        options["extension_fallback"] = partial(ask_client, session)
         files, terminals = options.get("files"), options.get("terminals")
         if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
             options["files"] = ServedFiles(session, files)
@@ -141,8 +144,9 @@ class AsksClients:
 
     async def _ask(self, method: Method, request: object) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
-        params.pop("sessionId", None)
-        return await self._session.questions.ask(method, params)
+        id = params.pop("sessionId", None)
+        child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None
+        return await self._session.questions.ask(method, params, child)
 
 
 def read_elicited(answer: dict[str, Any]) -> Elicited:

@@ -151,6 +151,10 @@ class HostedSession:
             self.keep_facts()
         return children[agent_id]
 
+    def knows_child(self, agent_id: str) -> bool:
+        """Whether it is the session of a subagent that was seen."""
+        return agent_id in (self.facts.get("children") or {})
+
     # Clients
 
     def attach(self, attachment: Attachment) -> None:

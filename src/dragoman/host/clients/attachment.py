@@ -52,6 +52,10 @@ class Attachment:
             self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
         return self._awaited[prompt_id]
 
+    def awaits(self, prompt_id: str) -> bool:
+        """Whether this client waits for the outcome of a prompt."""
+        return prompt_id in self._awaited
+
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
         """A prompt cannot be kept, so its outcome cannot wait for the log either."""
         waiting = self._awaited.pop(prompt_id, None)
@@ -243,7 +247,10 @@ class Attachment:
 
     def _extension(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        params = {"sessionId": self.session.id, **found.get("params", {})}
+        child = found.get("child")
+        if child is not None and not self.client.kind.unstable:
+            return
+        params = {"sessionId": child or self.session.id, **found.get("params", {})}
         self.client.peer.post(write_notification(str(found.get("method")), msgspec.json.encode(params)))
 
     def _notify(self, method: str, event: LogEvent, without: tuple[str, ...] = ()) -> None:

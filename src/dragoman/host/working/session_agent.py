@@ -272,9 +272,13 @@ class SessionAgent:
             found = msgspec.json.decode(params)
         except msgspec.DecodeError:
             return
-        if isinstance(found, dict) and found.get("sessionId") == self._session.agent_session and self._early is None:
-            found.pop("sessionId")
-            self._session.append("extension", {"method": method, "params": found})
+        if not isinstance(found, dict) or self._early is not None:
+            return
+        session, id = self._session, found.pop("sessionId", None)
+        if id == session.agent_session:
+            session.append("extension", {"method": method, "params": found})
+        elif isinstance(id, str) and session.knows_child(id):
+            session.append("extension", {"method": method, "params": found, "child": session.child_id(id)})
 
     def _is_replay(self) -> bool:
         if self._is_replaying:
