@@ -19,6 +19,7 @@ import msgspec
 
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
+from dragoman.host.clients.opening_keys import OpeningKeys
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
 from dragoman.host.history.facts import CLOSED
@@ -119,6 +120,7 @@ class Host:
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
+        self.opening_keys = OpeningKeys(self)
         self._sessions: dict[str, HostedSession] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
