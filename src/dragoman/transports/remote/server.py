@@ -18,6 +18,7 @@ from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
+from dragoman.transports.remote.in_flight import IN_FLIGHT_BYTES, InFlightBytes
 from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen, look
 from dragoman.transports.remote.websocket import PING_SECONDS
 
@@ -52,6 +53,8 @@ class ServerLimits(msgspec.Struct, frozen=True):
     sockets: int = 4096
     sockets_per_address: int = 512
     connections_per_principal: int = 256
+    in_flight_bytes: int = IN_FLIGHT_BYTES
+    """Of one principal: received, and not complete or not answered."""
 
 
 class NewConnection(NamedTuple):
@@ -96,6 +99,7 @@ class RemoteServer:
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         pages: Mapping[str, Callable[[Entered, bytes], Awaitable[HttpReply]]] | None = None,
         answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
+        in_flight: InFlightBytes | None = None,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
@@ -105,10 +109,12 @@ class RemoteServer:
             limits: How much it takes from its principals.
             pages: Further paths, with what answers them.
             answered: Called with each request when its answer, or the head of its stream, is written.
+            in_flight: Counts what principals have under way, for several servers together.
         """
         self._opened = opened
         self.rules = rules
         self.limits = limits
+        self.in_flight = in_flight or InFlightBytes(limits.in_flight_bytes)
         self._pages = pages or {}
         self.answered = answered
         self._servers: list[asyncio.Server] = []

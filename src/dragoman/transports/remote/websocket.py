@@ -178,6 +178,11 @@ class WebSocketTransport(asyncio.Protocol):
         self._send()
         self.take(events)
 
+    @property
+    def incomplete_bytes(self) -> int:
+        """What was received of messages that are not complete."""
+        return len(self._frames.reader.buffer) + len(self._parts)
+
     def take(self, events: list[Event]) -> None:
         """Handle what was parsed."""
         for event in events:
