@@ -80,7 +80,7 @@ class HostServices:
         """The agent and its commands have done what they do in this turn."""
         guard = self._guards.get(session.id)
         if guard is not None:
-            await guard.compare()
+            await guard.turn_ends()
 
     def release(self, session: HostedSession) -> None:
         """The session is over, or its agent is started again."""

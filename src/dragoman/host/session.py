@@ -196,14 +196,15 @@ class HostedSession:
         except StoreError as error:
             _log.warning("events of a session were not kept: %s", error)
 
-    def notice(self, text: str) -> None:
-        """A sentence about the session, for its clients."""
-        self.append("notice", {"text": text})
+    def notice(self, text: str, kind: str | None = None) -> None:
+        """A sentence about the session, for its clients; those that know the host get its kind too."""
+        self.append("notice", {"text": text} if kind is None else {"text": text, "kind": kind})
 
     def note_decision(self, decision: Decision) -> None:
         """What a rule decided, without a client; answers of clients are logged with their questions."""
         if decision.rule is not None:
-            body = {"action": decision.action, "title": decision.title, "rule": decision.rule}
+            body: dict[str, Any] = {"action": decision.action, "title": decision.title, "rule": decision.rule}
+            body["toolCallId"] = decision.tool_call_id
             answer = {"questionId": None, "by": "", "who": "rule", "option": decision.option_id, "decision": body}
             self.append("answer", answer)
 

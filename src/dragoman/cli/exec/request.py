@@ -147,19 +147,9 @@ def _launch(request: RunRequest) -> Launched:
 def _recorder(path: str | None, options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:
     if path is None:
         return None
-    from dragoman.trace.record.recorder import Recorder
+    from dragoman.cli.exec.recording import make_recorder
 
-    class WithoutKeys(Recorder):
-        def received(self, line: bytes) -> None:
-            super().received(secrets.mask_bytes(line))
-
-        def sent(self, line: bytes) -> None:
-            super().sent(secrets.mask_bytes(line))
-
-    try:
-        return WithoutKeys(path, command=[*map(secrets.mask, entry.command)], cwd=options.cwd)
-    except OSError as error:
-        raise CliError(f"--record {path}: {error.strerror}", hint="name a file that can be written") from None
+    return make_recorder(path, entry.command, options.cwd, secrets)
 
 
 def _servers(options: Options, configured: dict[str, dict[str, object]]) -> list[v1.McpServer]:

@@ -239,11 +239,12 @@ class Attachment:
                 self._converted(update, event.number)
 
     def _notice(self, event: LogEvent) -> None:
-        text = str(msgspec.json.decode(event.body).get("text"))
+        found = msgspec.json.decode(event.body)
+        text = str(found.get("text"))
         if self.client.kind.notices:
             self.send_own({"sessionUpdate": "notice", "severity": "info", "title": text}, {}, event.number)
         elif self.client.kind.knows_us:
-            self.client.peer.post(notice_frame(self.session.id, text))
+            self.client.peer.post(notice_frame(self.session.id, text, found.get("kind")))
 
     def _extension(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)

@@ -136,9 +136,10 @@ class PreparedUpdate:
         return self._plain
 
 
-def notice_frame(session: str, text: str) -> bytes:
+def notice_frame(session: str, text: str, kind: str | None = None) -> bytes:
     """A notice of the host, for clients that know it."""
-    return write_notification("_dragoman/notice", msgspec.json.encode({"sessionId": session, "text": text}))
+    params = {"sessionId": session, "text": text} | ({} if kind is None else {"kind": kind})
+    return write_notification("_dragoman/notice", msgspec.json.encode(params))
 
 
 def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:

@@ -215,7 +215,11 @@ class LocalHost(Host):
         guard = self.services.guard_of(id) if self.find(id, client.visitor) is not None else None
         if guard is None:
             return {"report": None}
-        return {"report": msgspec.to_builtins(guard.report(str(params.get("promptId", ""))))}
+        prompt = str(params.get("promptId", ""))
+        report: dict[str, Any] = msgspec.to_builtins(guard.report(prompt))
+        if params.get("files") is True:
+            report["files"] = await asyncio.to_thread(guard.files, prompt)
+        return {"report": report}
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from base64 import b64encode
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
 from dragoman.builtin.modes import MODES
+from dragoman.client.files import open_workspace, turn_label
 from dragoman.client.guard import AgentGuard
 from dragoman.client.guarded_permissions import GuardedPermissions
 from dragoman.errors import ConfigError
@@ -27,7 +30,7 @@ from dragoman.settings.places import private_folders
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.client import ClientOptions
+    from dragoman.client import ClientOptions, Session
     from dragoman.client.confinement import FinishedCommand
     from dragoman.host.services import AsksClients
     from dragoman.host.session import HostedSession
@@ -36,8 +39,13 @@ if TYPE_CHECKING:
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
+    from dragoman.workspace import Workspace
 
 _log = logging.getLogger("dragoman.host")
+PROTECTED: Final = "protected_file"
+"""The kind of a notice about a protected file."""
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_MOST_TURNS: Final = 16
 
 
 class GuardTerms(Struct, frozen=True, kw_only=True):
@@ -72,6 +80,8 @@ class SessionGuard:
         self._known = known
         self._roots = (hosted.record.cwd, *hosted.directories)
         self._reports = TurnReports()
+        self._workspaces: list[Workspace] = []
+        self._labels: OrderedDict[str, str] = OrderedDict()  # of the journal, by the id of the prompt
         entry, terms = known.entry, known.terms
         allows_all = terms.allows_all or (entry is not None and entry.allows_all)
         remember = known.remember
@@ -103,6 +113,7 @@ class SessionGuard:
             offers_files=terms.offers_files,
             offers_terminals=terms.offers_terminals,
             environment=known.environment,
+            open_workspace=self._open_workspace,
             on_finished=self._finished,
         )
 
@@ -115,14 +126,38 @@ class SessionGuard:
         if self._known.entry is not None:
             await asyncio.to_thread(self._guard.confinement.arm)
 
-    async def compare(self) -> None:
+    async def turn_ends(self) -> None:
         """Find the protected files that the agent changed itself; called when no command runs."""
+        running, agent = self._hosted.turn, self._hosted.agent.running
+        if running is not None and agent is not None:
+            self._labels[str(running["promptId"])] = turn_label(agent.session)
+            while len(self._labels) > _MOST_TURNS:
+                self._labels.popitem(last=False)
         if self._guard.confinement.is_armed:
             self._changed(await asyncio.to_thread(self._guard.confinement.changes), None)
 
     def report(self, prompt_id: str) -> TurnReport:
         """What happened in the turn of a prompt."""
         return self._reports.find(prompt_id) or TurnReport()
+
+    def files(self, prompt_id: str) -> list[dict[str, Any]]:
+        """The files that the host wrote for the agent in the turn of a prompt, before and after, in base64.
+
+        What is too much to send is left out.
+        """
+        label, size, found = self._labels.get(prompt_id), 0, []
+        changes = [] if label is None else [each for one in self._workspaces for each in one.journal.net(label)]
+        for change in changes:
+            size += len(change.before or b"") + len(change.after or b"")
+            if size <= _MOST_BYTES:
+                before, after = _encoded(change.before), _encoded(change.after)
+                found.append({"path": change.path, "before": before, "after": after})
+        return found
+
+    def _open_workspace(self, session: Session) -> Workspace:
+        workspace = open_workspace(session)
+        self._workspaces.append(workspace)
+        return workspace
 
     def close(self) -> None:
         """Remove the private folder of the sandbox."""
@@ -185,8 +220,12 @@ class SessionGuard:
         self._report.note_changes(changes, command)
         for change in changes:
             sentence = change_sentence(change, command)
-            self._hosted.notice(sentence)
+            self._hosted.notice(sentence, PROTECTED)
             _log.warning("%s: %s", self._hosted.id, sentence)
+
+
+def _encoded(content: bytes | None) -> str | None:
+    return None if content is None else b64encode(content).decode()
 
 
 def host_environment(withheld: Sequence[str] = ()) -> dict[str, str]:
