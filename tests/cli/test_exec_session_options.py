@@ -1,4 +1,4 @@
-"""`dragoman exec --session NAME` with the options of a single run: patch, retries, violations, recording, raw output."""
+"""`dragoman exec --session NAME` with options of a single run: patch, retries, violations, recording, raw output."""
 
 from __future__ import annotations
 
