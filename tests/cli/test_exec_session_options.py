@@ -116,7 +116,7 @@ def test_stop_on_violation_cancels_the_turn_at_a_changed_protected_file(place: H
     assert [Path(each["paths"][0]).name for each in done.result["violations"]] == [".envrc"]
 
 
-def test_a_call_that_a_rule_refused_is_no_violation_although_it_is_shown_as_completed(place: HostPlaceKit) -> None:
+def test_a_call_that_a_rule_refused_is_not_a_violation_although_it_is_shown_as_completed(place: HostPlaceKit) -> None:
     options = [
         {"optionId": "y", "name": "Yes", "kind": "allow_once"},
         {"optionId": "n", "name": "No", "kind": "reject_once"},
