@@ -129,6 +129,17 @@ def test_a_call_that_a_rule_refused_is_not_a_violation_although_it_is_shown_as_c
     assert done.result["violations"] == []
 
 
+def test_what_the_user_changes_between_two_turns_is_not_a_violation_of_the_agent(place: HostPlaceKit) -> None:
+    agent = steps(place, [["say", "one"]], [["say", "two"]], [["write", str(place.project / ".envrc"), "x"]])
+    assert place.run("--session", "u", "go", *agent).code == 0
+    (place.project / "AGENTS.md").write_text("mine\n")
+    done = place.run("--session", "u", "--output", "json", "go")
+    assert (done.code, done.result["violations"]) == (0, []), done.err
+    done = place.run("--session", "u", "--output", "json", "go")
+    assert done.code == 10, done.err
+    assert [Path(each["paths"][0]).name for each in done.result["violations"]] == [".envrc"]
+
+
 def test_a_recording_and_raw_output_are_of_the_connection_to_the_host(place: HostPlaceKit) -> None:
     recording = place.project / "run.jsonl"
     done = scripted(place, "w", "say hello", "--record", str(recording), "--output", "raw")

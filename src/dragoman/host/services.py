@@ -76,6 +76,12 @@ class HostServices:
         """The guard of a session whose agent was started."""
         return self._guards.get(id)
 
+    async def turn_begins(self, session: HostedSession) -> None:
+        """The prompt of a turn is about to be sent."""
+        guard = self._guards.get(session.id)
+        if guard is not None:
+            await guard.arm()
+
     async def turn_ends(self, session: HostedSession) -> None:
         """The agent and its commands have done what they do in this turn."""
         guard = self._guards.get(session.id)

@@ -122,8 +122,11 @@ class SessionGuard:
         return {**self._guard.options(), "elicitation": self._asks}
 
     async def arm(self) -> None:
-        """Note the protected files before a program is started that could change them."""
-        if self._known.entry is not None:
+        """Note the protected files before a program is started, and before each turn.
+
+        What changes between turns is the user's work. A client that serves the files itself also guards them.
+        """
+        if self._known.entry is not None and self._hosted.delegate is None:
             await asyncio.to_thread(self._guard.confinement.arm)
 
     async def turn_ends(self) -> None:
@@ -133,7 +136,7 @@ class SessionGuard:
             self._labels[str(running["promptId"])] = turn_label(agent.session)
             while len(self._labels) > _MOST_TURNS:
                 self._labels.popitem(last=False)
-        if self._guard.confinement.is_armed:
+        if self._guard.confinement.is_armed and self._hosted.delegate is None:
             self._changed(await asyncio.to_thread(self._guard.confinement.changes), None)
 
     def report(self, prompt_id: str) -> TurnReport:
