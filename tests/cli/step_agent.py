@@ -1,6 +1,7 @@
 """An agent that plays steps from a JSON file: `{"tries": [[step, ...], ...], "info": {...}, "session": {...}}`.
 
-Each process plays the next try, the last one again and again. Plain Python without the library, so that it starts fast.
+Each process plays the next try, the last one again and again; with `"turns": [[step, ...], ...]` its prompts play these
+first, one after the other. Plain Python without the library, so that it starts fast.
 """
 
 import json
@@ -90,6 +91,7 @@ def main() -> None:
     with open(SCRIPT) as file:
         script = json.load(file)
     steps = next_try(script["tries"])
+    turns = list(script.get("turns", ()))
     while True:
         message = receive()
         match message.get("method"):
@@ -103,7 +105,7 @@ def main() -> None:
             case "session/new":
                 answer = {"result": {"sessionId": "s", **script.get("session", {})}}
             case "session/prompt":
-                answer = play(steps)
+                answer = play(turns.pop(0) if turns else steps)
             case _:
                 answer = {"error": {"code": -32601, "message": "Method not found"}}
         if "id" in message:

@@ -134,6 +134,25 @@ def test_sessions_of_the_host_are_in_the_ledger_unless_the_settings_say_no(tmp_p
         (home.folder / "dragoman" / "config" / "settings.json").write_text('{"ledger": false}')
 
 
+def test_a_session_that_exec_runs_at_a_host_with_the_same_ledger_is_one_row(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    url = f"unix:{tmp_path}/s"
+
+    def rows() -> list[tuple[Any, ...]]:
+        listed = json.loads(home.run("sessions", "list", "--offline", "--json").out)
+        return [(row["first_prompt"], row["turns"]) for row in listed]
+
+    with home.serving("--listen", url, "--", *DRAGOMAN, "agent", "--model", "scripted"):
+        done = home.run("exec", "--url", url, "--output", "json", "say first")
+        assert done.code == 0, done.err
+        assert json.loads(done.out)["session_id"]
+        assert rows() == [("say first", 1)]
+        for word, prompt in (("@1", "say second"), ("last", "say third")):
+            done = home.run("exec", "--url", url, "--resume", word, prompt)
+            assert done.code == 0, done.err
+        assert rows() == [("say first", 3)]
+
+
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 def test_exec_runs_a_prompt_at_a_url(hosted: tuple[Home, str], scheme: str) -> None:
     home, url = hosted

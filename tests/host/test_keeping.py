@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from dragoman.host.history.keeping import JoinedEvents
+from dragoman.host.history.keeping import JoinedEvents, SlicedJoin
 from dragoman.host.host import HostSettings
 from dragoman.store.blob_files import BLOB_BYTES
 from dragoman.store.event_log import EventLog, LogEvent, MemoryLog
@@ -98,6 +99,54 @@ async def check_cursors(host: Hosted, session: str, oldest: int, expired: int) -
     assert (error["code"], data["reason"], data["oldest"]) == (-32602, "cursor_expired", oldest - 1)
     await line.resume(session, after=oldest - 1)
     assert (await line.until("session/update"))["params"]["_meta"]["dragoman"]["seq"] >= oldest
+
+
+async def test_joining_is_done_in_a_thread_piece_by_piece_while_other_sessions_work(
+    log: EventLog, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop goes on while a session is read and joined, and what is appended meanwhile is not lost."""
+    monkeypatch.setattr("dragoman.host.history.keeping.SLICE_BYTES", 1)
+    monkeypatch.setattr("dragoman.host.history.keeping._PAGE", 1)
+    threads: set[int] = set()
+    slices: list[int] = []
+    is_joining, may_go_on = threading.Event(), threading.Event()
+
+    join = SlicedJoin.next
+
+    def joined(self: SlicedJoin) -> tuple[int, list[LogEvent]] | None:
+        threads.add(threading.get_ident())
+        is_joining.set()
+        assert may_go_on.wait(30)
+        found = join(self)
+        slices.extend([] if found is None else [found[0]])
+        return found
+
+    monkeypatch.setattr(SlicedJoin, "next", joined)
+    source = OnTheWire()
+    async with hosted(source, log=log, clock=clock) as host:
+        line, session = await host.opened(OURS)
+        for text in ("one", "two", "three"):
+            await turn(line, source, session, text)
+        before, _ = await (await host.client(OURS)).load(session)
+        clock.now += 24 * 3600 + 1
+        joining = asyncio.ensure_future(host.host.join_old_events())
+        assert await asyncio.to_thread(is_joining.wait, 30)
+        other = await line.open("/tmp")
+        await turn(line, source, other, "meanwhile")
+        may_go_on.set()
+        async with asyncio.timeout(30):
+            await joining
+        assert threads
+        assert threading.get_ident() not in threads
+        assert len(slices) == 3, "each turn is a piece of its own"
+        assert slices == sorted(slices)
+        after, _ = await (await host.client(OURS)).load(session)
+        assert after == before
+        found = log.find(session)
+        assert found is not None
+        assert found.oldest == host.session(session).oldest > 1
+        texts = [each.body for each in log.read(other, 0, 1000) if each.kind == "update"]
+        assert any(b"meanwhile" in body for body in texts)
 
 
 async def test_a_session_with_too_much_in_it_is_joined_sooner(log: EventLog, clock: Clock) -> None:

@@ -328,10 +328,12 @@ class HostModel(RuleBasedStateMachine):
         """Everything that can happen without a further step has happened."""
         before = -1
         while before != (before := self.head()):
-            await self.log.settle()
             for view in self.views:
                 if view.line is not None and view.line.is_open:
                     await self.answered(view.line, view.line.ask("session/list"))
+            for _ in range(30):
+                await asyncio.sleep(0)
+            await self.log.settle()  # what these requests appended: a thread may take its time for it
             for _ in range(30):
                 await asyncio.sleep(0)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.errors import ConfigError
 from dragoman.host.host import HostSettings, Visitor
 from dragoman.schema import v1
 from dragoman.store.event_log import SessionRecord
@@ -411,3 +412,37 @@ async def test_after_a_restart_of_the_host_a_session_that_cannot_come_back_is_hi
         assert "new session" in error["message"]
         assert source.starts == 0, "never an empty session behind an old id"
     log.close()
+
+
+async def test_a_request_that_is_repeated_with_its_key_gets_the_session_of_the_first(tmp_path: Path) -> None:
+    source = OnTheWire()
+    log = SqliteLog(tmp_path / "log.db")
+    key: dict[str, Any] = {"_meta": {"dragoman": {"key": "k-1"}}}
+    async with hosted(source, log=log) as host:
+        one, two = await host.client(), await host.client()
+        asked = [line.ask("session/new", cwd="/tmp", mcpServers=[], **key) for line in (one, two)]
+        ids = {(await line.answer_to(id))[1]["result"]["sessionId"] for line, id in zip((one, two), asked, strict=True)}
+        assert len(ids) == source.starts == 1
+        source.agent.say("to both")
+        for line in (one, two):
+            assert await line.texts(1) == ["to both"]
+        stranger = await host.client(visitor=Visitor("stranger"))
+        assert (await stranger.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"] not in ids
+        wrong = await one.error("session/new", cwd="/tmp", mcpServers=[], _meta={"dragoman": {"key": 7}})
+        assert wrong["code"] == -32602
+    log.close()
+    again = SqliteLog(tmp_path / "log.db")
+    async with hosted(OnTheWire(), log=again) as host:
+        line = await host.client()
+        assert (await line.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"] in ids
+    again.close()
+
+
+async def test_a_repeated_request_opens_a_session_if_the_first_failed() -> None:
+    source = OnTheWire()
+    source.fails.append(ConfigError("it does not start"))
+    key: dict[str, Any] = {"_meta": {"dragoman": {"key": "k-1"}}}
+    async with hosted(source) as host:
+        line = await host.client()
+        assert (await line.error("session/new", cwd="/tmp", mcpServers=[], **key))["code"] == -32603
+        assert (await line.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"]

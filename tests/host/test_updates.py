@@ -76,6 +76,46 @@ async def test_an_update_goes_to_clients_that_can_take_it(
         assert found == expected
 
 
+async def test_clients_of_one_kind_are_written_the_same_bytes_and_all_get_one_order() -> None:
+    """What each further client costs is the copy into its socket: nothing is built for it again."""
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        lines = [line, *[await host.client(kind) for kind in ({}, {}, OURS, OURS)]]
+        for other in lines[1:]:
+            await other.resume(session)
+        by_client: dict[Any, list[bytes]] = {}
+        for attachment in host.session(session).attachments:
+            _note_posts(attachment.client.peer, by_client.setdefault(attachment.client, []))
+        note = source.agent.note
+        sent: list[dict[str, Any]] = [
+            {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": f"{number}"}}
+            for number in range(20)
+        ]
+        sent.insert(7, {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "x"})
+        notes = [note("session/update", sessionId=source.agent.session, update=each) for each in sent]
+        source.agent.transport.write(b"".join(msgspec.json.encode(each) + b"\n" for each in notes))
+        for each in lines:
+            assert [await each.update() for _ in sent] == sent
+        for knows_us in (False, True):
+            posts = [found for client, found in by_client.items() if client.kind.knows_us is knows_us]
+            pieces = [[piece for piece in found if b"tool_call" not in piece] for found in posts]
+            assert len(pieces) == (2 if knows_us else 3)
+            assert max(map(len, pieces[0])) > 500, "updates of one commit are one piece"
+            for further in pieces[1:]:
+                assert list(map(id, further)) == list(map(id, pieces[0]))
+
+
+def _note_posts(peer: Any, found: list[bytes]) -> None:
+    post = peer.post
+
+    def note(data: bytes) -> Any:
+        found.append(data)
+        return post(data)
+
+    peer.post = note
+
+
 async def test_boolean_options_are_selects_for_clients_without_them_and_come_back_as_booleans() -> None:
     async with hosted(scripted_agent) as host:
         plain = await host.client()
@@ -215,6 +255,88 @@ async def test_extension_notifications_of_the_agent_reach_attached_clients_and_a
         assert (await line.expect("_vendor/told"))["params"] == {"sessionId": session, "value": 1}
         updates, _ = await (await host.client()).load(session)
         assert updates == []
+
+
+async def _prompting(host: Any, source: OnTheWire, line: Any, session: str) -> dict[str, Any]:
+    line.prompt(session, "go")
+    prompt: dict[str, Any] = await source.agent.prompted()
+    return prompt
+
+
+async def test_an_extension_request_of_the_agent_goes_to_the_client_that_announced_it_or_whose_prompt_runs() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        zed = await host.client({"_meta": {"zed.dev": {"buffers": True}}})
+        named = await host.client({"_meta": {"dragoman": {"extensions": ["_other/method"]}}})
+        for each in (zed, named):
+            await each.resume(session)
+        assert (await source.agent.ask("_vendor/do", value=0))["code"] == -32601, "no prompt runs"
+        prompt = await _prompting(host, source, line, session)
+        for method, client in (("_zed.dev/buffers", zed), ("_other/method", named), ("_vendor/do", line)):
+            id = source.agent.call(method, value=1)
+            asked = await client.until(method)
+            assert asked["params"] == {"sessionId": session, "value": 1}
+            client.send(client.result_of(asked, {"by": method}))
+            assert await source.agent.answer(id) == {"by": method}
+        id = source.agent.call("_vendor/do")
+        asked = await line.until("_vendor/do")
+        line.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32050, "message": "no"}})
+        assert (await source.agent.answer(id))["code"] == -32050
+        assert (await source.agent.ask("_dragoman/host"))["code"] == -32601, "methods of the host are not for agents"
+        source.agent.send(source.agent.request(7, "_vendor/do", sessionId="nonsense"))
+        assert (await source.agent.next())["error"]["code"] == -32002
+        source.agent.reply(prompt, END)
+
+
+async def test_an_agent_whose_client_goes_away_while_it_is_asked_gets_an_error() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened()
+        watcher = await host.client()
+        await watcher.resume(session)
+        prompt = await _prompting(host, source, line, session)
+        id = source.agent.call("_vendor/do")
+        await line.until("_vendor/do")
+        await host.leave(line)
+        assert (await source.agent.answer(id))["code"] == -32603
+        assert (await source.agent.ask("_vendor/do"))["code"] == -32601, "the other client did not start the turn"
+        source.agent.reply(prompt, END)
+
+
+async def test_an_observer_is_not_asked_extension_requests() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        _, session = await host.opened()
+        watcher = await host.client({"_meta": {"vendor": {}, "dragoman": {"role": "observer"}}})
+        await watcher.resume(session)
+        assert (await source.agent.ask("_vendor/do"))["code"] == -32601
+
+
+async def test_a_subagents_permission_is_asked_of_the_clients_of_its_parent() -> None:
+    source = OnTheWire()
+    options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
+    call = {"toolCallId": "t1", "title": "npm test", "kind": "execute"}
+    async with hosted(source, settings=HostSettings(unstable=True)) as host:
+        line, session = await host.opened()
+        able = await host.client(UNSTABLE)
+        await able.resume(session)
+        agent = source.agent
+        ask = agent.request(7, "session/request_permission", sessionId="child", toolCall=call, options=options)
+        agent.send(ask)
+        assert (await agent.next())["error"]["code"] == -32002, "it was not announced"
+        agent.update("subagent_update", sessionId="child", title="helper")
+        child = (await able.until_update("subagent_update"))["sessionId"]
+        agent.send({**ask, "id": 8})
+        plain, unstable = await line.until(ask["method"]), await able.until(ask["method"])
+        assert (plain["params"]["sessionId"], unstable["params"]["sessionId"]) == (session, child)
+        assert plain["params"]["toolCall"] == unstable["params"]["toolCall"] == call
+        line.answer_with(plain, "yes")
+        answer = await agent.next()
+        assert (answer["id"], answer["result"]["outcome"]["optionId"]) == (8, "yes")
+        agent.send(agent.note("_vendor/told", sessionId="child", value=1))
+        assert (await able.until("_vendor/told"))["params"] == {"sessionId": child, "value": 1}
+        assert not [each for each in await line.everything() if each.get("method") == "_vendor/told"]
 
 
 def test_every_update_of_the_protocol_has_a_place_in_the_table() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from typing import Any
 
 import pytest
@@ -264,3 +265,23 @@ async def test_a_half_open_stream_is_taken_over() -> None:
         found: list[tuple[str | None, dict[str, Any]]] = []
         await _until_cut(first, found)
         assert [number for number, _ in found] in ([], ["2"], ["2", "3"], ["2", "3", "4"])
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_connection_that_comes_while_the_server_ends_is_closed(turns: int) -> None:
+    """In whichever turn of the loop it was accepted: a socket that is left behind is a warning, which is an error."""
+    sockets = [socket.socket() for _ in range(3)]
+    async with remote_server(Serving(Agent("test"))) as (server, port):
+        for sock in sockets:
+            sock.setblocking(False)
+            sock.connect_ex(("127.0.0.1", port))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    assert server.sockets == 0
+    for sock in sockets:
+        with closing(sock):
+            sock.settimeout(SECONDS)
+            with suppress(ConnectionError):
+                while await asyncio.to_thread(sock.recv, 4096):
+                    pass  # it may have been answered that the server is busy
+    gc.collect()

@@ -120,23 +120,6 @@ def program_of(verb: str, call: CliCall) -> tuple[str, ...]:
     return call.program
 
 
-def is_built_in(entry: AgentEntry) -> bool:
-    """Return whether it is the built-in agent, which takes its model on its command line."""
-    return entry.source == "built-in" and entry.name == BUILT_IN
-
-
-def runs_built_in(entry: AgentEntry) -> bool:
-    """Return whether it is the built-in agent, also as a command that was written out: `dragoman agent ...`."""
-    return is_built_in(entry) or _is_own_command(list(entry.command))
-
-
-def _is_own_command(words: list[str]) -> bool:
-    program = os.path.basename(words[0]) if words else ""
-    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
-        return words[3:4] == ["agent"]
-    return program == "dragoman" and words[1:2] == ["agent"]
-
-
 @asynccontextmanager
 async def short_connection(entry: AgentEntry, cwd: str, *, terminal_login: bool = False) -> AsyncIterator[RemoteAgent]:
     """Connect to the agent for a few requests, without services and without a session.

@@ -78,9 +78,18 @@ class Confinement:
             self._tripwire.arm()
         self._is_armed = True
 
+    @property
+    def is_armed(self) -> bool:
+        """Whether the protected files were noted."""
+        return self._is_armed
+
+    def changes(self) -> tuple[ProtectedChange, ...]:
+        """Compare the protected files now; what the agent changed itself. May be called in a thread."""
+        return self._check(restore=self._restores)
+
     def compare(self) -> None:
         """Compare the protected files now, and report what the agent changed itself."""
-        changes = self._check(restore=self._restores)
+        changes = self.changes()
         if changes and self._on_changes is not None:
             self._on_changes(changes)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from dragoman.client.services import (
         AnswersForms,
+        ExtensionFallback,
         ExtensionHandlers,
         OpensUrls,
         PermissionService,
@@ -62,6 +63,7 @@ class ClientOptions(TypedDict, total=False):
     permission: answers `session/request_permission`; without it every request is answered `cancelled`.
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
     extensions: handlers for extension methods and notifications, by method.
+    extension_fallback: answers extension requests that have no handler; called with the method and its params.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
     unstable: allow the unstable methods and members of the protocol.
@@ -81,6 +83,7 @@ class ClientOptions(TypedDict, total=False):
     terminals: Terminals | None
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
+    extension_fallback: ExtensionFallback | None
     terminal_login: bool
     meta: Mapping[str, Any]
     unstable: bool
@@ -242,6 +245,7 @@ async def _started(transport: Transport, options: ClientOptions) -> ClientConnec
         terminals=options.get("terminals"),
         elicitation=options.get("elicitation"),
         extensions=options.get("extensions"),
+        extension_fallback=options.get("extension_fallback"),
         terminal_login=options.get("terminal_login", False),
     )
     try:

@@ -112,6 +112,9 @@ class RequestHandler:
         """The coroutine that answers `call`. Raises: RequestError or RemoteProtocolError to refuse it at once."""
         method = self.methods.get(call.method)
         extension = self._extensions.get(call.method)
+        fallback = self._services.extension_fallback
+        if method is None and extension is None and fallback is not None and call.method.startswith("_"):
+            return fallback(call.method, decode(Any, call.params or _NO_PARAMS, report))
         if method is None or not method.is_stable:
             if extension is None or (method is not None and not self._is_unstable):
                 raise RequestError.method_not_found(call.method)
@@ -126,7 +129,7 @@ class RequestHandler:
             call.cancelled_result = no_permission if call.method == _PERMISSION else v1.CancelElicitation
         if session_id is UNSET or session_id is None:
             return _call(lambda params: handler(params, None), params)
-        link = self._links.get(session_id)
+        link = self._links.get(session_id) or self._parent(session_id)
         if link is not None:
             return _answer(call, handler, params, link)
         if self._early.is_opening:
@@ -149,6 +152,11 @@ class RequestHandler:
         """The coroutines by which the services release what they hold for a session that has ended."""
         services: tuple[object, ...] = (self._services.files, self._services.terminals, self._services.elicitation)
         return [service.end_session(session) for service in services if isinstance(service, EndsSessions)]
+
+    def _parent(self, session_id: str) -> SessionLink | None:
+        """The session whose agent announced this one as the session of a subagent: it answers for it."""
+        links = self._links.values()
+        return next((link for link in links if session_id in link.session.state.subagents), None)
 
     async def _answer_later(self, call: Call, handler: _Handler, params: Any) -> object:
         """Answer a request about a session that the expected response will name."""

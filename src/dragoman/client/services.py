@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     # Called with the request and its session, in this order or by name: `request`, `session`, `tool_call`, `options`.
     PermissionService: TypeAlias = Callable[..., Awaitable[PermissionAnswer]] | Callable[..., PermissionAnswer]
     ExtensionHandlers: TypeAlias = Mapping[str, Callable[[Any], Any]]
+    # Called with the method and its params.
+    ExtensionFallback: TypeAlias = Callable[[str, Any], Coroutine[Any, Any, object]]
 
 
 class ChecksPermission(Protocol):
@@ -145,7 +147,9 @@ class EndsSessions(Protocol):
 class ClientServices:
     """The services of one connection. A service that is None is a capability that is not advertised."""
 
-    __slots__ = ("elicitation", "extensions", "files", "permission", "terminal_login", "terminals")
+    __slots__ = (
+        *("elicitation", "extension_fallback", "extensions", "files", "permission", "terminal_login", "terminals"),
+    )
 
     def __init__(
         self,
@@ -155,6 +159,7 @@ class ClientServices:
         terminals: Terminals | None = None,
         elicitation: AnswersForms | OpensUrls | None = None,
         extensions: ExtensionHandlers | None = None,
+        extension_fallback: ExtensionFallback | None = None,
         terminal_login: bool = False,
     ) -> None:
         self.permission = permission
@@ -162,4 +167,5 @@ class ClientServices:
         self.terminals = terminals
         self.elicitation = elicitation
         self.extensions: ExtensionHandlers = extensions or {}
+        self.extension_fallback = extension_fallback
         self.terminal_login = terminal_login

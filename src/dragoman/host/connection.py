@@ -151,12 +151,19 @@ class HostConnection:
         return self.kind.urls if params.get("mode") == "url" else self.kind.forms
 
     def ask_in(
-        self, session: str, method: Method, params: dict[str, Any], settle: Callable[[Any, Exception | None], None]
+        self,
+        session: str,
+        method: Method,
+        params: dict[str, Any],
+        settle: Callable[[Any, Exception | None], None],
+        *,
+        child: str | None = None,
     ) -> Pending | None:
-        """Send a question of one session to the client."""
+        """Send a question of one session to the client; one of a subagent in its parent's name to most clients."""
         if not self.peer.is_open:
             return None
-        return self.peer.ask(method, {"sessionId": session, **self._shown(session, params)}, Any, settle)
+        named = child if child is not None and self.kind.unstable else session
+        return self.peer.ask(method, {"sessionId": named, **self._shown(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
         """It was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""

@@ -19,10 +19,11 @@ import msgspec
 
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
+from dragoman.host.clients.opening_keys import OpeningKeys
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
 from dragoman.host.history.facts import CLOSED
-from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, JoinedEvents
+from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, SlicedJoin
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource, RunningAgent
     from dragoman.rpc import Call, Transport
-    from dragoman.store.event_log import EventLog
+    from dragoman.store.event_log import EventLog, LogReader
     from dragoman.store.ledger import Ledger
 
 T = TypeVar("T")
@@ -42,7 +43,6 @@ _log = logging.getLogger("dragoman.host")
 _ALL: Final = frozenset(("view", "prompt", "answer", "admin"))
 _SWEEP_SECONDS: Final = 30.0
 _JOIN_SECONDS: Final = 600.0
-_PAGE: Final = 1000
 
 
 class Visitor(msgspec.Struct, frozen=True):
@@ -119,6 +119,7 @@ class Host:
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
+        self.opening_keys = OpeningKeys(self)
         self._sessions: dict[str, HostedSession] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
@@ -159,6 +160,7 @@ class Host:
             await connection.peer.close(why)
         while self._tasks:
             await asyncio.wait(self._tasks)
+        self.services.close()
         await self.settle()
 
     async def settle(self) -> None:
@@ -336,8 +338,10 @@ class Host:
         try:
             await session.agent.open(begin)
         except RequestError:
+            self.services.release(session)
             raise
         except DragomanError as error:
+            self.services.release(session)
             raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
         session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
         session.facts["directories"] = list(session.directories)
@@ -345,6 +349,7 @@ class Host:
             self.log.create(session.record)
         except StoreError as error:
             await session.agent.end()
+            self.services.release(session)
             raise RequestError(-32603, f"no session is opened now: {error}", {"reason": "store"}) from None
         session.keep_facts()
         self._sessions[session.id] = session
@@ -398,6 +403,7 @@ class Host:
         session.keep_facts()
         await session.close(why)
         self._sessions.pop(session.id, None)
+        self.services.release(session)
 
     async def delete(self, session: HostedSession) -> None:
         """Remove a session, and the agent's copy of it if the agent can."""
@@ -436,24 +442,36 @@ class Host:
             self._sweep_later()
 
     async def join_old_events(self) -> None:
-        """Join the events of old turns, in every session that is not in use."""
+        """Join the events of old turns, in every session that is not in use; other work goes on meanwhile."""
         before = self._clock() - self.settings.kept_seconds
-        for record in self.log.sessions():
-            await self.settle()
+        reader = self.log.open_reader()
+        try:
+            for record in self.log.sessions():
+                await self.settle()
+                if not self._is_in_use(record.id):
+                    surplus = await asyncio.to_thread(
+                        reader.surplus, record.id, before=before, size_bytes=self.settings.kept_bytes
+                    )
+                    await self._join(reader, record, surplus)
+        finally:
+            reader.close()
+
+    async def _join(self, reader: LogReader, record: SessionRecord, surplus: int) -> None:
+        joining = SlicedJoin(reader, record.id, record.oldest - 1, surplus)
+        while not self._is_closing:
+            found = await asyncio.to_thread(joining.next)
+            if found is None or self._is_in_use(record.id):
+                return
+            through, events = found
+            await self.log.replace(record.id, through, events)
             live = self._sessions.get(record.id)
-            if live is not None and (live.is_busy or any(each.cursor < live.head for each in live.attachments)):
-                continue
-            surplus = self.log.surplus(record.id, before=before, size_bytes=self.settings.kept_bytes)
-            joined, cursor = JoinedEvents(), record.oldest - 1
-            while cursor < surplus:
-                events = self.log.read(record.id, cursor, _PAGE)
-                cursor = events[-1].number
-                joined.feed(event for event in events if event.number <= surplus)
-                await asyncio.sleep(0)
-            if joined.through and not (live is not None and live.is_busy):
-                self.log.replace(record.id, joined.through, joined.events)
-                if live is not None:
-                    live.oldest = joined.through + 1
+            if live is not None:
+                live.oldest = through + 1
+
+    def _is_in_use(self, id: str) -> bool:
+        """Whether a turn runs in a session, or a client has still to get events of it."""
+        live = self._sessions.get(id)
+        return live is not None and (live.is_busy or any(each.cursor < live.head for each in live.attachments))
 
 
 def new_id() -> str:

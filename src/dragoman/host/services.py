@@ -6,16 +6,18 @@ clients come and go.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from dragoman.client.files import WorkspaceFiles
-from dragoman.client.permission import ClientPermissions
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
+from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
+from dragoman.host.working.session_guard import GuardTerms, SessionGuard
 from dragoman.schema import UNSET, decode, encode, v1
 
 if TYPE_CHECKING:
@@ -31,46 +33,72 @@ Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
 
 class HostServices:
-    """Makes the services of each session."""
+    """Makes and keeps the guard of each session."""
 
-    def __init__(
-        self,
-        extra: Callable[[HostedSession, AsksClients], ClientOptions] | None = None,
-        *,
-        rules: Callable[[], Sequence[Rule]] | Sequence[Rule] = (),
-    ) -> None:
+    def __init__(self, *, rules: Callable[[], Sequence[Rule]] | Sequence[Rule] = ()) -> None:
         """Prepare services.
 
         Args:
-            extra: Further options for a session's agent: files, terminals, and a permission service that judges by
-                rules before it asks the clients.
-            rules: Permission rules of the user, for the services of the host itself.
+            rules: Permission rules of the user.
         """
-        self._extra = extra
         self._rules = rules
+        self._guards: dict[str, SessionGuard] = {}
 
-    def options(self, session: HostedSession) -> ClientOptions:
-        """The options of the connection to a session's agent."""
+    def terms_of(self, session: HostedSession) -> GuardTerms:
+        """What the guard of a session is made with; kinds of hosts know more about it.
+
+        Raises:
+            ConfigError: settings are broken.
+        """
+        rules = self._rules
+        return GuardTerms(rules=rules if callable(rules) else lambda: rules)
+
+    async def options(self, session: HostedSession) -> ClientOptions:
+        """The options of the connection to a session's agent, which is about to be started.
+
+        Raises:
+            ConfigError: a sandbox is required and there is none, or settings are broken.
+        """
+        self.release(session)
         asks = AsksClients(session)
-        permissions = ClientPermissions(
-            self._rules, agent=session.record.agent, asker=asks, on_decision=session.note_decision
-        )
-        options: ClientOptions = {
-            "name": "dragoman",
-            "title": "Dragoman",
-            "permission": permissions,
-            "elicitation": asks,
-            "files": WorkspaceFiles(permissions=permissions),
-            "terminals": LocalTerminals(permissions=permissions),
-        }
-        if self._extra is not None:
-            options = {**options, **self._extra(session, asks)}
+        guard = self._guards[session.id] = SessionGuard(session, asks, self.terms_of(session))
+        await guard.arm()
+        options: ClientOptions = {"name": "dragoman", "title": "Dragoman", **guard.options()}
+        options["extension_fallback"] = partial(ask_client, session)
         files, terminals = options.get("files"), options.get("terminals")
         if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
             options["files"] = ServedFiles(session, files)
         if terminals is not None:
             options["terminals"] = session.terminals = ServedTerminals(session, terminals)
         return options
+
+    def guard_of(self, id: str) -> SessionGuard | None:
+        """The guard of a session whose agent was started."""
+        return self._guards.get(id)
+
+    async def turn_begins(self, session: HostedSession) -> None:
+        """The prompt of a turn is about to be sent."""
+        guard = self._guards.get(session.id)
+        if guard is not None:
+            await guard.arm()
+
+    async def turn_ends(self, session: HostedSession) -> None:
+        """The agent and its commands have done what they do in this turn."""
+        guard = self._guards.get(session.id)
+        if guard is not None:
+            await guard.turn_ends()
+
+    def release(self, session: HostedSession) -> None:
+        """The session is over, or its agent is started again."""
+        guard = self._guards.pop(session.id, None)
+        if guard is not None:
+            guard.close()
+
+    def close(self) -> None:
+        """The host ends."""
+        for guard in self._guards.values():
+            guard.close()
+        self._guards.clear()
 
     def options_without_session(self, elicitation: Any) -> ClientOptions:
         """The options of a connection that only logs in or out: the same capabilities, and nothing to use them on."""
@@ -122,8 +150,9 @@ class AsksClients:
 
     async def _ask(self, method: Method, request: object) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
-        params.pop("sessionId", None)
-        return await self._session.questions.ask(method, params)
+        id = params.pop("sessionId", None)
+        child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None
+        return await self._session.questions.ask(method, params, child)
 
 
 def read_elicited(answer: dict[str, Any]) -> Elicited:

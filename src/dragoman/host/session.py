@@ -25,7 +25,7 @@ import msgspec
 
 from dragoman.errors import StoreError
 from dragoman.host.history.facts import kept_state
-from dragoman.host.history.frames import PreparedUpdate
+from dragoman.host.history.frames import PreparedUpdate, SharedRun
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
 from dragoman.host.history.terminal_items import ShownTerminals
@@ -97,6 +97,8 @@ class HostedSession:
         self._loop = asyncio.get_running_loop()
         self._tail: list[LogEvent] = []
         self._tail_bytes = 0
+        self._fresh = 0
+        self._runs: dict[tuple[int, bool], SharedRun] = {}
 
     # State
 
@@ -149,6 +151,10 @@ class HostedSession:
             self.keep_facts()
         return children[agent_id]
 
+    def knows_child(self, agent_id: str) -> bool:
+        """Whether it is the session of a subagent that was seen."""
+        return agent_id in (self.facts.get("children") or {})
+
     # Clients
 
     def attach(self, attachment: Attachment) -> None:
@@ -190,14 +196,15 @@ class HostedSession:
         except StoreError as error:
             _log.warning("events of a session were not kept: %s", error)
 
-    def notice(self, text: str) -> None:
-        """A sentence about the session, for its clients."""
-        self.append("notice", {"text": text})
+    def notice(self, text: str, kind: str | None = None) -> None:
+        """A sentence about the session, for its clients; those that know the host get its kind too."""
+        self.append("notice", {"text": text} if kind is None else {"text": text, "kind": kind})
 
     def note_decision(self, decision: Decision) -> None:
         """What a rule decided, without a client; answers of clients are logged with their questions."""
         if decision.rule is not None:
-            body = {"action": decision.action, "title": decision.title, "rule": decision.rule}
+            body: dict[str, Any] = {"action": decision.action, "title": decision.title, "rule": decision.rule}
+            body["toolCallId"] = decision.tool_call_id
             answer = {"questionId": None, "by": "", "who": "rule", "option": decision.option_id, "decision": body}
             self.append("answer", answer)
 
@@ -205,6 +212,8 @@ class HostedSession:
         """Events are committed: everything that waits for them goes on."""
         self.head = events[-1].number
         self._keep_tail(events)
+        self._fresh = events[0].number - 1
+        self._runs.clear()
         for event in events:
             if event.kind == "update":
                 self._note_terminals(event)
@@ -233,6 +242,32 @@ class HostedSession:
             self._tail, self._tail_bytes = [], size
             self._prepared.clear()
         self._tail += events
+
+    def shared_run(self, cursor: int, *, with_number: bool) -> SharedRun | None:
+        """The updates behind a number that every client gets as they are, as one piece of bytes for all of them.
+
+        None if the next event is not such an update, or was not in the last commit.
+        """
+        if cursor < self._fresh:
+            return None
+        found = self._runs.get((cursor, with_number))
+        if found is None:
+            frames, last = [], cursor
+            for event in self.read(cursor):
+                if event.kind != "update":
+                    break
+                prepared = self.prepared(event)
+                if not prepared.is_for_all:
+                    break
+                frames.append(prepared.frame(with_number=with_number))
+                last = event.number
+            if frames:
+                found = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
+        return found
+
+    def is_shared(self, event: LogEvent) -> bool:
+        """Whether an update is a part of a shared run."""
+        return event.number > self._fresh and self.prepared(event).is_for_all
 
     def prepared(self, event: LogEvent) -> PreparedUpdate:
         """An update on its way to clients; one that was committed just now is read once for all."""

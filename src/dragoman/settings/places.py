@@ -32,6 +32,11 @@ def state_dir() -> "Path":
     return _place("state")
 
 
+def private_folders() -> "tuple[Path, ...]":
+    """The folders that a command in a sandbox cannot read: settings, sessions, logs."""
+    return config_dir(), data_dir(), state_dir()
+
+
 def folder_name(name: str, environment: "Mapping[str, str]") -> str:
     """The folder `config`, `data`, `cache` or `state` of a user with this environment, as text."""
     own = environment.get("DRAGOMAN_HOME", "")

@@ -84,6 +84,21 @@ class SessionRecord(NamedTuple):
     """The number of the first event that is kept as it was; earlier ones are joined."""
 
 
+class LogReader(Protocol):
+    """Reads what is committed, in a thread of its own."""
+
+    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+        """As `EventLog.read`."""
+
+    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
+
+        Only events that are kept as they were count.
+        """
+
+    def close(self) -> None: ...
+
+
 class EventLog(Protocol):
     """Where hosted sessions are kept."""
 
@@ -114,16 +129,13 @@ class EventLog(Protocol):
     def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
         """At least one and about `limit` events behind the number `after`; empty at the head."""
 
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
+    def open_reader(self) -> LogReader:
+        """What reads the log in another thread than that of the event loop; the caller closes it."""
 
-        Only events that are kept as they were count.
-        """
-
-    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
         """Put joined events in the place of those that are kept as they were, up to the number `through`.
 
-        The joined ones have numbers of events that they replace. Committed when it returns; nothing may wait.
+        The joined ones have numbers of events that they replace. Committed when it returns.
         """
 
     async def settle(self) -> None:
@@ -177,18 +189,10 @@ class MemoryLog:
         start = bisect_right(events, after, key=_number)
         return events[start : start + limit]
 
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        oldest = self._records[session].oldest
-        behind = 0
-        for event in reversed(self._events[session]):
-            if event.number < oldest:
-                break
-            if event.at < before or behind >= size_bytes:
-                return event.number
-            behind += len(event.body)
-        return 0
+    def open_reader(self) -> LogReader:
+        return _MemoryReader(self._records, self._events)
 
-    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
         kept, record = self._events[session], self._records[session]
         start, end = bisect_left(kept, record.oldest, key=_number), bisect_right(kept, through, key=_number)
         self._events[session] = [*kept[:start], *events, *kept[end:]]
@@ -196,6 +200,35 @@ class MemoryLog:
 
     async def settle(self) -> None:
         pass
+
+    def close(self) -> None:
+        pass
+
+
+class _MemoryReader:
+    """Reads lists that grow meanwhile."""
+
+    def __init__(self, records: dict[str, SessionRecord], events: dict[str, list[LogEvent]]) -> None:
+        self._records = records
+        self._events = events
+
+    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+        events = self._events.get(session, [])
+        start = bisect_right(events, after, key=_number)
+        return events[start : start + limit]
+
+    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        record = self._records.get(session)
+        if record is None:
+            return 0
+        behind = 0
+        for event in reversed(list(self._events.get(session, ()))):
+            if event.number < record.oldest:
+                break
+            if event.at < before or behind >= size_bytes:
+                return event.number
+            behind += len(event.body)
+        return 0
 
     def close(self) -> None:
         pass

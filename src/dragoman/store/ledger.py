@@ -8,7 +8,9 @@ again while it runs, and when it ends. Prompts can be private, so a deleted entr
 
 from __future__ import annotations
 
+import hashlib
 import os
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +38,7 @@ KEEP_DAYS: Final = 90
 KEEP_SESSIONS: Final = 1_000
 KEEP_BYTES: Final = 256 * 1024 * 1024  # of records, compressed
 PROMPT_CHARS: Final = 500
+_BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _COLUMNS: Final = (
     "number, agent, command, session_id, folder, directories, title, own_title, first_prompt, can_reopen, is_scripted, "
     "is_replaced, turns, files, created_at, updated_at"
@@ -109,6 +112,8 @@ class Ledger:
     def __init__(self, database: Database, presence: Presence) -> None:
         self._database = database
         self._presence = presence
+        self.identity: str | None = None
+        """As `identify_ledger` gives it."""
 
     @classmethod
     def open(cls, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Ledger:
@@ -121,7 +126,9 @@ class Ledger:
             presence = Presence(path.with_name(path.name + "-writers"))
         except OSError as error:
             raise StoreUnwritable(f"the ledger {path} cannot be used: {error.strerror or error}; {remedy}") from error
-        return cls(database, presence)
+        ledger = cls(database, presence)
+        ledger.identity = identify_ledger(path)
+        return ledger
 
     def close(self) -> None:
         """Commit what is pending and close the file."""
@@ -321,6 +328,22 @@ class Ledger:
             stop_reason=stop_reason,
             error=error,
         )
+
+
+def identify_ledger(path: str | os.PathLike[str]) -> str | None:
+    """A name for a ledger's file that no other file has, so that two programs see that they write the same one.
+
+    None if there is no file. It reveals neither the path nor the machine.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    machine = os.uname().nodename
+    with suppress(OSError), open(_BOOT_ID, encoding="ascii") as file:
+        machine = file.read().strip()
+    text = f"{machine}:{os.path.realpath(path)}:{found.st_dev}:{found.st_ino}"
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def open_existing(path: Path) -> Ledger | None:

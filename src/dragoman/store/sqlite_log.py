@@ -28,7 +28,8 @@ import msgspec
 
 from dragoman.errors import StoreError
 from dragoman.store.blob_files import BLOB_BYTES, BlobFiles
-from dragoman.store.event_log import DURABLE, EventKind, LogEvent, NewEvent, SessionRecord, number_events
+from dragoman.store.event_log import DURABLE, LogEvent, NewEvent, SessionRecord, number_events
+from dragoman.store.sqlite_events import SegmentMark, SqliteReader, read_events, unpack
 from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -62,15 +63,6 @@ CREATE TABLE blobs (
 CREATE INDEX blobs_by_hash ON blobs (hash)
 """
 _COLUMNS: Final = "id, principal, agent, agent_session, cwd, facts, created_at, updated_at, head, oldest"
-
-
-class _Mark(msgspec.Struct, array_like=True, omit_defaults=True):
-    """What a segment has of an event besides its body; the number only if events in front of it were joined."""
-
-    kind: EventKind
-    turn: int
-    number: int | None = None
-    hash: str | None = None
 
 
 _Waiting = tuple[str, list[LogEvent], "Callable[[list[LogEvent]], None]"]
@@ -140,7 +132,7 @@ class SqliteLog:
         self._heads.pop(session, None)
         hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
         self._run("DELETE FROM hosted WHERE id=?", (session,))
-        self._remove_unused(hashes)
+        self._remove_unused(hashes, self._connection)
 
     def find(self, session: str) -> SessionRecord | None:
         rows = self._all(f"SELECT {_COLUMNS} FROM hosted WHERE id=?", (session,))
@@ -175,51 +167,50 @@ class SqliteLog:
 
     def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
         """At least one and about `limit` events behind the number `after`; empty at the head."""
-        found: list[LogEvent] = []
-        rows = self._connection.execute(
-            "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND last>? ORDER BY first",
-            (session, after),
-        )
-        for row in rows:
-            found += [event for event in self._unpack(*row) if event.number > after]
-            if len(found) >= limit:
-                break
-        rows.close()
-        return found
+        return read_events(self._connection, self._blobs, session, after, limit)
 
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
-        behind = 0
-        rows = self._connection.execute(
-            "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
-            "AND number BETWEEN first AND last) FROM segments WHERE session=?1 AND first>="
-            "(SELECT oldest FROM hosted WHERE id=?1) ORDER BY first DESC",
-            (session,),
-        )
-        for last, at, size in rows:
-            if at < before or behind >= size_bytes:
-                return int(last)
-            behind += size
-        return 0
+    def open_reader(self) -> SqliteReader:
+        """What reads the log in another thread than that of the event loop; the caller closes it."""
+        return SqliteReader(self._open(), self._blobs)
 
-    def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
-        """Put joined events in the place of those that are kept as they were, up to the number `through`."""
+    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        """Put joined events in the place of those that are kept as they were, up to the number `through`.
+
+        Written by the thread that commits; what is appended meanwhile waits, and the event loop does not.
+        """
+        while self._is_busy or self._waiting:
+            await self.settle()
+        if self._is_closed:
+            return
+        self._is_busy = True
+        writing = self._in_thread(lambda: self._replace(session, through, events))
+        writing.add_done_callback(lambda _: self._replaced())
+        await asyncio.shield(writing)
+
+    def _replaced(self) -> None:
+        self._is_busy = False
+        if self._waiting and not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._commit_waiting)
+        self._is_settled()
+
+    def _replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
         import sqlite3
 
-        db = self._connection
-        record = self.find(session)
-        if record is None:
-            return
-        # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
-        rows = db.execute(
-            "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
-            (session, through, through),
-        ).fetchall()
-        rest = [event for row in rows for event in self._unpack(*row) if event.number > through]
-        hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
+        db = self._writer
         try:
+            oldest = db.execute("SELECT oldest FROM hosted WHERE id=?", (session,)).fetchone()
+            if oldest is None:
+                return
+            # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
+            rows = db.execute(
+                "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
+                (session, through, through),
+            ).fetchall()
+            rest = [event for row in rows for event in unpack(self._blobs, *row) if event.number > through]
+            hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
             db.execute("BEGIN IMMEDIATE")
-            span = (session, record.oldest, rest[-1].number if rest else through)
+            span = (session, oldest[0], rest[-1].number if rest else through)
             db.execute("DELETE FROM segments WHERE session=? AND first>=? AND first<=?", span)
             db.execute("DELETE FROM blobs WHERE session=? AND number>=? AND number<=?", span)
             for part in (events, rest):
@@ -231,20 +222,11 @@ class SqliteLog:
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise self._explain(error) from None
-        self._remove_unused(hashes)
+        self._remove_unused(hashes, db)
 
-    def _unpack(self, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
-        events = []
-        marks: list[_Mark] = msgspec.json.decode(kinds, type=list[_Mark])
-        for place, (mark, body) in enumerate(zip(marks, bodies.split(b"\n"), strict=True)):
-            number = first + place if mark.number is None else mark.number
-            data = body if mark.hash is None else self._blobs.read(mark.hash)
-            events.append(LogEvent(number, mark.kind, data, mark.turn, at, version))
-        return events
-
-    def _remove_unused(self, hashes: set[str]) -> None:
+    def _remove_unused(self, hashes: set[str], db: sqlite3.Connection) -> None:
         for hash in hashes:
-            if not self._all("SELECT 1 FROM blobs WHERE hash=? LIMIT 1", (hash,)):
+            if db.execute("SELECT 1 FROM blobs WHERE hash=? LIMIT 1", (hash,)).fetchone() is None:
                 self._blobs.remove(hash)
 
     async def settle(self) -> None:
@@ -276,10 +258,7 @@ class SqliteLog:
             return
         if any(event.kind in DURABLE or len(event.body) > BLOB_BYTES for _, events, _ in batch for event in events):
             self._is_busy = True
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "dragoman-log")
-            loop = asyncio.get_running_loop()
-            committing = loop.run_in_executor(self._thread, lambda: self._commit(batch, is_durable=True))
+            committing = self._in_thread(lambda: self._commit(batch, is_durable=True))
             committing.add_done_callback(lambda done: self._committed(batch, done.exception()))
             return
         try:
@@ -288,6 +267,11 @@ class SqliteLog:
             self._committed(batch, error)
         else:
             self._committed(batch, None)
+
+    def _in_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "dragoman-log")
+        return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _committed(self, batch: list[_Waiting], error: BaseException | None) -> None:
         self._is_busy = False
@@ -355,7 +339,7 @@ class SqliteLog:
                         "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
                         (session, event.number, hash, len(event.body)),
                     )
-                marks.append(_Mark(event.kind, event.turn, event.number if is_joined else None, hash))
+                marks.append(SegmentMark(event.kind, event.turn, event.number if is_joined else None, hash))
                 bodies.append(event.body if hash is None else b"")
             connection.execute(
                 "INSERT INTO segments (session, first, last, at, version, kinds, bodies) VALUES (?,?,?,?,?,?,?)",

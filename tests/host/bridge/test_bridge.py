@@ -292,3 +292,22 @@ async def test_before_initialize_and_garbage_are_refused(tmp_path: Path) -> None
         line.send(b"{broken\n", b"[1]\n")
         assert (await line.next())["error"]["code"] == -32700
         assert (await line.next())["error"]["code"] == -32600
+
+
+async def test_a_session_whose_answer_was_lost_is_not_opened_twice(tmp_path: Path) -> None:
+    async with bridged(tmp_path) as line:
+        line.proxy.is_mute = True
+        asked = line.editor.ask("session/new", cwd=line.folder, mcpServers=[])
+        await until(line.host.log.sessions)
+        line.proxy.is_mute = False
+        line.proxy.cut()
+        _, answer = await line.editor.answer_to(asked)
+        (record,) = line.host.log.sessions()
+        assert answer["result"]["sessionId"] == record.id
+        assert line.host.source.starts == 1
+
+
+async def test_methods_of_a_host_are_not_sent_to_an_agent_that_is_none() -> None:
+    async with remote_server(Serving(Steps()())) as (_, port), editor(f"ws://127.0.0.1:{port}/acp", TOKEN) as line:
+        await line.hello()
+        assert (await line.error("_dragoman/ledger", sessionId="x"))["code"] == -32601

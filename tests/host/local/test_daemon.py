@@ -139,7 +139,8 @@ def kill_in_the_middle(place: HostPlaceKit, after: int) -> None:
     (pid,) = place.pids()
     (agent,) = agents_of(pid)
     client = place.connect()
-    (session,) = client.call("session/list")["sessions"]
+    listed = client.call("session/list")["sessions"]
+    (session,) = [each for each in listed if each["_meta"]["dragoman"]["name"] == "s"]  # of earlier rounds: no name
     client.request(
         "session/prompt",
         sessionId=session["sessionId"],

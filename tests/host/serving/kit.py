@@ -94,6 +94,8 @@ class CuttingProxy:
         self.port = 0
         self.cuts = 0
         self.is_down = False
+        self.is_mute = False
+        """What the server sends is lost."""
         self._changed = asyncio.Event()
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._server: asyncio.Server
@@ -133,15 +135,18 @@ class CuttingProxy:
         pair = (writer, there_writer)
         self._pairs.add(pair)
         self._changed.set()
-        await asyncio.gather(_pass_on(reader, there_writer), _pass_on(there_reader, writer))
+        await asyncio.gather(_pass_on(reader, there_writer), _pass_on(there_reader, writer, lambda: self.is_mute))
         self._pairs.discard(pair)
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_mute: Callable[[], bool] = lambda: False
+) -> None:
     try:
         while data := await reader.read(4096):
-            writer.write(data)
-            await writer.drain()
+            if not is_mute():
+                writer.write(data)
+                await writer.drain()
     except OSError:
         pass
     finally:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from dragoman.errors import ConfigError, ConnectionClosed
-from dragoman.host.host import HostSettings
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.server import ServeOptions
 from dragoman.rpc import Transport
@@ -369,64 +368,6 @@ async def test_a_connection_over_http_that_is_not_used_ends(tmp_path: Path) -> N
             while (await raw.ask("DELETE", acp_connection_id=id))[0] != 404:
                 id = await raw.initialize()
                 await asyncio.sleep(0.4)
-
-
-async def test_a_token_has_so_many_connections_and_others_have_their_own(tmp_path: Path) -> None:
-    limits = ServeLimits(connections=2, requests_per_second=1e6, connections_per_minute=1e6)
-    async with served(Steps(), tmp_path, limits=limits) as host:
-        raw, other = Raw(host), host.add("other")
-        async with client(host, host.secret), client(host, host.secret, "http"):
-            assert (await raw.ask("POST", INITIALIZE))[0] == 429
-            assert (await raw.upgrade())[0] == 429
-            await raw.initialize(authorization=f"Bearer {other}")
-
-
-async def test_a_user_has_so_many_sessions(tmp_path: Path) -> None:
-    settings = HostSettings(sessions_per_principal=2)
-    async with served(Steps(), tmp_path, settings=settings) as host, client(host, host.secret) as line:
-        for _ in range(2):
-            await line.open(str(tmp_path))
-        error = await line.error("session/new", cwd=str(tmp_path), mcpServers=[])
-        assert "too many sessions" in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("limits", "calls"),
-    [
-        (ServeLimits(requests_per_second=1.0, connections_per_minute=1e6), 10),
-        (ServeLimits(requests_per_second=1e6, connections_per_minute=2.0), 10),
-    ],
-)
-async def test_a_token_that_asks_too_often_has_to_wait(limits: ServeLimits, calls: int, tmp_path: Path) -> None:
-    async with served(Steps(), tmp_path, limits=limits) as host:
-        raw, other = Raw(host), host.add("other")
-        answers = [await raw.ask("POST", INITIALIZE) for _ in range(calls)]
-        assert answers[0][0] == 200
-        assert answers[-1][0] == 429
-        assert int(answers[-1][1]["retry-after"]) >= 1
-        await raw.initialize(authorization=f"Bearer {other}")
-
-
-async def test_a_body_that_is_too_long_is_refused_by_its_head(tmp_path: Path) -> None:
-    limits = ServeLimits(body_bytes=1000, requests_per_second=1e6, connections_per_minute=1e6)
-    async with served(Steps(), tmp_path, limits=limits) as host:
-        raw = Raw(host)
-        head, _, _ = raw.request("POST", b"", content_length="1001").partition(b"\r\n\r\n")
-        assert (await raw.send(head + b"\r\n\r\n"))[0] == 413
-        chunked = raw.request("POST", b"800\r\n" + b" " * 2048, content_length="", transfer_encoding="chunked")
-        assert (await raw.send(chunked))[0] == 413
-
-
-async def test_an_address_has_so_many_sockets(tmp_path: Path) -> None:
-    limits = ServeLimits(sockets_per_address=2, requests_per_second=1e6, connections_per_minute=1e6)
-    async with (
-        served(Steps(), tmp_path, limits=limits) as host,
-        client(host, host.secret),
-        client(host, host.secret),
-    ):
-        status, headers, _ = await Raw(host).ask("GET", path="/healthz")
-        assert status == 503
-        assert "retry-after" in headers
 
 
 # Addresses

@@ -77,6 +77,21 @@ COMMAND = CliCommand(
             is_repeatable=True,
         ),
         CliOption("--data", "the folder of sessions and tokens (default: ~/.local/share/dragoman/serve)", value="DIR"),
+        CliOption("--allow", "what agents may do without asking, in every session", value="RULE", is_repeatable=True),
+        CliOption("--deny", "what they may never do", value="RULE", is_repeatable=True),
+        CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
+        CliOption(
+            "--sandbox",
+            "run commands of agents in a sandbox, where they need no rule: always (require), unless a user permitted "
+            "the command (auto), never (off, the default)",
+            value="WHEN",
+            choices=("off", "auto", "require"),
+        ),
+        CliOption(
+            "--sandbox-write", "another folder that may be written in the sandbox", value="FOLDER", is_repeatable=True
+        ),
+        CliOption("--no-fs", "offer agents no access to files; most of them then use the disk themselves"),
+        CliOption("--no-terminal", "offer agents no terminals; most of them then run commands themselves"),
         CliOption("--tls-cert", "the certificate chain, a PEM file", value="FILE"),
         CliOption("--tls-key", "the key of the certificate, a PEM file", value="FILE"),
         CliOption("--behind-proxy", "a proxy in front speaks TLS; needed without a certificate if others can connect"),
@@ -108,6 +123,7 @@ COMMAND = CliCommand(
         "dragoman serve --listen 0.0.0.0:8787 --host agents.example --tls-cert chain.pem --tls-key key.pem -a codex",
         "dragoman serve -a claude --ui-stream --origin https://chat.example",
         "dragoman serve --listen unix:/run/user/1000/agents.sock -- python my_agent.py",
+        "dragoman serve -a claude --sandbox require --deny 'read:**/.env'",
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",
         "dragoman serve token revoke laptop",

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import runs_built_in
+from dragoman.registry.built_in import runs_built_in
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options

@@ -16,20 +16,18 @@ from dragoman.cli.exec import result as results
 from dragoman.cli.exec.agent_options import system_prompt_for
 from dragoman.cli.exec.late_permissions import LatePermissions
 from dragoman.cli.exec.rules import remember_rule
-from dragoman.cli.exec.sandbox import watch_protected
 from dragoman.cli.exec.settings import current_mode, current_model
 from dragoman.cli.exec.tool_watch import ToolWatch
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import runs_built_in
 from dragoman.cli.spared import note_spared
-from dragoman.client.confinement import Confinement
 from dragoman.client.connect import connect
-from dragoman.client.files import WorkspaceFiles, open_workspace
-from dragoman.client.services import withhold_files
-from dragoman.client.terminals import LocalTerminals, Look
+from dragoman.client.files import open_workspace
+from dragoman.client.guard import AgentGuard
+from dragoman.client.terminals import Look
 from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
+from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
 from dragoman.rpc.limits import MIB, Limits
 from dragoman.schema import is_advertised, v1
 from dragoman.state import Message
@@ -42,12 +40,13 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.output import Output
     from dragoman.cli.exec.patch import PatchWatch
-    from dragoman.cli.exec.permission import RunPermissions
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import PromptTurn, RemoteAgent, Session
-    from dragoman.client.confinement import FinishedCommand
+    from dragoman.client.confinement import Confinement, FinishedCommand
+    from dragoman.client.guarded_permissions import GuardedPermissions
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.client.terminals import LocalTerminals
     from dragoman.policy import Rule
     from dragoman.policy.decide import Decision
     from dragoman.process.launch import Launched
@@ -61,8 +60,6 @@ if TYPE_CHECKING:
 HISTORY_SECONDS: Final = 5.0
 # A result is read by a program or a user; what is longer is a mistake of the agent and must not fill the memory.
 LIMITS: Final = Limits(turn_text=2 * MIB)
-# The mode in which the built-in agent has a sandbox of its own, and asks only about what shall run outside.
-_OWN_SANDBOX_MODE: Final = "auto"
 
 
 class RunConnection:
@@ -329,33 +326,24 @@ async def _end_of_history(session: Session) -> None:
 def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     entry, request = conn.request.entry, conn.request
     user = _user_prompt(entry.name, output)
-    conn.permissions = permissions = LatePermissions(lambda: _permissions(conn, output, user), conn.catch_up)
-    conn.violations = ViolationWatch(permissions, request.project)
-    files = WorkspaceFiles(
-        permissions=permissions, missing=entry.quirks.missing_file, open_workspace=conn.open_workspace
-    )
-    conn.confinement = _confinement(conn, output)
-    if "terminal" not in entry.quirks.withhold and request.options.offers_terminals:
-        conn.terminals = LocalTerminals(
-            permissions=permissions,
-            on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data),
-            confinement=conn.confinement,
-        )
+    conn.permissions = LatePermissions(lambda: _permissions(conn, output, user), conn.catch_up)
+    conn.violations = ViolationWatch(conn.permissions, request.project)
+    guard = _guard(conn, output)
+    conn.confinement, conn.terminals = guard.confinement, guard.terminals
     conn.tools.look = conn.look
     if output.progress is not None:
         output.progress.look = conn.look
     return {
-        "permission": permissions.permission,
-        "files": withhold_files(files, entry.quirks.withhold) if request.options.offers_files else None,
-        "terminals": conn.terminals,
+        **guard.options(),
         "elicitation": user,
         # The built-in agent then asks no questions; other agents ignore it.
         "meta": {} if user is not None else {"dragoman": {"headless": True}},
     }
 
 
-def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> RunPermissions:
-    from dragoman.cli.exec.permission import RunPermissions, mode_rules
+def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> GuardedPermissions:
+    from dragoman.cli.exec.permission import mode_rules
+    from dragoman.client.guarded_permissions import GuardedPermissions
 
     entry, request = conn.request.entry, conn.request
     built_in, allows_all = runs_built_in(entry), request.allows_all
@@ -363,7 +351,7 @@ def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -
     def rules() -> list[Rule]:
         return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
 
-    return RunPermissions(
+    return GuardedPermissions(
         rules,
         agent=entry.name,
         asker=user,
@@ -384,12 +372,14 @@ def _decided(conn: RunConnection, output: Output, decision: Decision) -> None:
         conn.tools.begin(decision.tool_call_id)
     if conn.patch is not None and decision.is_allowed:
         conn.patch.copy(decision.paths)  # the agent waits for the answer, so it has not changed them yet
-    output.decided(decision, conn.permissions.get().describe(decision))
+    from dragoman.cli.exec.permission import describe
+
+    output.decided(decision, describe(conn.permissions.get(), decision))
 
 
-def _confinement(conn: RunConnection, output: Output) -> Confinement:
+def _guard(conn: RunConnection, output: Output) -> AgentGuard:
     request = conn.request
-    sandboxes = request.sandboxes
+    entry, options, sandboxes = request.entry, request.options, request.sandboxes
 
     def finished(command: FinishedCommand) -> None:
         from dragoman.cli.exec.hints import hint_outside
@@ -400,13 +390,19 @@ def _confinement(conn: RunConnection, output: Output) -> Confinement:
         output.command_finished(ended)
         conn.note_changes(command.changes, command.command)
 
-    return Confinement(
+    return AgentGuard(
+        conn.permissions,
+        options.roots,
         sandbox=sandboxes.commands,
-        tripwire=watch_protected(sandboxes, request.options.roots),
         is_required=sandboxes.mode == "require",
         # A sandboxed agent on the restricted thread can change protected files itself.
         restores=request.restores_protected or (sandboxes.agent is not None and sandboxes.agent.must_restore),
-        is_expected=lambda path: conn.permissions.get().is_expected(path),
+        withheld=entry.quirks.withhold,
+        missing=entry.quirks.missing_file,
+        offers_files=options.offers_files,
+        offers_terminals=options.offers_terminals,
+        open_workspace=conn.open_workspace,
+        on_output=lambda terminal_id, _, data: output.terminal_output(terminal_id, data),
         on_finished=finished,
         on_changes=conn.note_changes,
     )
@@ -414,14 +410,10 @@ def _confinement(conn: RunConnection, output: Output) -> Confinement:
 
 def _is_confined_later(conn: RunConnection) -> bool:
     """Whether commands that the agent asks permission for are then run here, in the sandbox."""
-    entry = conn.request.entry
-    if conn.request.sandboxes.commands is None or conn.terminals is None:
+    if conn.confinement.sandbox is None or conn.terminals is None:
         return False
-    if runs_built_in(entry):
-        if "--no-client-terminal" in entry.command:
-            return False
-        return conn.session is not None and current_mode(conn.session) != _OWN_SANDBOX_MODE
-    return entry.facts is not None and entry.facts.runs_in_terminals
+    mode = None if conn.session is None else current_mode(conn.session)
+    return runs_commands_at_client(conn.request.entry, mode)
 
 
 def _user_prompt(agent: str, output: Output) -> UserPrompt | None:

@@ -13,6 +13,7 @@ from dragoman.cli.exec.ledger import ledger_name
 from dragoman.cli.exits import CliError
 from dragoman.cli.times import moment
 from dragoman.errors import StoreError
+from dragoman.registry.elsewhere import host_of
 from dragoman.schema import is_advertised
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ async def find_session(agent: RemoteAgent, request: RunRequest) -> str:
     try:
         if request.options.resume == "last":
             return await _last_session(agent, request, ledger)
-        return _named_session(request, ledger)
+        found = _named_session(request, ledger)
+        return await _id_at_host(agent, found) if host_of(request.entry.command) else found
     finally:
         if ledger is not None:
             ledger.close()
@@ -69,9 +71,21 @@ async def _last_session(agent: RemoteAgent, request: RunRequest, ledger: Ledger 
     )
 
 
+async def _id_at_host(agent: RemoteAgent, id: str) -> str:
+    """The id of a session at a host; the ledger may have it under the id that the host's agent gave it."""
+    if is_advertised(agent.capabilities, "sessionCapabilities.list"):
+        async for info in agent.sessions():
+            own = info.meta.get("dragoman") if isinstance(info.meta, dict) else None
+            if isinstance(own, dict) and own.get("agentSessionId") == id:
+                return info.session_id
+    return id
+
+
 def _named_session(request: RunRequest, ledger: Ledger | None) -> str:
     word, cwd = request.options.resume or "", request.options.cwd
     found = [] if ledger is None else ledger.find(word, agent=ledger_name(request.entry))
+    if not found and ledger is not None and host_of(request.entry.command):
+        found = ledger.find(word)  # a host of this machine writes its sessions under the names of its agents
     if any(entry.session_id == word for entry in found):
         return word
     here = [entry for entry in found if is_same_folder(entry.folder, cwd)]

@@ -14,8 +14,8 @@ from dragoman.cli.exec.activity import Doing
 from dragoman.cli.exec.cause import cause_of
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
 from dragoman.cli.exec.result import Error, RunWaiting
-from dragoman.cli.named_agent import is_built_in
 from dragoman.cli.prompt.subject import subject
+from dragoman.registry.built_in import is_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from dragoman.errors import StoreError
+from dragoman.errors import RequestError, StoreError
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -61,6 +61,24 @@ class RunLedger:
             self._ledger = Ledger.open(data_dir() / FILE_NAME)
         except (StoreError, OSError) as error:
             self._give_up(error)
+
+    async def join(self, conn: RunConnection) -> None:
+        """Leave the turn to a host elsewhere that writes the same ledger: one session is one entry."""
+        from dragoman.registry.elsewhere import host_of
+
+        if not self._is_wanted or conn.agent is None or conn.session is None:
+            return
+        if not host_of(self._request.entry.command):
+            return
+        from dragoman.settings.places import data_dir
+        from dragoman.store.ledger import FILE_NAME, identify_ledger
+
+        file = identify_ledger(data_dir() / FILE_NAME)
+        with suppress(RequestError):  # it is not such a host
+            asked = {"sessionId": conn.session.id, "file": file}
+            answer = await conn.agent.request("_dragoman/ledger", asked)
+            if file is not None and isinstance(answer, dict) and answer.get("isWritten") is True:
+                self.close()
 
     def begin(self, conn: RunConnection, prompt: Sequence[v1.ContentBlock]) -> None:
         """Write that the turn begins; called before the prompt is sent."""

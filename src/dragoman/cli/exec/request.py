@@ -16,8 +16,9 @@ from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
 from dragoman.cli.exec.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import find_agent, is_built_in
+from dragoman.cli.named_agent import find_agent
 from dragoman.errors import ConfigError
+from dragoman.registry.built_in import is_built_in
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -146,19 +147,9 @@ def _launch(request: RunRequest) -> Launched:
 def _recorder(path: str | None, options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:
     if path is None:
         return None
-    from dragoman.trace.record.recorder import Recorder
+    from dragoman.cli.exec.recording import make_recorder
 
-    class WithoutKeys(Recorder):
-        def received(self, line: bytes) -> None:
-            super().received(secrets.mask_bytes(line))
-
-        def sent(self, line: bytes) -> None:
-            super().sent(secrets.mask_bytes(line))
-
-    try:
-        return WithoutKeys(path, command=[*map(secrets.mask, entry.command)], cwd=options.cwd)
-    except OSError as error:
-        raise CliError(f"--record {path}: {error.strerror}", hint="name a file that can be written") from None
+    return make_recorder(path, entry.command, options.cwd, secrets)
 
 
 def _servers(options: Options, configured: dict[str, dict[str, object]]) -> list[v1.McpServer]:

@@ -80,7 +80,12 @@ def _explain(
 
 def _permissions(conn: RunConnection) -> list[results.RunPermission]:
     decisions = conn.permissions.decisions
-    return results.permissions(map(conn.permissions.get().describe, decisions)) if decisions else []
+    if not decisions:
+        return []
+    from dragoman.cli.exec.permission import describe
+
+    made = conn.permissions.get()
+    return results.permissions(describe(made, decision) for decision in decisions)
 
 
 def _sandbox(request: RunRequest) -> results.RunSandbox:

@@ -43,7 +43,7 @@ _FIRST_SECONDS: Final = 0.5
 _MOST_SECONDS: Final = 30.0
 _MOST_ASKED_SECONDS: Final = 300.0  # if the server names the time
 # Kinds of tool call that change nothing.
-_HARMLESS: Final = frozenset({"read", "search", "think"})
+HARMLESS: Final = frozenset({"read", "search", "think"})
 
 
 def may_pass(facts: RunFacts, error: Exception | None) -> bool:
@@ -65,11 +65,11 @@ def has_changed_something(conn: RunConnection | None) -> bool:
         return False
     if conn.commands or any(workspace.journal.net() for workspace in conn.workspaces):
         return True
-    if any(decision.is_allowed and decision.kind not in _HARMLESS for decision in conn.permissions.decisions):
+    if any(decision.is_allowed and decision.kind not in HARMLESS for decision in conn.permissions.decisions):
         return True
     state = conn.session.state
     items = state.timeline[state.turns[-1].start :] if state.turns else ()
-    return any(isinstance(item, ToolCallState) and item.kind not in _HARMLESS for item in items)
+    return any(isinstance(item, ToolCallState) and item.kind not in HARMLESS for item in items)
 
 
 def wait_seconds(number: int, error: Exception | None) -> float:

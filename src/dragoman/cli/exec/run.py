@@ -145,6 +145,7 @@ class Run:
             self._output.opened(conn)
             await arming
             await opening
+            await ledger.join(conn)
             ledger.begin(conn, content)
             turn = self._begin_turn(conn, session, content)
             try:

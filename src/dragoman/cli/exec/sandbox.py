@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import runs_built_in
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.registry.built_in import runs_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dragoman.cli.exec.options import Options, SandboxMode
-    from dragoman.process.sandbox import Confined, Sandbox, SandboxPolicy, Tripwire
+    from dragoman.process.sandbox import Backend, Confined, Sandbox, SandboxPolicy
+    from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
 
 _TRIAL: Final = ("bwrap", "--unshare-user", "--ro-bind", "/", "/", "true")
@@ -39,8 +40,8 @@ class RunSandboxes(Struct, kw_only=True):
     """The agent runs commands itself and not through dragoman, or it is not known how it runs them."""
     state: tuple[str, ...] = ()
     """The folders that the sandboxed agent may write because its state is there."""
-    folders: list[str] = []
-    """Private temporary folders, removed by `close`."""
+    opened: list[OpenedSandbox] = []
+    """Their private temporary folders are removed by `close`."""
 
     @property
     def backend(self) -> str | None:
@@ -48,13 +49,9 @@ class RunSandboxes(Struct, kw_only=True):
 
     def close(self) -> None:
         """Remove the private temporary folders."""
-        if not self.folders:
-            return
-        import shutil  # few runs have a sandbox, and this takes time to load, as does `tempfile`
-
-        for folder in self.folders:
-            shutil.rmtree(folder, ignore_errors=True)
-        self.folders.clear()
+        for opened in self.opened:
+            opened.close()
+        self.opened.clear()
 
     def notes(self) -> list[str]:
         """Sentences for the user about what is in force."""
@@ -98,47 +95,55 @@ def prepare_sandboxes(options: Options, entry: AgentEntry) -> RunSandboxes:
 
 
 def _prepare(found: RunSandboxes, options: Options, entry: AgentEntry) -> None:
-    from dragoman.process.sandbox import Sandbox, available
+    from dragoman.process.sandbox import available
 
     here = available(options.roots)
     if not here.backends:
         raise CliError(here.describe(), hint="--sandbox auto runs without one; see docs/sandbox.md for what is needed")
     backend = here.backends[0]
-    found.commands = Sandbox(_policy(found, options, options.writable), backend)
+    found.commands = _open(found, options, options.writable, backend)
     if not options.sandboxes_agent:
         found.is_partial = not runs_built_in(entry) and not (entry.facts is not None and entry.facts.runs_in_terminals)
         return
     found.state = _state(entry)
     writable = (*options.writable, *found.state)
-    policy = _policy(found, options, writable, program=_program(entry, options.cwd), network=True)
-    found.agent = Sandbox(policy, backend)
+    found.agent = _open(found, options, writable, backend, program=_program(entry, options.cwd), network=True)
     _check_program(entry, found.agent, options.cwd)
     _check_daemons(entry)
     _check_own_sandbox(entry, found.agent, options)
 
 
-def _policy(
-    found: RunSandboxes, options: Options, writable: Sequence[str], *, program: str = "", network: bool = False
-) -> SandboxPolicy:
-    import tempfile
+def _open(
+    found: RunSandboxes,
+    options: Options,
+    writable: Sequence[str],
+    backend: Backend,
+    *,
+    program: str = "",
+    network: bool = False,
+) -> Sandbox:
+    from dragoman.process.sandbox.opening import open_sandbox  # few runs have one, and it takes time to load
+    from dragoman.settings.places import private_folders
 
+    opened = open_sandbox(
+        options.roots,
+        writable=writable,
+        hidden=private_folders(),
+        network=network,
+        backend=backend,
+        change=lambda policy: _with_program(policy, program) if program else policy,
+    )
+    found.opened.append(opened)
+    return opened.sandbox
+
+
+def _with_program(policy: SandboxPolicy, program: str) -> SandboxPolicy:
+    """The policy with which a program can be read: one from the registry lies in a hidden folder."""
     from msgspec.structs import replace
 
-    from dragoman.process.sandbox import make_policy
-    from dragoman.settings.places import config_dir, data_dir, state_dir
-
-    found.folders.append(tempfile.mkdtemp(prefix="dragoman-sandbox-"))
-    policy = make_policy(
-        options.roots,
-        temporary=found.folders[-1],
-        writable=writable,
-        hidden=(config_dir(), data_dir(), state_dir()),
-        network=network,
-    )
     from dragoman.policy.paths import is_below
 
-    # An agent that was installed from the registry lies in one of the hidden folders.
-    around = [place for place in policy.hidden if program and is_below(program, place)]
+    around = [place for place in policy.hidden if is_below(program, place)]
     siblings = [path for place in around for path in _siblings(place, program)]
     return replace(policy, hidden=(*(place for place in policy.hidden if place not in around), *siblings))
 
@@ -235,18 +240,6 @@ def _can_nest(sandbox: Sandbox, cwd: str) -> bool:
     _, status = os.waitpid(started.pid, 0)
     started.end()
     return os.waitstatus_to_exitcode(status) == 0
-
-
-def watch_protected(sandboxes: RunSandboxes, roots: Sequence[str]) -> Tripwire:
-    """The comparison of protected files, which works with and without a sandbox."""
-    from dragoman.process.sandbox.policy import unconfined_policy
-    from dragoman.process.sandbox.tripwire import Tripwire
-    from dragoman.settings.places import state_dir
-
-    aside = state_dir() / "protected"
-    if sandboxes.commands is not None:
-        return Tripwire(sandboxes.commands.policy, aside)
-    return Tripwire(unconfined_policy(roots), aside, is_confined=False)
 
 
 def confine_agent(sandbox: Sandbox, entry: AgentEntry, cwd: str) -> Confined:

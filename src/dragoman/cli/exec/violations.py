@@ -8,7 +8,7 @@ anything: `run.py` does, if the user wants that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from dragoman.cli.exec.result import RunViolation
 from dragoman.schema import v1
@@ -16,26 +16,67 @@ from dragoman.schema import v1
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dragoman.cli.exec.late_permissions import LatePermissions
-    from dragoman.client import Session
-    from dragoman.policy import Request
+    from dragoman.policy import Request, Rule
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.state import SessionState
     from dragoman.state.tools import ToolCallState
 
 
 PROTECTED: Final = "protected file"
 
 
+class DecidedCall(Protocol):
+    """A decision about a tool call."""
+
+    @property
+    def tool_call_id(self) -> str | None: ...
+
+    @property
+    def is_allowed(self) -> bool: ...
+
+
+class RulesInForce(Protocol):
+    """What calls are judged by."""
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def rules(self) -> Sequence[Rule]: ...
+
+
+class RunDecisions(Protocol):
+    """The rules of a run, and what was decided in it."""
+
+    def get(self) -> RulesInForce: ...
+
+    @property
+    def decisions(self) -> Sequence[DecidedCall]: ...
+
+
+class JudgedSession(Protocol):
+    """The session whose calls are judged."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def cwd(self) -> str: ...
+
+    @property
+    def state(self) -> SessionState: ...
+
+
 class ViolationWatch:
     """Judges the tool calls of one run after the fact."""
 
-    def __init__(self, permissions: LatePermissions, root: str) -> None:
+    def __init__(self, permissions: RunDecisions, root: str) -> None:
         self.found: list[RunViolation] = []
         self._permissions = permissions
         self._root = root
         self._known: set[str] = set()
 
-    def look(self, update: v1.SessionUpdate, session: Session) -> RunViolation | None:
+    def look(self, update: v1.SessionUpdate, session: JudgedSession) -> RunViolation | None:
         """Return the violation that this update shows, if it is a new one."""
         if not isinstance(update, v1.ToolCall | v1.ToolCallUpdate) or update.tool_call_id in self._known:
             return None
@@ -85,7 +126,7 @@ class ViolationWatch:
         decisions = (each for each in self._permissions.decisions if each.tool_call_id == tool_call_id)
         return any(not decision.is_allowed for decision in decisions)
 
-    def _requests(self, call: ToolCallState, session: Session) -> Iterator[Request]:
+    def _requests(self, call: ToolCallState, session: JudgedSession) -> Iterator[Request]:
         """Yield what the call did, as requests: all that is known about it, and each change that it shows."""
         from dragoman.client.permission_request import describe, settle_evidence, settle_paths
         from dragoman.policy import Request

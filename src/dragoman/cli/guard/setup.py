@@ -17,7 +17,7 @@ from dragoman.cli.exec.sandbox import confine_agent, prepare_sandboxes, sandboxe
 from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.guard.rules import ProjectRules
-from dragoman.cli.named_agent import find_agent, runs_built_in
+from dragoman.cli.named_agent import find_agent
 from dragoman.client.confinement import Confinement
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.additions import Additions
@@ -27,6 +27,7 @@ from dragoman.proxy.guard.grades import grade_rules
 from dragoman.proxy.guard.limits import GuardLimits
 from dragoman.proxy.guard.plan import GuardPlan
 from dragoman.proxy.guard.protected import SessionTripwires
+from dragoman.registry.built_in import runs_built_in
 from dragoman.settings.places import state_dir
 
 if TYPE_CHECKING:

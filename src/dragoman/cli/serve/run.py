@@ -14,6 +14,7 @@ import msgspec
 from dragoman.cli.console import shown_log, write_note
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.named_agent import find_agent, folder
+from dragoman.cli.serve.guard import guard_notes, read_terms
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings
@@ -31,6 +32,7 @@ from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
+    from dragoman.host.terms import SessionTerms
 
 DEFAULT_ADDRESS = "127.0.0.1:8787"
 _SEE_HELP = "see dragoman serve --help"
@@ -45,6 +47,7 @@ def serve(call: CliCall) -> int:
     given = call.given
     options = _options(given)
     agents = _agents(call)
+    terms = read_terms(given, options.folders)
     addresses = tuple(given.listen) or (DEFAULT_ADDRESS,)
     tls = server_tls(given.tls_cert, given.tls_key)
     for address in addresses:
@@ -57,7 +60,7 @@ def serve(call: CliCall) -> int:
     places = ServePlaces(given.data)
     lock = places.lock()
     try:
-        return asyncio.run(_Serving(given, options, agents, addresses, tls, places).run())
+        return asyncio.run(_Serving(given, options, agents, addresses, tls, places, terms).run())
     finally:
         os.close(lock)
 
@@ -73,6 +76,7 @@ class _Serving:
         addresses: tuple[str, ...],
         tls: Any,
         places: ServePlaces,
+        terms: SessionTerms,
     ) -> None:
         self._given = given
         self._options = options
@@ -80,6 +84,7 @@ class _Serving:
         self._addresses = addresses
         self._tls = tls
         self._places = places
+        self._terms = terms
         self._tokens = HostTokens(places.tokens)
         self._signals = asyncio.Queue[signal.Signals]()
 
@@ -92,9 +97,9 @@ class _Serving:
             is_shared=True,
         )
         ledger = _open_ledger()
-        host = Host(
-            counting_log(log, metrics), self._agents, settings=settings, services=ProjectServices(), ledger=ledger
-        )
+        entries = {agent.name: agent.entry for agent in self._agents}
+        services = ProjectServices(self._terms, entries.get)
+        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=services, ledger=ledger)
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
         server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
         try:
@@ -142,6 +147,8 @@ class _Serving:
         write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
         folders = self._options.folders
         write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        for note in guard_notes(self._terms, folders, [agent.entry for agent in self._agents]):
+            write_note(note)
         for endpoint in endpoints if self._options.ui_stream else ():
             if endpoint.kind != "unix":
                 write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")

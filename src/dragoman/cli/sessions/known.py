@@ -15,8 +15,9 @@ from msgspec.structs import replace
 
 from dragoman.cli import exits
 from dragoman.cli.exec.ledger import ledger_name
-from dragoman.cli.named_agent import BUILT_IN, find_agent, folder, is_built_in, short_connection
+from dragoman.cli.named_agent import BUILT_IN, find_agent, folder, short_connection
 from dragoman.cli.times import moment
+from dragoman.registry.built_in import is_built_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

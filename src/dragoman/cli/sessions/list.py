@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
 from dragoman.cli.console import write_json, write_note, write_table
-from dragoman.cli.named_agent import is_built_in
 from dragoman.cli.sessions.known import (
     Scope,
     document,
@@ -20,6 +19,7 @@ from dragoman.cli.sessions.known import (
     opened_ledger,
 )
 from dragoman.cli.times import ago
+from dragoman.registry.built_in import is_built_in
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall

@@ -9,9 +9,10 @@ towards the editor. A request is open until its answer went to the editor, which
 the editor, other requests of the host are withdrawn there. What the editor sends now waits.
 
 *A line is back.* Each session is resumed behind the last event that was seen. Its requests are sent again when that is
-answered: a prompt with the `promptId` it had, so that it runs once and its outcome is found; the others may run twice
-without harm, except those of extensions, which fail. The host then shows its open questions again: one that is open in
-the editor is only given its new id, one that the editor has answered is answered at once.
+answered: a prompt with the `promptId` it had, so that it runs once and its outcome is found; `session/new` with its
+`key`, so that one session is opened; the others may run twice without harm, except those of extensions, which fail. The
+host then shows its open questions again: one that is open in the editor is only given its new id, one that the editor
+has answered is answered at once.
 
 *An answer to a prompt* may come as the answer of the request, or as `_dragoman/turn_ended` in the order of the log;
 the first one counts.
@@ -22,7 +23,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, REQUEST_CANCELLED
+from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.host.bridge.state import BridgedSession, LoadedHistory, OpenQuestion, OpenRequest
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ class Traffic:
     def request_from_editor(self, message: Json) -> None:
         """A request other than `initialize`."""
         method = str(message["method"])
+        if method.startswith("_dragoman/") and not self.is_host:  # other agents do not know it, and need not answer
+            error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
+            self._to_editor({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            return
         params = self._paths.request_to_remote(method, message.get("params"))
         session = params.get("sessionId") if isinstance(params, dict) else None
         request = OpenRequest(message["id"], method, params, session if isinstance(session, str) else None)
@@ -101,8 +106,11 @@ class Traffic:
             request.prompt_id = given if isinstance(given, str) else f"prompt-{secrets.token_hex(16)}"
             request.params = _with_own(params, {"promptId": request.prompt_id})
             self._own_prompts.add(request.prompt_id)
-        elif request.method == "session/new" and self._agent is not None:
-            request.params = _with_own(params, {"agent": self._agent, **_own(params)})
+        elif request.method == "session/new":
+            named = {} if self._agent is None else {"agent": self._agent}
+            key = {"key": f"new-{secrets.token_hex(16)}"} if self.is_host else {}
+            if named or key:
+                request.params = _with_own(params, {**key, **named, **_own(params)})
         elif request.method in _OPENING and request.session is not None and self.is_host:
             session = BridgedSession(request.session, str(params.get("cwd", "")), params.get("mcpServers") or [])
             session.replay = LoadedHistory() if request.method == "session/load" else None

@@ -52,6 +52,10 @@ class Attachment:
             self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
         return self._awaited[prompt_id]
 
+    def awaits(self, prompt_id: str) -> bool:
+        """Whether this client waits for the outcome of a prompt."""
+        return prompt_id in self._awaited
+
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
         """A prompt cannot be kept, so its outcome cannot wait for the log either."""
         waiting = self._awaited.pop(prompt_id, None)
@@ -65,11 +69,17 @@ class Attachment:
             return
         if self._is_held or self._is_over:
             return
-        outbox = self.client.peer.outbox
+        outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
         while self.cursor < self.session.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
                 return
+            # One that is behind counts what it passes, so that it does not get pieces.
+            run = None if self._is_behind else self.session.shared_run(self.cursor, with_number=knows_us)
+            if run is not None:
+                self.cursor = run.last
+                self.client.peer.post(run.data)
+                continue
             events = self.session.read(self.cursor)
             if not events:
                 return
@@ -81,7 +91,10 @@ class Attachment:
         """Move the cursor over events; True if nothing may follow for now."""
         knows_us = self.client.kind.knows_us
         frames: list[bytes] = []
+        first = events[0]
         for event in events:
+            if event is not first and not frames and self._begins_shared_run(event):
+                return False
             self.cursor = event.number
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
@@ -98,6 +111,10 @@ class Attachment:
         if frames:
             self.client.peer.post(b"".join(frames))
         return False
+
+    def _begins_shared_run(self, event: LogEvent) -> bool:
+        """Whether what comes next is the same bytes for other clients."""
+        return not self._is_behind and event.kind == "update" and self.session.is_shared(event)
 
     def answered(self) -> None:
         """The answer to a prompt was written: what comes after it may follow."""
@@ -224,15 +241,19 @@ class Attachment:
                 self._converted(update, event.number)
 
     def _notice(self, event: LogEvent) -> None:
-        text = str(msgspec.json.decode(event.body).get("text"))
+        found = msgspec.json.decode(event.body)
+        text = str(found.get("text"))
         if self.client.kind.notices:
             self.send_own({"sessionUpdate": "notice", "severity": "info", "title": text}, {}, event.number)
         elif self.client.kind.knows_us:
-            self.client.peer.post(notice_frame(self.session.id, text))
+            self.client.peer.post(notice_frame(self.session.id, text, found.get("kind")))
 
     def _extension(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        params = {"sessionId": self.session.id, **found.get("params", {})}
+        child = found.get("child")
+        if child is not None and not self.client.kind.unstable:
+            return
+        params = {"sessionId": child or self.session.id, **found.get("params", {})}
         self.client.peer.post(write_notification(str(found.get("method")), msgspec.json.encode(params)))
 
     def _notify(self, method: str, event: LogEvent, without: tuple[str, ...] = ()) -> None:

@@ -41,6 +41,14 @@ class ClientKind(msgspec.Struct, frozen=True):
     client: str | None = None
     """The same for every connection of one program, so that it is recognised when it comes back."""
     name: str = ""
+    vendors: frozenset[str] = frozenset()
+    """Whose extensions it announced: `zed.dev` in the `_meta` of its capabilities stands for `_zed.dev/...`."""
+    methods: frozenset[str] = frozenset()
+    """Extension methods that it announced one by one."""
+
+    def has_extension(self, method: str) -> bool:
+        """Whether it announced an extension method."""
+        return method in self.methods or method.removeprefix("_").partition("/")[0] in self.vendors
 
     def takes(self, variant: str) -> bool:
         """Whether updates of this kind are sent at all."""
@@ -79,6 +87,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
     own = meta.get("dragoman")
     files = raw.get("fs") or {}
     client = own.get("client") if isinstance(own, dict) else None
+    methods = own.get("extensions") if isinstance(own, dict) else None
     return ClientKind(
         knows_us=isinstance(own, dict),
         notices=session.get("notices") is not None,
@@ -96,6 +105,10 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         terminal_login=(raw.get("auth") or {}).get("terminal") is True,
         client=client if isinstance(client, str) else None,
         name=name,
+        vendors=frozenset(key for key, value in meta.items() if value not in (None, False) and key != "dragoman"),
+        methods=frozenset(each for each in methods or () if isinstance(each, str))
+        if isinstance(methods, list)
+        else frozenset(),
     )
 
 

@@ -12,6 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
+from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
 from dragoman.host.history.frames import update_frame, variant_of
@@ -52,6 +53,7 @@ class SessionRequests:
             "session/close": self._close,
             "_dragoman/detach": self._detach,
             "_dragoman/take": self._take,
+            "_dragoman/ledger": self._ledger,
         }
 
     def only_observes(self, session: str) -> bool:
@@ -70,6 +72,17 @@ class SessionRequests:
         client, request = self._client, read(call, v1.NewSessionRequest)
         client.require("prompt")
         meta = own_meta(request.meta)
+        key = read_key(meta.get("key"))
+        async with self._host.opening_keys.opening(client.visitor, key) as earlier:
+            session = earlier or await self._open_new(call, request, meta, key)
+        self._observe(session, meta)
+        call.after_response(lambda: self._attach_from(session, 0))
+        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+
+    async def _open_new(
+        self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None
+    ) -> HostedSession:
+        client = self._client
         session = self._host.make_session(
             client.visitor,
             agent=client.agent or meta.get("agent"),
@@ -86,14 +99,14 @@ class SessionRequests:
         try:
             own = meta if client.visitor.is_local else {}
             session.facts.update(self._host.kept_facts(own, session.record.cwd))
+            if key is not None:
+                session.facts[FACT] = key
             await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
         except RequestError as error:
             raise client.explain(error, session.record.agent) from None
         finally:
             session.opened_for.is_over = True
-        self._observe(session, meta)
-        call.after_response(lambda: self._attach_from(session, 0))
-        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+        return session
 
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
@@ -275,6 +288,13 @@ class SessionRequests:
             raise RequestError.invalid_request("the host itself serves the files and terminals of this session")
         session.delegate.take(self._client)
         return {}
+
+    async def _ledger(self, call: Call) -> object:
+        """Whether the host writes the turns of a session into the ledger that the client would write them into."""
+        session = self._named(call)
+        ledger = self._host.ledger_for(session)
+        file = msgspec.json.decode(call.params or b"{}").get("file")
+        return {"isWritten": ledger is not None and ledger.identity is not None and file == ledger.identity}
 
     # Inside
 

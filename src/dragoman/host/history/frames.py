@@ -96,6 +96,14 @@ _FOR_ALL: Final = frozenset(
 )
 
 
+class SharedRun(NamedTuple):
+    """Messages that several clients get: the same bytes for each, so that framing them is done once as well."""
+
+    last: int
+    """The number of the last event in it."""
+    data: bytes
+
+
 class PreparedUpdate:
     """An update of the log on its way to clients: read once, and written once for all that get the same."""
 
@@ -128,9 +136,10 @@ class PreparedUpdate:
         return self._plain
 
 
-def notice_frame(session: str, text: str) -> bytes:
+def notice_frame(session: str, text: str, kind: str | None = None) -> bytes:
     """A notice of the host, for clients that know it."""
-    return write_notification("_dragoman/notice", msgspec.json.encode({"sessionId": session, "text": text}))
+    params = {"sessionId": session, "text": text} | ({} if kind is None else {"kind": kind})
+    return write_notification("_dragoman/notice", msgspec.json.encode(params))
 
 
 def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:

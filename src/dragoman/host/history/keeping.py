@@ -15,8 +15,13 @@ from dragoman.store.event_log import LogEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dragoman.store.event_log import LogReader
+
 KEPT_SECONDS: Final = 24 * 3600.0
 KEPT_BYTES: Final = 64 * 1024 * 1024
+SLICE_BYTES: Final = 4 * 1024 * 1024
+"""What is replaced in one transaction: other writers wait for it."""
+_PAGE: Final = 1000
 _STAY: Final = frozenset(("prompt", "start", "end", "queue", "answer", "late", "cancel", "fork"))
 
 
@@ -55,3 +60,38 @@ class JoinedEvents:
         for item, number in zip(found, sorted(each.number for each in found), strict=True):
             event = LogEvent(number, "update", item.stored, self._turn, self._at, self._version)
             self._pending.append(event)
+
+
+class SlicedJoin:
+    """Joins the old turns of one session piece by piece; what a turn shows of an earlier one is remembered."""
+
+    def __init__(self, reader: LogReader, session: str, after: int, surplus: int) -> None:
+        """Prepare it.
+
+        Args:
+            reader: Of the log.
+            session: The session.
+            after: The number in front of the first event.
+            surplus: The number of the last event that may be joined.
+        """
+        self._reader = reader
+        self._session = session
+        self._cursor = after
+        self._surplus = surplus
+        self._joined = JoinedEvents()
+
+    def next(self) -> tuple[int, list[LogEvent]] | None:
+        """The next piece, of at least one turn: its last number, and its joined events. None if there is none.
+
+        Called in a thread: reading and joining what a busy session has kept takes seconds.
+        """
+        joined, size, before = self._joined, 0, self._joined.through
+        while self._cursor < self._surplus and not (joined.through > before and size >= SLICE_BYTES):
+            events = self._reader.read(self._session, self._cursor, _PAGE)
+            if not events:
+                break
+            self._cursor = events[-1].number
+            size += sum(len(event.body) for event in events)
+            joined.feed(event for event in events if event.number <= self._surplus)
+        found, joined.events = joined.events, []
+        return (joined.through, found) if joined.through > before else None

@@ -76,17 +76,6 @@ def ledger_name(text: str) -> str:
         return text
 
 
-def runs_built_in(entry: AgentEntry) -> bool:
-    """Whether it is the built-in agent, also as a command that was written out."""
-    words = list(entry.command)
-    program = os.path.basename(words[0]) if words else ""
-    if entry.source == "built-in" and entry.name == BUILT_IN:
-        return True
-    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
-        return words[3:4] == ["agent"]
-    return program == "dragoman" and words[1:2] == ["agent"]
-
-
 class MachineAgent(EntrySource):
     """An agent that is a program of this machine."""
 

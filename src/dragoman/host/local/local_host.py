@@ -21,8 +21,8 @@ from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
 from dragoman.host.local.environment import allowed_names
-from dragoman.host.local.services import SessionServices, read_terms
-from dragoman.host.services import HostServices
+from dragoman.host.local.services import LocalServices
+from dragoman.host.terms import read_terms
 from dragoman.process.sweep import sweep
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
@@ -33,11 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from pathlib import Path
 
-    from dragoman.client import ClientOptions
     from dragoman.host.agents import AgentSource
     from dragoman.host.connection import HostConnection
     from dragoman.host.local.place import HostPlace
-    from dragoman.host.services import AsksClients
     from dragoman.host.session import HostedSession
     from dragoman.rpc import Call
     from dragoman.store.event_log import EventLog, SessionRecord
@@ -60,7 +58,7 @@ class LocalHost(Host):
             mark: In the environment of its agents' processes.
             idle_seconds: How long it stays without a client and without work.
         """
-        super().__init__(log, (), settings=HostSettings(), services=HostServices(self._services_of))
+        super().__init__(log, (), settings=HostSettings(), services=LocalServices())
         self.idle_seconds = idle_seconds
         self.on_retire: Callable[[], bool] = lambda: False
         self._mark = mark
@@ -68,7 +66,6 @@ class LocalHost(Host):
         self._socket = ""
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
-        self._services: dict[str, SessionServices] = {}
         self._asked_at: dict[str, float] = {}
         self._own_methods = {
             "_dragoman/named": self._named,
@@ -166,25 +163,6 @@ class LocalHost(Host):
             task.add_done_callback(lambda _: self._opening.discard(key))
         return name
 
-    def _services_of(self, session: HostedSession, asks: AsksClients) -> ClientOptions:
-        earlier = self._services.pop(session.id, None)
-        if earlier is not None:
-            earlier.close()
-        services = self._services[session.id] = SessionServices(session, asks)
-        return services.options()
-
-    async def close_session(self, session: HostedSession, why: str) -> None:
-        await super().close_session(session, why)
-        services = self._services.pop(session.id, None)
-        if services is not None:
-            services.close()
-
-    async def close(self, why: str = "The host ends.") -> None:
-        await super().close(why)
-        for services in self._services.values():
-            services.close()
-        self._services.clear()
-
     # Methods
 
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
@@ -234,11 +212,14 @@ class LocalHost(Host):
         """What the host decided and did in the turn of a prompt."""
         params = _params(call)
         id = str(params.get("sessionId", ""))
-        services = self._services.get(id) if self.find(id, client.visitor) is not None else None
-        if services is None:
+        guard = self.services.guard_of(id) if self.find(id, client.visitor) is not None else None
+        if guard is None:
             return {"report": None}
-        report = await asyncio.to_thread(services.report, str(params.get("promptId", "")))
-        return {"report": msgspec.to_builtins(report)}
+        prompt = str(params.get("promptId", ""))
+        report: dict[str, Any] = msgspec.to_builtins(guard.report(prompt))
+        if params.get("files") is True:
+            report["files"] = await asyncio.to_thread(guard.files, prompt)
+        return {"report": report}
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""

@@ -13,10 +13,11 @@ from dragoman.host.local.lines import read_line, write_line
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from dragoman.host.local.place import HostPlace, HostPlaces
+    from dragoman.rpc import Observer
 
     Message = dict[str, Any]
 
@@ -61,8 +62,11 @@ class ThinClient:
         self._sock = sock
         self._buffer = bytearray()
         self._lines: list[bytes] = []
+        self._again: list[Message] = []
         self._number = 0
         self._has_received = False
+        self.observers: Sequence[Observer] = ()
+        """See every line."""
 
     def fileno(self) -> int:
         return self._sock.fileno()
@@ -92,8 +96,11 @@ class ThinClient:
         self.send({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
     def send(self, message: "Message") -> None:
+        line = write_line(message)
+        for observer in self.observers:
+            observer.sent(line[:-1])
         try:
-            self._sock.sendall(write_line(message))
+            self._sock.sendall(line)
         except (BrokenPipeError, ConnectionResetError):
             raise self._lost() from None
 
@@ -106,6 +113,8 @@ class ThinClient:
             HostLost: the connection has ended.
             TimeoutError: none came in time.
         """
+        if self._again:
+            return self._again.pop()
         while not self._lines:
             try:
                 data = self._sock.recv(_READ_BYTES)
@@ -122,17 +131,20 @@ class ThinClient:
                 self._lines = bytes(self._buffer[:cut]).split(b"\n")
                 self._lines.reverse()
                 del self._buffer[: cut + 1]
-        message: Message = read_line(self._lines.pop())
+        line = self._lines.pop()
+        for observer in self.observers:
+            observer.received(line)
+        message: Message = read_line(line)
         return message
 
     def put_back(self, message: "Message") -> None:
         """Let a message that was read be the next one again."""
-        self._lines.append(write_line(message))
+        self._again.append(message)
 
     @property
     def has_lines(self) -> bool:
         """Whether `read` has a message without waiting for the socket."""
-        return bool(self._lines)
+        return bool(self._again or self._lines)
 
     def result(self, id: int, on_other: "Callable[[Message], None] | None" = None) -> "Any":
         """Wait for the answer to a request; other messages are passed to `on_other`.

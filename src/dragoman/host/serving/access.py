@@ -1,6 +1,7 @@
-"""Files, commands and permissions for the agents of a host: served next to the agent, by the rules that `exec` uses.
+"""The guard of the agents of `serve`: served next to the agent, by the rules and the sandbox that `exec` uses.
 
-A rule of the user who runs the host decides; otherwise the clients of the session are asked.
+A rule of the user who runs the host decides; otherwise the clients of the session are asked. An answer of "always"
+holds for the session: the rules of the host are not changed by those who use it.
 """
 
 from __future__ import annotations
@@ -9,30 +10,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.host.services import HostServices
+from dragoman.host.serving.programs import WITHHELD
+from dragoman.host.terms import SessionTerms, rules_for
+from dragoman.host.working.session_guard import GuardTerms, host_environment
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import config_dir
 
 if TYPE_CHECKING:
-    from dragoman.client import ClientOptions
+    from collections.abc import Callable
+
     from dragoman.host.session import HostedSession
-    from dragoman.policy import Rule
+    from dragoman.registry.agents import AgentEntry
 
 
 class ProjectServices(HostServices):
     """The services of a host, with the rules of the project that each session works in."""
 
-    def options(self, session: HostedSession) -> ClientOptions:
-        """The options of the connection to a session's agent."""
-        return HostServices(rules=lambda: rules_for(session.record.cwd)).options(session)
+    def __init__(
+        self,
+        terms: SessionTerms = SessionTerms(),  # noqa: B008 - frozen
+        find_entry: Callable[[str], AgentEntry | None] = lambda name: None,
+    ) -> None:
+        """Prepare services.
 
+        Args:
+            terms: Of every session.
+            find_entry: Finds the program of an agent by its name.
+        """
+        super().__init__()
+        self._terms = terms
+        self._find_entry = find_entry
 
-def rules_for(cwd: str) -> list[Rule]:
-    """The rules of the rule file and the settings that hold in a folder, as they are now.
-
-    Raises:
-        ConfigError: a file is broken.
-    """
-    from dragoman.settings.rule_file import open_rules
-
-    project = find_project(Path(cwd))
-    return [*open_rules().rules(str(project)), *load_settings(config_dir(), project).rules()]
+    def terms_of(self, session: HostedSession) -> GuardTerms:
+        cwd = session.record.cwd
+        project = find_project(Path(cwd))
+        return GuardTerms(
+            rules=lambda: rules_for(cwd),
+            terms=self._terms,
+            entry=self._find_entry(session.record.agent),
+            project=str(project),
+            restores=load_settings(config_dir(), project).restores_protected,
+            environment=lambda: host_environment(WITHHELD),
+        )

@@ -21,6 +21,8 @@ class ServeLimits(msgspec.Struct, frozen=True):
     connections_per_minute: float = 120.0
     """New connections: a client that connects again and again is slowed down."""
     body_bytes: int = 16 * 1024 * 1024
+    in_flight_bytes: int = 64 * 1024 * 1024
+    """Received, and not complete or not answered, over all connections of one token."""
     initialize_seconds: float = 10.0
     idle_seconds: float = 1800.0
     sockets: int = 4096

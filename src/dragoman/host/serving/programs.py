@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Transport
 
-# Secrets of the host itself, which no agent needs.
-_WITHHELD: Final = ("DRAGOMAN_TOKEN",)
+WITHHELD: Final = ("DRAGOMAN_TOKEN",)
+"""Secrets of the host itself, which no agent needs."""
 
 
 class ProgramAgent(EntrySource):
@@ -37,7 +37,7 @@ class ProgramAgent(EntrySource):
         from dragoman.transports.process import ProcessTransport
 
         whole = dict(os.environ if env is None else env)
-        for name in _WITHHELD:
+        for name in WITHHELD:
             whole.pop(name, None)
         for name, value in self._entry.changed_env(whole).items():
             if value is None:

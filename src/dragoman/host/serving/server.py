@@ -31,6 +31,7 @@ from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
+from dragoman.transports.remote.in_flight import InFlightBytes
 from dragoman.transports.remote.server import NewConnection, RemoteServer, ServerLimits
 from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
 
@@ -115,6 +116,7 @@ class HostServer:
         self._access_log = access_log
         self._tickets = Tickets()
         limits = options.limits
+        self._in_flight = InFlightBytes(limits.in_flight_bytes)
         self._requests = Buckets(limits.requests_per_second, limits.requests_per_second * 2)
         self._connects = Buckets(limits.connections_per_minute / 60, max(1.0, limits.connections_per_minute / 2))
         self._servers: list[RemoteServer] = []
@@ -176,6 +178,7 @@ class HostServer:
                 f"{UI_STREAM}/": self._chats.page,
             },
             answered=self._answered,
+            in_flight=self._in_flight,
         )
         await server.listen(sock, ssl=tls)
         self._servers.append(server)

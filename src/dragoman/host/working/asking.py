@@ -49,8 +49,10 @@ class SessionQuestions:
 
     # From the agent
 
-    async def ask(self, method: Method, params: dict[str, Any]) -> dict[str, Any]:
+    async def ask(self, method: Method, params: dict[str, Any], child: str | None = None) -> dict[str, Any]:
         """Ask every attached client that can show it; the answer for the agent.
+
+        `child` is the session of a subagent that the question is about, by the host's id.
 
         Cancelled when the agent withdraws the question.
         """
@@ -61,9 +63,10 @@ class SessionQuestions:
         if isinstance(params.get("elicitationId"), str):
             params = {**params, "elicitationId": self._elicitation(params["elicitationId"])}
         id = f"q-{secrets.token_hex(8)}"
-        question = HostedQuestion(id, session.id, method, params, session.prompts.turn_number, self)
+        question = HostedQuestion(id, session.id, method, params, session.prompts.turn_number, self, child=child)
         self._open[id] = question
-        session.append("question", {"questionId": id, "method": method, "params": params})
+        of_child = {} if child is None else {"child": child}
+        session.append("question", {"questionId": id, "method": method, "params": params, **of_child})
         try:
             return await question.answer
         except asyncio.CancelledError:

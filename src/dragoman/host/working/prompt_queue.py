@@ -217,6 +217,7 @@ class PromptQueue:
                 session.agent.end_turn()
             session.questions.close_all()
             await session.release_terminals()
+            await self._host.services.turn_ends(session)
             self.running = None
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
@@ -227,7 +228,8 @@ class PromptQueue:
         self.turn_number += 1
         started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
         session.append("start", started)
-        agent = await session.agent.ensure()
+        await self._host.services.turn_begins(session)
+        agent = await session.agent.ensure()  # last: from here to the prompt nothing waits, so that it is there
         if item.is_cancelled:
             return _CANCELLED
         blocks = blocks_for(item.blocks, session.record.agent, agent.can)

@@ -28,7 +28,13 @@ class Asks(Protocol):
     def can_answer(self, session: str, method: Method, params: dict[str, Any]) -> bool: ...
 
     def ask_in(
-        self, session: str, method: Method, params: dict[str, Any], settle: Callable[[Any, Exception | None], None]
+        self,
+        session: str,
+        method: Method,
+        params: dict[str, Any],
+        settle: Callable[[Any, Exception | None], None],
+        *,
+        child: str | None = None,
     ) -> Pending | None: ...
 
     def withdraw(self, pending: Pending) -> None: ...
@@ -61,6 +67,8 @@ class HostedQuestion:
         params: dict[str, Any],
         turn: int,
         watcher: WatchesQuestion,
+        *,
+        child: str | None = None,
     ) -> None:
         """Make a question that was logged already.
 
@@ -70,12 +78,14 @@ class HostedQuestion:
             params: What the agent sent, without the session.
             turn: In which turn it was asked.
             watcher: Gets what the clients do.
+            child: The session of a subagent that it is about, for clients that know such sessions.
         """
         self.id = id
         self._session = session
         self.method: Method = method
         self.params = params
         self.turn = turn
+        self._child = child
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.number = 0
         """Of its event; a client that has not got this far gets it with the event."""
@@ -99,7 +109,8 @@ class HostedQuestion:
         def settle(result: Any, error: Exception | None) -> None:
             self._settled(client, result, error)
 
-        pending = client.ask_in(self._session, self.method, {**self.params, "_meta": self._meta()}, settle)
+        params = {**self.params, "_meta": self._meta()}
+        pending = client.ask_in(self._session, self.method, params, settle, child=self._child)
         if pending is not None:
             self._asked[client.key] = (client, pending)
             self._watcher.shown(self, client)

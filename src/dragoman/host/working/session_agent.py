@@ -175,7 +175,7 @@ class SessionAgent:
     async def _start(self) -> RunningAgent:
         session = self._session
         source = self._host.source(session.record.agent)
-        options = self._host.services.options(session)
+        options = await self._host.services.options(session)
         if self._host.settings.unstable:
             options = {**options, "unstable": True}
         agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options)
@@ -272,9 +272,13 @@ class SessionAgent:
             found = msgspec.json.decode(params)
         except msgspec.DecodeError:
             return
-        if isinstance(found, dict) and found.get("sessionId") == self._session.agent_session and self._early is None:
-            found.pop("sessionId")
-            self._session.append("extension", {"method": method, "params": found})
+        if not isinstance(found, dict) or self._early is not None:
+            return
+        session, id = self._session, found.pop("sessionId", None)
+        if id == session.agent_session:
+            session.append("extension", {"method": method, "params": found})
+        elif isinstance(id, str) and session.knows_child(id):
+            session.append("extension", {"method": method, "params": found, "child": session.child_id(id)})
 
     def _is_replay(self) -> bool:
         if self._is_replaying:

@@ -19,6 +19,7 @@ from dragoman.transports.remote.answers import HttpReply, PageReply, StreamedRep
 from dragoman.transports.remote.asgi_stream import AsgiStreamWriter
 from dragoman.transports.remote.asgi_websocket import AsgiWebSocket
 from dragoman.transports.remote.gate import Entered, GateRefusal, GateRules, Head, cross_origin_headers, examine
+from dragoman.transports.remote.in_flight import TOO_MUCH, HeldBytes
 from dragoman.transports.remote.server import NewConnection, RemoteServer, ServerLimits
 from dragoman.transports.remote.sse import MIME_TYPE
 
@@ -93,13 +94,18 @@ class AsgiApplication:
         if found.method == b"GET" and found.path.startswith("/acp"):
             await self._stream(found, receive, send, origin)
             return
-        body = await self._body(receive)
-        if body is None:
-            return
-        if isinstance(body, GateRefusal):
-            await _respond(send, text_answer(body.status, body.reason), (*origin, *_ending(scope)))
-            return
-        reply = await _unless_gone(receive, self.server.answer(found, body, _peer(scope)))
+        held = HeldBytes(self.server.in_flight, found.principal.name)
+        try:
+            body = await self._body(receive, held)
+            if body is None:
+                return
+            if isinstance(body, GateRefusal):
+                headers = (*body.headers, *origin, *_ending(scope))
+                await _respond(send, text_answer(body.status, body.reason), headers)
+                return
+            reply = await _unless_gone(receive, self.server.answer(found, body, _peer(scope)))
+        finally:
+            held.set(0)
         if isinstance(reply, StreamedReply):
             await _unless_gone(receive, _carry(send, reply, origin))
         elif reply is not None:
@@ -111,7 +117,7 @@ class AsgiApplication:
             headers.append((b"upgrade", b"websocket"))  # over HTTP/2 an upgrade has no such header
         return examine(Head(method, _target(scope), headers, _peer(scope)), self.server.rules)
 
-    async def _body(self, receive: Receive) -> bytes | GateRefusal | None:
+    async def _body(self, receive: Receive, held: HeldBytes) -> bytes | GateRefusal | None:
         """The body; None if the client is gone."""
         parts: list[bytes] = []
         size = 0
@@ -125,6 +131,8 @@ class AsgiApplication:
                     size += len(parts[-1])
                     if size > self.server.rules.max_body_bytes:
                         return GateRefusal(413, f"The body is longer than {self.server.rules.max_body_bytes} bytes.")
+                    if not held.set(size):
+                        return TOO_MUCH
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:

@@ -20,6 +20,7 @@ import h11
 from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
+from dragoman.transports.remote.in_flight import TOO_MUCH, HeldBytes
 from dragoman.transports.remote.page_writer import PageWriter
 from dragoman.transports.remote.sse import MIME_TYPE
 from dragoman.transports.remote.stream_writer import StreamWriter
@@ -47,6 +48,7 @@ class HttpSocket(asyncio.Protocol):
         self._line = ("", "")
         self._body: list[bytes] = []
         self._body_bytes = 0
+        self._held: HeldBytes | None = None
         self._is_busy = False
         self._is_in_head = True
         self._discarded: int | None = None
@@ -85,6 +87,7 @@ class HttpSocket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._server.dismiss(self)
         self._server.left(self.peer)
+        self._release()
         self._stop_timer()
         if self._stream is not None:
             self._stream.lost()
@@ -150,6 +153,10 @@ class HttpSocket(asyncio.Protocol):
             self._refuse(found)
             return
         self._entered, self._is_in_head = found, False
+        self._held = HeldBytes(self._server.in_flight, found.principal.name)
+        if not self._held.fits(int(found.headers.get(b"content-length", b"0"))):
+            self._refuse(TOO_MUCH)
+            return
         self._deadline(self._server.limits.body_seconds)
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -158,8 +165,16 @@ class HttpSocket(asyncio.Protocol):
         self._body_bytes += len(data)
         if self._body_bytes > self._server.rules.max_body_bytes:
             self._refuse(GateRefusal(413, f"The body is longer than {self._server.rules.max_body_bytes} bytes."))
+        elif self._held is not None and not self._held.set(self._body_bytes):
+            self._refuse(TOO_MUCH)
         else:
             self._body.append(data)
+
+    def _release(self) -> None:
+        """The body is not held any more."""
+        self._body = []
+        if self._held is not None:
+            self._held.set(0)
 
     def _on_end(self) -> None:
         entered = self._entered
@@ -177,6 +192,7 @@ class HttpSocket(asyncio.Protocol):
     async def _answer(self, entered: Entered, body: bytes) -> None:
         answer = await self._server.answer(entered, body, self.peer)
         origin = cross_origin_headers(entered.headers.get(b"origin"), self._server.rules)
+        self._release()
         if isinstance(answer, StreamedReply):
             await self._carry(answer, origin)
             return
@@ -188,7 +204,7 @@ class HttpSocket(asyncio.Protocol):
             self._io.close()
             return
         self._http.start_next_cycle()
-        self._entered, self._body, self._is_busy = None, [], False
+        self._entered, self._is_busy = None, False
         self._deadline(self._server.limits.idle_seconds)
         self._io.resume_reading()
         self._go_on()
@@ -210,6 +226,7 @@ class HttpSocket(asyncio.Protocol):
     def _refuse(self, refusal: GateRefusal) -> None:
         """HttpReply without reading further, and close."""
         self._stop_timer()
+        self._release()
         answer = text_answer(refusal.status, refusal.reason)
         headers = (*refusal.headers, (b"connection", b"close"))
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):

@@ -18,6 +18,8 @@ from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
+from dragoman.transports.remote.in_flight import IN_FLIGHT_BYTES, InFlightBytes
+from dragoman.transports.remote.listener import PortListener
 from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen, look
 from dragoman.transports.remote.websocket import PING_SECONDS
 
@@ -52,6 +54,8 @@ class ServerLimits(msgspec.Struct, frozen=True):
     sockets: int = 4096
     sockets_per_address: int = 512
     connections_per_principal: int = 256
+    in_flight_bytes: int = IN_FLIGHT_BYTES
+    """Of one principal: received, and not complete or not answered."""
 
 
 class NewConnection(NamedTuple):
@@ -96,6 +100,7 @@ class RemoteServer:
         limits: ServerLimits = ServerLimits(),  # noqa: B008 - frozen
         pages: Mapping[str, Callable[[Entered, bytes], Awaitable[PageReply]]] | None = None,
         answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
+        in_flight: InFlightBytes | None = None,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
@@ -105,13 +110,15 @@ class RemoteServer:
             limits: How much it takes from its principals.
             pages: Further paths, with what answers them; one that ends with a slash is for all paths below it.
             answered: Called with each request when its answer, or the head of its stream, is written.
+            in_flight: Counts what principals have under way, for several servers together.
         """
         self._opened = opened
         self.rules = rules
         self.limits = limits
+        self.in_flight = in_flight or InFlightBytes(limits.in_flight_bytes)
         self._pages = pages or {}
         self.answered = answered
-        self._servers: list[asyncio.Server] = []
+        self._listeners: list[PortListener] = []
         self._sockets: set[HttpSocket] = set()
         self._addresses: Counter[str] = Counter()
         self._principals: Counter[str] = Counter()
@@ -123,12 +130,9 @@ class RemoteServer:
 
     async def listen(self, sock: socket.socket, *, ssl: ssl.SSLContext | None = None) -> None:
         """Accept connections on a bound socket."""
-        loop = asyncio.get_running_loop()
-        handshake_seconds = None if ssl is None else self.limits.header_seconds
-        server = await loop.create_server(
-            lambda: HttpSocket(self), sock=sock, ssl=ssl, backlog=512, ssl_handshake_timeout=handshake_seconds
-        )
-        self._servers.append(server)
+        handshake_seconds = self.limits.header_seconds
+        listener = PortListener(sock, lambda: HttpSocket(self), ssl=ssl, handshake_seconds=handshake_seconds)
+        self._listeners.append(listener)
         self.watch_idle()
 
     def watch_idle(self) -> None:
@@ -144,8 +148,8 @@ class RemoteServer:
 
     def stop_listening(self) -> None:
         """Accept no more sockets; those that are open are served on."""
-        for server in self._servers:
-            server.close()
+        for listener in self._listeners:
+            listener.close()
 
     @property
     def sockets(self) -> int:
@@ -158,6 +162,8 @@ class RemoteServer:
         if self._sweep is not None:
             self._sweep.cancel()
         self.stop_listening()
+        for listener in self._listeners:
+            await listener.finish()
         for connection in list(self._connections.values()):
             connection.end(reason)
             connection.close()

@@ -17,6 +17,7 @@ from websockets.server import ServerProtocol
 
 from dragoman.transports.remote.first_message import answer_again, judge_first
 from dragoman.transports.remote.gate import Entered, GateRefusal
+from dragoman.transports.remote.in_flight import SENTENCE, HeldBytes
 from dragoman.transports.remote.websocket import (
     GOING_AWAY,
     LIMIT,
@@ -46,6 +47,7 @@ class ServerWebSocket(WebSocketTransport):
         self.path = entered.path
         self.address = address
         self._server = server
+        self._incomplete = HeldBytes(server.in_flight, entered.principal.name)
         self._deadline = self._loop.call_later(server.limits.initialize_seconds, self._too_late)
 
     @property
@@ -60,8 +62,14 @@ class ServerWebSocket(WebSocketTransport):
             self._fail(GOING_AWAY, reason)
             self._loop.call_later(self._flush_seconds, self._io.abort)
 
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._incomplete.set(self.incomplete_bytes):
+            self._fail(LIMIT, SENTENCE)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
+        self._incomplete.set(0)
         super().connection_lost(exc)
         self._server.websocket_gone(self)
 

@@ -43,6 +43,7 @@ FLUSH_SECONDS: Final = 2.0
 
 _PONG: Final = 0x80 | Opcode.PONG
 _UNREAD_BYTES: Final = 1024 * 1024
+_SHARED_BYTES: Final = 1024 * 1024
 
 NORMAL: Final = 1000
 GOING_AWAY: Final = 1001
@@ -115,11 +116,10 @@ class WebSocketTransport(asyncio.Protocol):
         """Send each line as one message."""
         if self._is_closed or self._lost is not None or self._frames.state is not State.OPEN:
             return
-        lines = data.split(b"\n")
         if self._is_server:
-            self._io.write(b"".join([_framed(line) for line in lines if line]))
+            self._io.write(_framed_lines(data))
             return
-        for line in lines:
+        for line in data.split(b"\n"):
             if line:
                 self._frames.send_text(line)
         self._send()
@@ -177,6 +177,11 @@ class WebSocketTransport(asyncio.Protocol):
         events = frames.events_received()
         self._send()
         self.take(events)
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """What was received of messages that are not complete."""
+        return len(self._frames.reader.buffer) + len(self._parts)
 
     def take(self, events: list[Event]) -> None:
         """Handle what was parsed."""
@@ -278,6 +283,21 @@ class WebSocketTransport(asyncio.Protocol):
         if failed is not None:
             return f"the connection was closed for a fault of {self._peer} ({failed.code}: {failed.reason})"
         return f"{self._peer} is gone" + (f" ({exc})" if exc is not None else "")
+
+
+_last_framed: tuple[bytes, bytes] = (b"", b"")
+
+
+def _framed_lines(data: bytes) -> bytes:
+    """Each line as a text message. A host writes the same object to each of its clients: it is framed once."""
+    global _last_framed
+    last = _last_framed
+    if last[0] is data:
+        return last[1]
+    framed = b"".join([_framed(line) for line in data.split(b"\n") if line])
+    if len(data) <= _SHARED_BYTES:  # it is kept until the next one
+        _last_framed = (data, framed)
+    return framed
 
 
 def _framed(line: bytes) -> bytes:

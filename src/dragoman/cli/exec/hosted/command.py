@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
 # What a session that outlives the run cannot have, and why.
 _REFUSED: Final = (
-    ("resume", "--resume and --session both name a session; use only one of them"),
-    ("recording", "--record does not go with --session: the host keeps the connection to the agent"),
-    ("patch", "--patch does not go with --session: the session has no beginning to compare with"),
-    ("retries", "--retries does not go with --session: a prompt of a session is never run twice"),
-    ("sandboxes_agent", "--sandbox-agent does not go with --session; --sandbox limits the commands"),
-    ("stops_on_violation", "--stop-on-violation does not go with --session; --deny keeps the agent from asking"),
+    (
+        "resume",
+        "--resume and --session both name a session",
+        "use --session NAME for a session of the host, --resume for another one",
+    ),
+    (
+        "sandboxes_agent",
+        "--sandbox-agent does not go with --session: the host runs the agent for many prompts, with its own rights",
+        "--sandbox require confines the commands that the host runs for it; without --session the agent itself",
+    ),
 )
+_SHOWN: Final = ("fails_on_deny", "patch", "retries", "recording", "stops_on_violation")
+"""Options that need the state of the session."""
 _ALL_CONTENT: Final = v1.PromptCapabilities(image=True, audio=True, embedded_context=True)
 
 
@@ -47,9 +53,12 @@ def execute_hosted(call: CliCall) -> int:
     request.queue = call.given.queue or call.given.no_wait
     request.timeout_seconds = options.timeout_seconds
     request.open = SessionOpener(options)
+    if not request.waits:
+        _check_queued(options)
     if not request.waits and options.form != "text":
         return _queue(request)
-    if options.form == "text" and options.progress in ("none", "plain") and not options.fails_on_deny:
+    is_plain = options.form == "text" and options.progress in ("none", "plain")
+    if is_plain and not any(getattr(options, each) for each in _SHOWN):
         return run_request(request, is_quiet=options.progress == "none")
     from dragoman.cli.exec.hosted.shown import run_shown
 
@@ -59,11 +68,23 @@ def execute_hosted(call: CliCall) -> int:
 def _check(options: Options, name: str) -> None:
     if not name.strip():
         raise exits.CliError("--session takes a name", hint="dragoman exec --session review 'Look at the last commit'")
-    for member, sentence in _REFUSED:
+    for member, sentence, hint in _REFUSED:
         if getattr(options, member):
-            raise exits.CliError(sentence, hint="see dragoman exec --help")
-    if options.form == "raw":
-        raise exits.CliError("--output raw does not go with --session", hint="--output events has everything")
+            raise exits.CliError(sentence, hint=hint)
+
+
+def _check_queued(options: Options) -> None:
+    """Refuse what needs the end of the turn."""
+    flags = {"patch": "--patch", "retries": "--retries", "stops_on_violation": "--stop-on-violation"}
+    for member, flag in flags.items():
+        if getattr(options, member):
+            raise exits.CliError(
+                f"{flag} and --no-wait contradict each other: the run ends before its turn", hint="leave out --no-wait"
+            )
+    if options.form == "raw" or options.recording is not None:
+        raise exits.CliError(
+            "--record and --output raw show the turn, which --no-wait does not wait for", hint="leave out --no-wait"
+        )
 
 
 def _queue(request: TurnRequest) -> int:

@@ -40,7 +40,7 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     decisions = decisions_of(end)
     facts.could_not_ask = not end.could_ask and any(each.get("isUnasked") for each in decisions)
     facts.was_denied = fails_on_deny and any(each.get("action") == "deny" for each in decisions)
-    facts.has_violation = bool(end.report.get("changes"))
+    facts.has_violation = bool(end.report.get("changes") or end.violations)
     return facts
 
 
@@ -74,6 +74,10 @@ def error_of(code: int, facts: RunFacts, end: HostedEnd) -> Error:
     if code == exits.DENIED:
         denied = [each for each in decisions if each.get("action") == "deny"]
         return _error(code, f"this was denied: {_named(denied)}", "leave out --fail-on-deny if that is not a failure")
+    if code == exits.VIOLATION and end.violations:
+        first = end.violations[0]
+        sentence = f"the agent did what {first.decided_by} denies: {first.kind}: {first.title}{_more(end.violations)}"
+        return _error(code, sentence, "this agent acts without asking: set its own permissions")
     if code == exits.VIOLATION:
         changes = end.report["changes"]
         kept = changes[0].get("kept")

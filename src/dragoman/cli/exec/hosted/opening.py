@@ -19,9 +19,10 @@ from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.permission import restricting_rules
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
-from dragoman.cli.named_agent import find_agent, is_built_in, runs_built_in
+from dragoman.cli.named_agent import find_agent
 from dragoman.host.local.environment import allowed_names, pick
 from dragoman.host.local.thin import HostRefused
+from dragoman.registry.built_in import is_built_in, runs_built_in
 from dragoman.schema import encode
 
 if TYPE_CHECKING:

@@ -47,6 +47,16 @@ class TextView:
 
         write_note(text)
 
+    def decided(self, decision: "dict[str, Any]") -> None:
+        pass
+
+    def protected(self) -> None:
+        pass
+
+    @property
+    def wants_stop(self) -> bool:
+        return False
+
     def still(self, seconds: float) -> None:
         if not self._is_quiet:
             self.note(f"still working after {seconds:.0f} s")

@@ -18,8 +18,11 @@ from dragoman.host.local.thin import HostLost, HostRefused, ThinClient, begin, b
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, Protocol
+
+    from dragoman.cli.exec.result import RunViolation
+    from dragoman.rpc import Observer
 
     class TurnView(Protocol):
         """Shows a turn."""
@@ -32,6 +35,16 @@ if TYPE_CHECKING:
 
         def note(self, text: str) -> None:
             """A line for the user."""
+
+        def decided(self, decision: "dict[str, Any]") -> None:
+            """A rule decided about a request of the agent."""
+
+        def protected(self) -> None:
+            """A protected file was changed without a permission."""
+
+        @property
+        def wants_stop(self) -> bool:
+            """Whether the turn is to be cancelled because of what was shown."""
 
         def still(self, seconds: float) -> None:
             """Nothing came for a while."""
@@ -64,6 +77,8 @@ class HostedEnd:
         """A user was at this terminal, so that a question without an answer is the user's decision."""
         self.report: dict[str, Any] = {}
         """What the host decided and did in the turn."""
+        self.violations: list[RunViolation] = []
+        """What the agent did although a rule denies it, if that was watched."""
 
     @property
     def is_success(self) -> bool:
@@ -86,6 +101,10 @@ class TurnRequest:
         """Whether it waits behind a turn that runs; otherwise a busy session is an error."""
         self.waits = True
         self.timeout_seconds: float | None = None
+        self.wants_files = False
+        """Whether the report is to have the files that the host wrote for the agent."""
+        self.observers: Sequence[Observer] = ()
+        """See every line between this program and the host."""
         self.prompt_id = os.urandom(16).hex()
         self.open: Callable[[ThinClient, TurnRequest, dict[str, Any] | None], dict[str, Any]] | None = None
         """Opens or prepares the session, where more than a prompt is wanted; gives it as `_dragoman/named` does."""
@@ -127,6 +146,8 @@ class HostedTurn:
                 signal(SIGTERM, SIG_DFL)
             if self._client is not None:
                 self._client.close()
+            for observer in self.request.observers:
+                observer.ended("the turn is over")
         return self.end
 
     def _run(self) -> None:
@@ -147,8 +168,9 @@ class HostedTurn:
         self._follow(client)
         if self._is_plain:
             return
+        asked: dict[str, Any] = {"files": True} if self.request.wants_files else {}
         answer = client.request(
-            "_dragoman/report", sessionId=self.session["sessionId"], promptId=self.request.prompt_id
+            "_dragoman/report", sessionId=self.session["sessionId"], promptId=self.request.prompt_id, **asked
         )
         client.set_timeout(_CANCEL_SECONDS)
         self.end.report = client.result(answer, self._other).get("report") or {}
@@ -170,6 +192,7 @@ class HostedTurn:
     def _try_to_find(self) -> ThinClient:
         request = self.request
         client = self._client = reach_host(find_places(), note=self._view.note)
+        client.observers = request.observers
         hello = begun(client, begin(client, forms=os.isatty(2)))
         if hello.get("protocol") != PROTOCOL:
             client, found = self._settle_versions(client)
@@ -184,6 +207,7 @@ class HostedTurn:
         from dragoman.cli.exec.hosted.skew import listed_session, settle_versions
 
         client, self._is_plain = settle_versions(client, self._view.note)
+        client.observers = self.request.observers
         self._client, request = client, self.request
         if self._is_plain:
             self._is_ours = True
@@ -225,6 +249,9 @@ class HostedTurn:
                 return
             try:
                 self._other(message)
+                if self._view.wants_stop and not self._is_cancelling:
+                    self._view.note("cancelling the turn because of the violation")
+                    self._cancel(client)
             except (KeyboardInterrupt, SentSigterm) as ending:
                 self._interrupt(client, ending)
 
@@ -251,6 +278,10 @@ class HostedTurn:
                 self._is_ours = self._is_ours or params.get("promptId") == self.request.prompt_id
             case "_dragoman/notice":
                 self._view.note(str(params.get("text", "")))
+                if params.get("kind") == "protected_file":
+                    self._view.protected()
+            case "_dragoman/answered" if isinstance(params.get("decision"), dict):
+                self._view.decided(params["decision"])
             case "session/request_permission" | "elicitation/create":
                 self._ask(message)
             case _ if "id" in message and "method" in message:

@@ -1,0 +1,66 @@
+"""Keys of `session/new`: a request that is repeated after its line was cut opens no second session.
+
+A client that repeats the request sends the same key (`_meta.dragoman.key`). The key is a fact of the session, so that
+it is found after a restart of the host too; one that is just being opened is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from dragoman.errors import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from dragoman.host.host import Host, Visitor
+    from dragoman.host.session import HostedSession
+
+FACT: Final = "key"
+_LONGEST: Final = 128
+
+
+class OpeningKeys:
+    """The requests of a host that open a session just now, by principal and key."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._opening: dict[tuple[str, str], asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def opening(self, visitor: Visitor, key: str | None) -> AsyncIterator[HostedSession | None]:
+        """Yield the session that an earlier request with this key opened; None: the caller opens one in the block."""
+        if key is None:
+            yield None
+            return
+        place = (visitor.principal, key)
+        while (running := self._opening.get(place)) is not None:
+            await running.wait()
+        over = self._opening[place] = asyncio.Event()
+        try:
+            yield self._find(visitor, key)
+        finally:
+            del self._opening[place]
+            over.set()
+
+    def _find(self, visitor: Visitor, key: str) -> HostedSession | None:
+        mark = msgspec.json.encode(key)
+        for record in self._host.records(visitor):
+            if mark in record.facts and msgspec.json.decode(record.facts).get(FACT) == key:
+                return self._host.find(record.id, visitor)
+        return None
+
+
+def read_key(found: object) -> str | None:
+    """The key of a request. Raises: RequestError."""
+    if found is None:
+        return None
+    if not isinstance(found, str) or not 0 < len(found) <= _LONGEST:
+        raise RequestError.invalid_params(
+            f"a key is a text of up to {_LONGEST} characters", path="$._meta.dragoman.key"
+        )
+    return found

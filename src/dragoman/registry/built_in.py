@@ -1,0 +1,46 @@
+"""Which entries are the built-in agent, and which agents run their commands through the client.
+
+The built-in agent is recognised also as a command that was written out. Does not start anything.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from dragoman.registry.agents import BUILT_IN
+
+if TYPE_CHECKING:
+    from dragoman.registry.agents import AgentEntry
+
+# The mode in which the built-in agent has a sandbox of its own, and asks only about what shall run outside.
+_OWN_SANDBOX_MODE: Final = "auto"
+
+
+def is_built_in(entry: AgentEntry) -> bool:
+    """Return whether it is the built-in agent, which takes its model on its command line."""
+    return entry.source == "built-in" and entry.name == BUILT_IN
+
+
+def runs_built_in(entry: AgentEntry) -> bool:
+    """Return whether it is the built-in agent, also as a command that was written out: `dragoman agent ...`."""
+    return is_built_in(entry) or _is_own_command(list(entry.command))
+
+
+def _is_own_command(words: list[str]) -> bool:
+    program = os.path.basename(words[0]) if words else ""
+    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
+        return words[3:4] == ["agent"]
+    return program == "dragoman" and words[1:2] == ["agent"]
+
+
+def runs_commands_at_client(entry: AgentEntry, mode: str | None) -> bool:
+    """Return whether commands that the agent asks permission for are then run by its client.
+
+    Args:
+        entry: The agent.
+        mode: The mode of its session; None if that is not known.
+    """
+    if not runs_built_in(entry):
+        return entry.facts is not None and entry.facts.runs_in_terminals
+    return "--no-client-terminal" not in entry.command and mode is not None and mode != _OWN_SANDBOX_MODE
