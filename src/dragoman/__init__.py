@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from dragoman.rpc import Limits, Observer
     from dragoman.schema import UNSET, Unknown, extension
-    from dragoman.scripting import allow_once, ask, deny_all, image, resource, rules, run, spawn
+    from dragoman.scripting import allow_once, ask, deny_all, follow_changes, image, resource, rules, run, spawn
     from dragoman.state import SessionState
     from dragoman.transports.memory import memory_pair
 
@@ -62,6 +62,7 @@ __all__ = [
     "connect",
     "deny_all",
     "extension",
+    "follow_changes",
     "image",
     "memory_pair",
     "resource",
@@ -83,6 +84,7 @@ if not TYPE_CHECKING:
                 "allow_once",
                 "ask",
                 "deny_all",
+                "follow_changes",
                 "image",
                 "resource",
                 "rules",

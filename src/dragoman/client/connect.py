@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         PermissionService,
         ReadsFiles,
         Terminals,
+        TracksChanges,
         WritesFiles,
     )
     from dragoman.process import Spare
@@ -50,6 +51,7 @@ class ClientOptions(TypedDict, total=False):
     permission: answers `session/request_permission`; without it every request is answered `cancelled`.
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
     extensions: handlers for extension methods and notifications, by method.
+    changes: follows what turns change in the session's folders, for `session.changes` and `session.rewind`.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
     unstable: allow the unstable methods and members of the protocol.
@@ -67,6 +69,7 @@ class ClientOptions(TypedDict, total=False):
     terminals: Terminals | None
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
+    changes: TracksChanges | None
     terminal_login: bool
     meta: Mapping[str, Any]
     unstable: bool
@@ -176,6 +179,7 @@ async def open_connection(transport: Transport, options: ClientOptions) -> Async
         elicitation=options.get("elicitation"),
         extensions=options.get("extensions"),
         terminal_login=options.get("terminal_login", False),
+        changes=options.get("changes"),
     )
     try:
         connection = ClientConnection(

@@ -8,12 +8,25 @@ calls `spawn` starts without rules and files.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman.scripting.changes import follow_changes
     from dragoman.scripting.content import image, link, resource
     from dragoman.scripting.named import spawn
     from dragoman.scripting.policies import allow_once, deny_all, rules
     from dragoman.scripting.reply import Reply, ask, run
 
-__all__ = ["Reply", "allow_once", "ask", "deny_all", "image", "link", "resource", "rules", "run", "spawn"]
+__all__ = [
+    "Reply",
+    "allow_once",
+    "ask",
+    "deny_all",
+    "follow_changes",
+    "image",
+    "link",
+    "resource",
+    "rules",
+    "run",
+    "spawn",
+]
 
 if not TYPE_CHECKING:
     from dragoman._lazy import lazy_exports
@@ -21,6 +34,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(
         globals(),
         {
+            ".changes": ("follow_changes",),
             ".content": ("image", "link", "resource"),
             ".named": ("spawn",),
             ".policies": ("allow_once", "deny_all", "rules"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from threading import RLock
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -376,20 +377,22 @@ class TurnTracker:
         """Folders that are not followed, or not as a whole, each with the reason, for the user."""
         self.uid = os.urandom(8).hex()
         self._followed: list[FolderTracker] = []
+        self._guard = RLock()  # files may be saved by several threads
 
     def begin(self, *, session_id: str = "", agent: str = "") -> None:
         """Look at the folders before the prompt is sent. One that cannot be followed is a problem, not an error."""
-        for folder in self.folders:
-            try:
-                folder.begin(session_id=session_id, agent=agent, uid=self.uid)
-            except ScanStopped:
-                return
-            except OSError as error:
-                self.problems.append(f"{folder.root}: changes are not tracked: {error.strerror or error}")
-                continue
-            self._followed.append(folder)
-            if folder.reason:
-                self.problems.append(f"{folder.root}: {NAMED_ONLY}: {folder.reason}")
+        with self._guard:
+            for folder in self.folders:
+                try:
+                    folder.begin(session_id=session_id, agent=agent, uid=self.uid)
+                except ScanStopped:
+                    return
+                except OSError as error:
+                    self.problems.append(f"{folder.root}: changes are not tracked: {error.strerror or error}")
+                    continue
+                self._followed.append(folder)
+                if folder.reason:
+                    self.problems.append(f"{folder.root}: {NAMED_ONLY}: {folder.reason}")
 
     def name_session(self, session_id: str) -> None:
         """Set the session, if it was not known when the turn began."""
@@ -399,23 +402,25 @@ class TurnTracker:
     def save(self, paths: Iterable[str]) -> None:
         """Save files that the agent is going to write, as far as the look at the folders did not."""
         paths = list(paths)
-        for folder in self._followed:
-            with suppress(OSError):
-                folder.save(paths)
+        with self._guard:
+            for folder in self._followed:
+                with suppress(OSError):
+                    folder.save(paths)
 
     def end(self, claims: AgentClaims | None = None) -> list[TurnRecord]:
         """Look at the folders after the turn; return what changed in each."""
         records = []
-        for folder in self._followed:
-            try:
-                record = folder.end(claims or AgentClaims())
-            except (OSError, ScanStopped) as error:
-                self.problems.append(f"{folder.root}: changes are not known: {error}")
-                folder.close()
-                continue
-            if record is not None:
-                records.append(record)
-        self._followed = []
+        with self._guard:
+            for folder in self._followed:
+                try:
+                    record = folder.end(claims or AgentClaims())
+                except (OSError, ScanStopped) as error:
+                    self.problems.append(f"{folder.root}: changes are not known: {error}")
+                    folder.close()
+                    continue
+                if record is not None:
+                    records.append(record)
+            self._followed = []
         return records
 
     def stop(self) -> None:
@@ -426,6 +431,7 @@ class TurnTracker:
     def close(self) -> None:
         """Forget a turn that did not happen."""
         self.stop()
-        for folder in self._followed:
-            folder.close()
-        self._followed = []
+        with self._guard:
+            for folder in self._followed:
+                folder.close()
+            self._followed = []

@@ -143,14 +143,21 @@ class PatchWatch:
         return os.path.join(os.path.realpath(folder), name)
 
 
-def write_patch(path: str, conn: RunConnection | None) -> results.RunPatch:
+def write_patch(
+    path: str, conn: RunConnection | None, whole: tuple[bytes, list[str], list[results.LeftOut]] | None = None
+) -> results.RunPatch:
     """Write the patch of a run; an empty file if nothing changed.
+
+    Args:
+        whole: the patch of everything that changed in the folders, if that is known: then it is complete.
 
     Raises:
         OSError: the file cannot be written.
     """
     data, files, left_out = b"", list[str](), list[results.LeftOut]()
-    if conn is not None and conn.session is not None and conn.patch is not None:
+    if whole is not None:
+        data, files, left_out = whole
+    elif conn is not None and conn.session is not None and conn.patch is not None:
         changes = [change for workspace in conn.workspaces for change in workspace.journal.net()]
         state = conn.session.state
         data, files, left_out = conn.patch.build(changes, state, state.turns[-1] if state.turns else None)
