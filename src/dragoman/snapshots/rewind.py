@@ -136,7 +136,7 @@ class Rewinder:
                 present = Present(self.root, self.limits, keeper, contents)
                 paths = [
                     _decide(step.path, present.state(step.path, step.target), step.target, step.now, present)
-                    for step in record.steps
+                    for step in sorted(record.steps, key=lambda step: step.name)
                 ]
         finally:
             keeper.finish()
