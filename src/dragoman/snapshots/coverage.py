@@ -15,6 +15,7 @@ from dragoman.workspace.ignore import IgnoreStack
 
 GIT: Final = ".git"
 IGNORE_FILES: Final = (".gitignore", ".ignore")
+_COVERED: Final = (True, False)
 BUILT_IN: Final = frozenset({"node_modules", ".venv", "venv", "target", "dist", "build", "__pycache__"})
 
 
@@ -104,7 +105,7 @@ class Coverage:
         if self._left_out and os.path.join(self._root, path) in self._left_out:
             return False, True
         if not rules.is_ignored and not self._is_ignored(rules, path, name, is_folder=is_folder):
-            return True, False
+            return _COVERED
         base = rules.base
         if base is None:
             return False, True
@@ -112,7 +113,7 @@ class Coverage:
         return (base.has_below(inner) if is_folder else inner in base.entries), True
 
     def _is_ignored(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> bool:
-        decision = rules.stack.decide(path, name, is_folder)
+        decision = rules.stack.decide(path, name, is_folder) if rules.stack else None
         if decision is None:
             return self._has_built_in and is_folder and name in BUILT_IN
         return decision

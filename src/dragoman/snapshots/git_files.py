@@ -145,18 +145,18 @@ class GitBase:
         return folder in self._tracked
 
     def _is_converted(self, path: str) -> bool:
-        folder = os.path.dirname(path)
+        folder = path.rpartition("/")[0]
         rules = self._folders.get(folder)
         if rules is None:
             rules = self._load(folder)
-        return bool(rules) and rules.match(path)
+        return bool(rules.rules) and rules.match(path)
 
     def _load(self, folder: str) -> AttributeRules:
         known = self._folders.get(folder)
         if known is None:
-            above = self._attributes if not folder else self._load(os.path.dirname(folder))
-            text = _text(os.path.join(self.repository.worktree, folder, ATTRIBUTES))
-            known = above.with_more(folder, text)
+            above = self._attributes if not folder else self._load(folder.rpartition("/")[0])
+            data = read_plain(f"{self.repository.worktree}/{folder}/{ATTRIBUTES}", _LARGEST_BYTES)
+            known = above if not data else above.with_more(folder, data.decode("utf-8", "surrogateescape"))
             self._folders[folder] = known
         return known
 
@@ -166,21 +166,18 @@ class AttributeRules:
 
     def __init__(self, folder: str, rules: tuple[tuple[str, re.Pattern[str]], ...] = ()) -> None:
         self._folder = folder
-        self._rules = rules
-
-    def __bool__(self) -> bool:
-        return bool(self._rules)
+        self.rules = rules
 
     def add(self, folder: str, text: str) -> None:
-        self._rules += tuple(_attribute_rules(folder, text))
+        self.rules += tuple(_attribute_rules(folder, text))
 
     def with_more(self, folder: str, text: str) -> AttributeRules:
         added = tuple(_attribute_rules(folder, text)) if text else ()
-        return AttributeRules(folder, self._rules + added) if added else self
+        return AttributeRules(folder, self.rules + added) if added else self
 
     def match(self, path: str) -> bool:
         name = path.rpartition("/")[2]
-        for folder, regex in self._rules:
+        for folder, regex in self.rules:
             inner = path[len(folder) + 1 :] if folder else path
             if regex.fullmatch(inner) or regex.fullmatch(name):
                 return True
