@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
-from dragoman.snapshots.records import TurnRecord
+from dragoman.snapshots.records import TurnChanges
 from dragoman.snapshots.rewind import Choice, Rewinder, RewindOutcome, RewindPlan
 from dragoman.snapshots.tracking import TurnTracker
 
@@ -55,7 +55,7 @@ class Folder:
         session: str = "s1",
         saves: Iterable[str] = (),
         claims: AgentClaims | None = None,
-    ) -> TurnRecord:
+    ) -> TurnChanges:
         tracker = self.tracker()
         tracker.begin(session_id=session, agent="an-agent")
         tracker.save([str(self.root / path) for path in saves])
@@ -102,7 +102,7 @@ class Folder:
         os.utime(index, ns=(status.st_atime_ns, status.st_mtime_ns + 1_000_000_000))
 
 
-def kinds(record: TurnRecord) -> dict[str, str]:
+def kinds(record: TurnChanges) -> dict[str, str]:
     """Path -> kind of its change."""
     return {change.path: change.kind for change in record.changes}
 

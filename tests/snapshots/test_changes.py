@@ -134,7 +134,7 @@ def test_odd_names_are_names(folder: Folder, name: bytes) -> None:
         assert file.read() == b"before\n"
 
 
-def test_fifos_and_sockets_are_not_opened_and_their_loss_is_said(folder: Folder) -> None:
+def test_fifos_and_sockets_are_not_opened_and_their_loss_is_reported(folder: Folder) -> None:
     os.mkfifo(folder.root / "pipe")
     with socket.socket(socket.AF_UNIX) as bound:
         here = os.getcwd()

@@ -161,7 +161,7 @@ def test_files_of_a_submodule_are_given_back(folder: Folder, tmp_path: Path) -> 
     assert folder.read("sub/lib.c") == b"int one;\n"
 
 
-def test_a_checkout_of_another_branch_is_said_and_head_stays(folder: Folder) -> None:
+def test_a_checkout_of_another_branch_is_reported_and_head_stays(folder: Folder) -> None:
     folder.write("a.txt", "one\n")
     folder.commit()
     folder.git("checkout", "-q", "-b", "other")
@@ -195,7 +195,7 @@ def test_a_blob_that_git_has_dropped_since_is_still_restored(folder: Folder) -> 
     assert folder.read("a.txt") == b"precious\n"
 
 
-def test_a_blob_that_is_lost_during_the_turn_is_said(folder: Folder) -> None:
+def test_a_blob_that_is_lost_during_the_turn_is_reported(folder: Folder) -> None:
     folder.write("a.txt", "precious\n")
     folder.commit()
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from dragoman.client import Session
-    from dragoman.snapshots.records import TreeChange, TurnRecord
+    from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.rewind import Choice
     from dragoman.state import SessionState
 
@@ -42,11 +42,11 @@ class FollowedTurn:
         self.tracker = tracker
         self.beginning: asyncio.Future[None] | None = None
         self.ending: asyncio.Task[None] | None = None
-        self.records: list[TurnRecord] | None = None
+        self.records: list[TurnChanges] | None = None
         self.written: dict[str, bytes | None] = {}
         self._lock = Lock()
 
-    def end_now(self, state: SessionState | None) -> list[TurnRecord]:
+    def end_now(self, state: SessionState | None) -> list[TurnChanges]:
         """Look at the folders after the turn. Blocks; the second call returns what the first found."""
         with self._lock:
             if self.records is None:
@@ -149,7 +149,7 @@ class SessionChanges:
         """What the last turn changed, sorted by path. Waits for the look after the turn."""
         return [change for record in await self.records(session) for change in record.changes]
 
-    async def records(self, session: Session) -> list[TurnRecord]:
+    async def records(self, session: Session) -> list[TurnChanges]:
         """The records of the last turn, one for each folder."""
         turn = self._turns.get(session)
         if turn is None:

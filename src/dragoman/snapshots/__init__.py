@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman.snapshots.attribution import AgentClaims
     from dragoman.snapshots.limits import SnapshotLimits
-    from dragoman.snapshots.records import TreeChange, TurnRecord
+    from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.tracking import TurnTracker
 
-__all__ = ["AgentClaims", "SnapshotLimits", "TreeChange", "TurnRecord", "TurnTracker"]
+__all__ = ["AgentClaims", "SnapshotLimits", "TreeChange", "TurnChanges", "TurnTracker"]
 
 if not TYPE_CHECKING:
     from dragoman._lazy import lazy_exports
@@ -23,7 +23,7 @@ if not TYPE_CHECKING:
         {
             ".attribution": ("AgentClaims",),
             ".limits": ("SnapshotLimits",),
-            ".records": ("TreeChange", "TurnRecord"),
+            ".records": ("TreeChange", "TurnChanges"),
             ".tracking": ("TurnTracker",),
         },
     )

@@ -21,7 +21,7 @@ SPECIAL: Final = b"p"
 _STORED: Final = (b"s", b"g")
 
 
-class Entry(NamedTuple):
+class FileEntry(NamedTuple):
     """A file as a scan saw it. `ctime_ns` is -1 if it has to be read again by the next scan."""
 
     mode: int

@@ -17,7 +17,7 @@ import msgspec
 
 from dragoman.snapshots.keeper import Keeper
 from dragoman.snapshots.packs import Packs
-from dragoman.snapshots.records import LiveTurn, RewindRecord, TurnRecord
+from dragoman.snapshots.records import LiveTurn, RewindRecord, TurnChanges
 from dragoman.snapshots.tree import Tree, decode_tree, encode_tree
 from dragoman.workspace.atomic import replace_file
 from dragoman.workspace.private import make_private_folder, open_private
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOCK_SECONDS: Final = 30.0
 _TREE, _TURN, _LIVE, _REWIND = ".tree", ".turn", ".live", ".rewind"
-T = TypeVar("T", TurnRecord, RewindRecord, LiveTurn)
+T = TypeVar("T", TurnChanges, RewindRecord, LiveTurn)
 
 
 class FolderStore:
@@ -159,7 +159,7 @@ class FolderStore:
                 raise
             return live, fd
 
-    def end_turn(self, record: TurnRecord) -> TurnRecord:
+    def end_turn(self, record: TurnChanges) -> TurnChanges:
         """Write how a turn ended. Raises: OSError."""
         with self.locked():
             record = msgspec.structs.replace(record, ended=self._next_number())
@@ -173,9 +173,9 @@ class FolderStore:
         with suppress(OSError):
             os.unlink(self._file("live", number, _LIVE))
 
-    def turns(self) -> list[TurnRecord]:
+    def turns(self) -> list[TurnChanges]:
         """The turns that are kept, oldest first."""
-        found = (self._read("turns", number, _TURN, TurnRecord) for number in self._numbers("turns", _TURN))
+        found = (self._read("turns", number, _TURN, TurnChanges) for number in self._numbers("turns", _TURN))
         return [record for record in found if record is not None]
 
     def live_turns(self) -> list[tuple[LiveTurn, bool]]:
@@ -256,7 +256,7 @@ class FolderStore:
         os.replace(part, path)
         return number + 1
 
-    def _write(self, kind: str, number: int, ending: str, record: TurnRecord | RewindRecord) -> None:
+    def _write(self, kind: str, number: int, ending: str, record: TurnChanges | RewindRecord) -> None:
         replace_file(self._file(kind, number, ending), msgspec.msgpack.encode(record), mode=0o600)
 
     def _read(self, kind: str, number: int, ending: str, type: type[T]) -> T | None:

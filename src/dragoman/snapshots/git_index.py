@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _HEADER: Final = struct.Struct(">4sII")
 _ASSUME_VALID: Final = 0x8000
 _EXTENDED: Final = 0x4000
-_STAGES: Final = 0x3000
+_CONFLICT: Final = 0x3000
 _SKIP_WORKTREE: Final = 0x4000
 _LONG_NAME: Final = 0xFFF
 _SECOND: Final = 1_000_000_000
@@ -87,7 +87,7 @@ def _read(data: bytes, hash_bytes: int) -> dict[str, IndexEntry]:
             end = start + length if length < _LONG_NAME else data.index(b"\0", start)
             name = data[start:end]
             at += (end - at + 8) & ~7  # padded with 1 to 8 NULs
-        if flags & _STAGES or mode == 0o160000:
+        if flags & _CONFLICT or mode == 0o160000:
             continue
         is_trusted = not flags & _ASSUME_VALID and not more & _SKIP_WORKTREE
         path = name.decode("utf-8", "surrogateescape")

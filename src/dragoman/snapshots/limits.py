@@ -18,7 +18,7 @@ class SnapshotLimits(Struct, frozen=True):
     first_scan_seconds: float = 2.0
     # The same on the clock, for a disk that has to be read; generous, because other programs may keep the machine busy.
     first_scan_clock_seconds: float = 20.0
-    # Nobody reviews a larger file line by line, and media files of this size filled the disks of other tools.
+    # A larger file is not reviewed line by line, and media files of this size filled the disks of other tools.
     largest_kept_bytes: int = 5 * MEBIBYTE
     # Above this not even the hash is computed: 64 MiB take 0.1 s, a disk image takes minutes.
     largest_hashed_bytes: int = 64 * MEBIBYTE

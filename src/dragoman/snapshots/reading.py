@@ -12,7 +12,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from dragoman.snapshots.entries import SPECIAL, Entry, git_id, hash_only, stat_id, stored_id
+from dragoman.snapshots.entries import SPECIAL, FileEntry, git_id, hash_only, stat_id, stored_id
 
 if TYPE_CHECKING:
     from dragoman.snapshots.keeper import Keeper
@@ -37,7 +37,9 @@ class Reader:
         self.unstable: list[str] = []
         self.reads = 0
 
-    def look(self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None = None) -> Entry | None:
+    def look(
+        self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None = None
+    ) -> FileEntry | None:
         """The entry of a file; None if it is gone.
 
         Args:
@@ -60,11 +62,11 @@ class Reader:
             return None
         return self._entry(status, SPECIAL)
 
-    def trusted(self, status: os.stat_result, blob: bytes) -> Entry:
+    def trusted(self, status: os.stat_result, blob: bytes) -> FileEntry:
         """The entry of a file that has the bytes of a blob, as git's index states."""
         return self._entry(status, b"g" + blob)
 
-    def _file(self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None) -> Entry | None:
+    def _file(self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None) -> FileEntry | None:
         if status.st_size > self._limits.largest_hashed_bytes:
             return self._entry(status, stat_id(status))
         self.reads += 1
@@ -101,11 +103,11 @@ class Reader:
             return hash_only(stored_id(content))
         return self._keeper.keep(content)
 
-    def _entry(self, status: os.stat_result, id: bytes) -> Entry:
+    def _entry(self, status: os.stat_result, id: bytes) -> FileEntry:
         ctime = status.st_ctime_ns
         if ctime > self._racy_after:
             ctime = -1
-        return Entry(status.st_mode, status.st_size, status.st_mtime_ns, ctime, status.st_ino, id)
+        return FileEntry(status.st_mode, status.st_size, status.st_mtime_ns, ctime, status.st_ino, id)
 
 
 def _is_git(known: bytes | None, blob: bytes | None) -> bool:

@@ -90,7 +90,7 @@ class LiveTurn(Struct, frozen=True, kw_only=True):
     earlier: tuple[TreeChange, ...] = ()
 
 
-class TurnRecord(Struct, frozen=True, kw_only=True):
+class TurnChanges(Struct, frozen=True, kw_only=True):
     """A turn that has ended, and what changed in one folder of its session while it ran."""
 
     number: int
@@ -109,7 +109,7 @@ class TurnRecord(Struct, frozen=True, kw_only=True):
     head_after: str = ""
     reason: str = ""
     overlaps: tuple[str, ...] = ()
-    """Sessions that ran a turn in this folder at the same time: nobody can say whose changes these are."""
+    """Sessions that ran a turn in this folder at the same time: whose changes these are cannot be separated."""
     notes: tuple[str, ...] = ()
     is_interrupted: bool = False
     """Whether dragoman itself was ended during the turn; the changes are then those until the next look."""

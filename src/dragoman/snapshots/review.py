@@ -22,7 +22,7 @@ from dragoman.workspace.hunks import Hunk, find_hunks, revert_hunks
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from dragoman.snapshots.records import TreeChange, TurnRecord
+    from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.rewind import Rewinder
 
 _CONTEXT: Final = 3
@@ -46,7 +46,7 @@ class ReviewedFile(Struct, frozen=True, kw_only=True):
 class Review:
     """The review of one turn in one folder."""
 
-    def __init__(self, rewinder: Rewinder, turn: TurnRecord) -> None:
+    def __init__(self, rewinder: Rewinder, turn: TurnChanges) -> None:
         self._rewinder = rewinder
         self._store = rewinder.store
         self._turn = turn
@@ -186,14 +186,14 @@ def _lines(content: bytes) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def _only(turn: TurnRecord, change: TreeChange) -> TurnRecord:
+def _only(turn: TurnChanges, change: TreeChange) -> TurnChanges:
     from msgspec.structs import replace
 
     return replace(turn, changes=tuple(expanded([change])))
 
 
 def _selected(each: PlannedPath) -> PlannedPath:
-    """A path that the user named is changed, whoever else ran in the folder."""
+    """A path that the user named is changed, whatever else ran in the folder."""
     from msgspec.structs import replace
 
     if each.action != "offered":

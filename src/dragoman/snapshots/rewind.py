@@ -28,7 +28,7 @@ from dragoman.snapshots.restore import FailedStep, Present, Restorer
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.snapshots.records import ChangedBy, TreeChange, TurnRecord
+    from dragoman.snapshots.records import ChangedBy, TreeChange, TurnChanges
 
 Action: TypeAlias = Literal["write", "delete", "done", "conflict", "impossible", "offered"]
 Choice: TypeAlias = Literal["keep", "take", "merge"]
@@ -84,7 +84,7 @@ class Rewinder:
         self.store = FolderStore(base, self.root, limits)
         self.limits = limits
 
-    def active_turns(self, session_id: str | None = None) -> list[TurnRecord]:
+    def active_turns(self, session_id: str | None = None) -> list[TurnChanges]:
         """The turns of a session, or of all, that are not rewound, oldest first."""
         rewound = {
             number
@@ -98,9 +98,9 @@ class Rewinder:
             if turn.number not in rewound and (session_id is None or turn.session_id == session_id)
         ]
 
-    def plan(self, turns: Sequence[TurnRecord]) -> RewindPlan:
+    def plan(self, turns: Sequence[TurnChanges]) -> RewindPlan:
         """What taking back these turns, oldest first, would do. Changes nothing but the store. Raises: OSError."""
-        chains: dict[str, list[tuple[TreeChange, TurnRecord]]] = {}
+        chains: dict[str, list[tuple[TreeChange, TurnChanges]]] = {}
         for turn in turns:
             for change in expanded(turn.changes):
                 chains.setdefault(change.path, []).append((change, turn))
@@ -215,7 +215,7 @@ class Rewinder:
                     self.store.save_rewind(replace(earlier, is_redone=True))
         return RewindOutcome(number=record.number, changed=tuple(step.path for step in done), failed=tuple(failed))
 
-    def _planned(self, path: str, chain: list[tuple[TreeChange, TurnRecord]], present: Present) -> PlannedPath | None:
+    def _planned(self, path: str, chain: list[tuple[TreeChange, TurnChanges]], present: Present) -> PlannedPath | None:
         first, last = chain[0][0], chain[-1][0]
         target, end = first.before, last.after
         by: ChangedBy = "agent" if all(change.by == "agent" for change, _ in chain) else "turn"
@@ -268,7 +268,7 @@ def _merged(each: PlannedPath, contents: Contents) -> bytes | str:
     return "it cannot be merged: both changes touch the same lines" if merged is None else merged
 
 
-def _notes(turns: Sequence[TurnRecord]) -> list[str]:
+def _notes(turns: Sequence[TurnChanges]) -> list[str]:
     notes = []
     for turn in turns:
         if turn.head_before != turn.head_after:

@@ -20,7 +20,7 @@ from dragoman.snapshots.reading import Reader
 from dragoman.snapshots.tree import FolderRow, Tree
 
 if TYPE_CHECKING:
-    from dragoman.snapshots.entries import Entry
+    from dragoman.snapshots.entries import FileEntry
     from dragoman.snapshots.keeper import Keeper
     from dragoman.snapshots.limits import SnapshotLimits
 
@@ -44,7 +44,7 @@ class _Listing:
 
     def __init__(self) -> None:
         self.skipped: list[str] = []
-        self.files: list[tuple[str, Entry]] = []
+        self.files: list[tuple[str, FileEntry]] = []
         self.folders: list[tuple[str, os.stat_result, FolderRules]] = []
 
 
@@ -164,7 +164,7 @@ class Scanner:
             if seen is not None:
                 listing.files.append((path, seen))
 
-    def _look(self, path: str, status: os.stat_result, rules: FolderRules) -> Entry | None:
+    def _look(self, path: str, status: os.stat_result, rules: FolderRules) -> FileEntry | None:
         base = rules.base
         if base is not None:
             inner = rules.tracked_path(path)
@@ -256,7 +256,7 @@ class Scanner:
             if entry is not None:
                 tree.add_file(base.paths[place], entry)
 
-    def _again(self, base: Tree, place: int, changed: dict[int, os.stat_result | None]) -> Entry | None:
+    def _again(self, base: Tree, place: int, changed: dict[int, os.stat_result | None]) -> FileEntry | None:
         if place not in changed:
             return base.entry(place)
         status = changed[place]

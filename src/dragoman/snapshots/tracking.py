@@ -25,7 +25,7 @@ from dragoman.snapshots.limits import RACY_NS, SNAPSHOT_LIMITS, SnapshotLimits
 from dragoman.snapshots.overlap import overlapping_sessions
 from dragoman.snapshots.packs import ContentMissing
 from dragoman.snapshots.reading import Reader
-from dragoman.snapshots.records import LiveTurn, TreeChange, TurnRecord
+from dragoman.snapshots.records import LiveTurn, TreeChange, TurnChanges
 from dragoman.snapshots.scan import Scanner, ScanRefused, ScanStopped
 from dragoman.snapshots.storage import make_room
 
@@ -153,7 +153,7 @@ class FolderTracker:
         finally:
             keeper.finish()
 
-    def end(self, claims: AgentClaims) -> TurnRecord | None:
+    def end(self, claims: AgentClaims) -> TurnChanges | None:
         """Look at the folder after the turn; return what changed. None if it was not followed.
 
         Raises:
@@ -180,7 +180,7 @@ class FolderTracker:
                     tree.ctimes[at] = -1
             if tree is not self._tree:
                 self._store.save_tree(tree)
-        record = TurnRecord(
+        record = TurnChanges(
             number=live.number,
             uid=live.uid,
             session_id=live.session_id,
@@ -338,7 +338,7 @@ class FolderTracker:
                     changes = with_renames(differences(start, tree, contents), contents)
             with suppress(OSError):
                 self._store.end_turn(
-                    TurnRecord(
+                    TurnChanges(
                         number=live.number,
                         uid=live.uid,
                         session_id=live.session_id,
@@ -407,7 +407,7 @@ class TurnTracker:
                 with suppress(OSError):
                     folder.save(paths)
 
-    def end(self, claims: AgentClaims | None = None) -> list[TurnRecord]:
+    def end(self, claims: AgentClaims | None = None) -> list[TurnChanges]:
         """Look at the folders after the turn; return what changed in each."""
         records = []
         with self._guard:

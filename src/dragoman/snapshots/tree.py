@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from dragoman.snapshots.entries import Entry, FileState, folder_state
+from dragoman.snapshots.entries import FileEntry, FileState, folder_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +62,7 @@ class Tree:
         self.rows.append(row)
         self.starts.append(len(self.paths))
 
-    def add_file(self, path: str, entry: Entry) -> None:
+    def add_file(self, path: str, entry: FileEntry) -> None:
         self.paths.append(path)
         self.modes.append(entry.mode)
         self.sizes.append(entry.size)
@@ -80,8 +80,10 @@ class Tree:
         """The range of the files of a folder."""
         return self.starts[at], self.starts[at + 1] if at + 1 < len(self.starts) else len(self.paths)
 
-    def entry(self, at: int) -> Entry:
-        return Entry(self.modes[at], self.sizes[at], self.mtimes[at], self.ctimes[at], self.inodes[at], self.ids[at])
+    def entry(self, at: int) -> FileEntry:
+        return FileEntry(
+            self.modes[at], self.sizes[at], self.mtimes[at], self.ctimes[at], self.inodes[at], self.ids[at]
+        )
 
     @cached_property
     def places(self) -> dict[str, int]:
@@ -93,7 +95,7 @@ class Tree:
         """The index of each folder."""
         return {path: at for at, path in enumerate(self.folders)}
 
-    def get(self, path: str) -> Entry | None:
+    def get(self, path: str) -> FileEntry | None:
         at = self.places.get(path)
         return None if at is None else self.entry(at)
 

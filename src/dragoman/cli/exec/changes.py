@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.client import Session
     from dragoman.scripting.changes import SessionChanges
     from dragoman.snapshots.contents import Contents
-    from dragoman.snapshots.records import TreeChange, TurnRecord
+    from dragoman.snapshots.records import TreeChange, TurnChanges
 
 _MOST_CONTENT_BYTES: Final = 1024 * 1024  # of a file whose changed lines are counted
 _MOST_EARLIER: Final = 100
@@ -32,13 +32,18 @@ class RunChanges:
         self._request = request
         self._output = output
         self._service: SessionChanges | None = None
-        self._records: list[TurnRecord] | None = None
+        self._records: list[TurnChanges] | None = None
         self._problems: list[str] = []
 
     @property
     def service(self) -> SessionChanges | None:
         """What the client calls around each turn."""
         return self._service
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether something changed in the folders, as far as that is known by now."""
+        return any(record.changes for record in self._records or ())
 
     def start(self) -> None:
         """Begin the look at the folders, in a thread."""
@@ -160,7 +165,7 @@ def _kind(kind: str) -> str:
     return kind if kind in ("created", "deleted") else "modified"
 
 
-def _described(record: TurnRecord) -> list[TreeChangeResult]:
+def _described(record: TurnChanges) -> list[TreeChangeResult]:
     from dragoman.scripting.changes import snapshots_folder
     from dragoman.snapshots.contents import Contents
     from dragoman.snapshots.folder_store import FolderStore
@@ -173,7 +178,7 @@ def _described(record: TurnRecord) -> list[TreeChangeResult]:
         return [_path(record, change, _counts(change, contents)) for change in record.changes]
 
 
-def _path(record: TurnRecord, change: TreeChange, counts: tuple[int | None, int | None]) -> TreeChangeResult:
+def _path(record: TurnChanges, change: TreeChange, counts: tuple[int | None, int | None]) -> TreeChangeResult:
     states = [state for state in (change.before, change.after) if state is not None]
     return TreeChangeResult(
         path=_shown(record.folder, change.path),

@@ -200,7 +200,11 @@ class Run:
         from dragoman.cli.exec.retry import has_changed_something, may_pass
 
         self._note_decisions()
-        return may_pass(self.facts, self.error) and not has_changed_something(self._conn)
+        if not may_pass(self.facts, self.error) or has_changed_something(self._conn):
+            return False
+        if self._changes is not None:
+            self._changes.end_now(self._session)
+        return self._changes is None or not self._changes.has_changes
 
     def _begin_retry(self) -> bool:
         """Wait, and start the agent again; return False if the run is over."""

@@ -27,7 +27,7 @@ class TreeChangeResult(Struct, kw_only=True):
 
 
 class TreeChanges(Struct, kw_only=True):
-    """What changed in the folders of the session while the turn ran, whoever changed it."""
+    """What changed in the folders of the session while the turn ran, by any program."""
 
     is_complete: bool
     """False if a folder is too large or too private to be followed as a whole: then only files are here that the agent

@@ -14,10 +14,10 @@ from dragoman.snapshots.patch import build_patch
 from dragoman.text.colour import BOLD, CYAN, GREEN, RED, Painter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dragoman.cli.command import CliCall
-    from dragoman.snapshots.records import TreeChange, TurnRecord
+    from dragoman.snapshots.records import TreeChange, TurnChanges
 
 BY: Final = {"agent": "the agent", "turn": "during the turn", "you": "you"}
 _COUNTED_BYTES: Final = 1024 * 1024
@@ -38,7 +38,7 @@ def diff_session(call: CliCall) -> int:
     return exits.OK
 
 
-def notes_of(records: Iterable[TurnRecord]) -> list[str]:
+def notes_of(records: Iterable[TurnChanges]) -> list[str]:
     """What a reader has to know before the changes are trusted."""
     notes = []
     for record in records:
@@ -62,7 +62,7 @@ def notes_of(records: Iterable[TurnRecord]) -> list[str]:
     return notes
 
 
-def _write_patch(records: Iterable[TurnRecord], found: SessionTurns) -> None:
+def _write_patch(records: Iterable[TurnChanges], found: SessionTurns) -> None:
     for record in records:
         with Contents(record.folder, found.rewinder(record).store.packs) as contents:
             data, _, left_out = build_patch(record.changes, contents)
@@ -88,17 +88,18 @@ def _style(line: str) -> tuple[str, ...]:
     return (GREEN,) if line.startswith("+") else (RED,) if line.startswith("-") else ()
 
 
-def _write_list(records: Iterable[TurnRecord], found: SessionTurns) -> None:
+def _write_list(records: Sequence[TurnChanges], found: SessionTurns) -> None:
     rows = []
     for record in records:
+        folder = record.folder if len(records) > 1 else ""
         with Contents(record.folder, found.rewinder(record).store.packs) as contents:
             for change in _shown(record.changes):
                 counts = line_counts(change, contents, _COUNTED_BYTES)
                 lines = "" if counts is None else f"+{counts[0]} -{counts[1]}"
                 name = change.path if change.origin is None else f"{change.old_path} -> {change.path}"
-                rows.append((change.kind, BY[change.by], lines, shown_path(os.path.join(record.folder, name))))
+                rows.append((change.kind, BY[change.by], lines, shown_path(os.path.join(folder, name))))
         rows += [
-            (change.kind, BY["you"], "", shown_path(os.path.join(record.folder, change.path)))
+            (change.kind, BY["you"], "", shown_path(os.path.join(folder, change.path)))
             for change in record.earlier
         ]
     if rows:
@@ -116,7 +117,7 @@ def _shown(changes: Iterable[TreeChange]) -> list[TreeChange]:
     ]
 
 
-def _document(found: SessionTurns, number: int, records: Iterable[TurnRecord]) -> dict[str, Any]:
+def _document(found: SessionTurns, number: int, records: Iterable[TurnChanges]) -> dict[str, Any]:
     folders = []
     for record in records:
         with Contents(record.folder, found.rewinder(record).store.packs) as contents:

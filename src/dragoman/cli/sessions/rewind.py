@@ -147,7 +147,8 @@ def _show(plans: list[tuple[Rewinder, RewindPlan]], choices: dict[str, Choice]) 
                 word = {"take": "restore", "merge": "merge", "keep": "keep"}[choices[each.path]]
             rows.append((word, shown_path(each.path), each.reason))
         if rows:
-            sys.stdout.write(f"{shown_path(plan.folder)}\n")
+            if len(plans) > 1:
+                sys.stdout.write(f"{shown_path(plan.folder)}\n")
             console.write_table(("DO", "PATH", "WHY NOT"), rows)
     sys.stdout.flush()
 

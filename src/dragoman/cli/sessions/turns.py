@@ -19,7 +19,7 @@ from dragoman.snapshots.rewind import Rewinder
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.snapshots.records import TurnRecord
+    from dragoman.snapshots.records import TurnChanges
 
 _HINT = "dragoman exec follows changes unless --no-snapshots is given; docs/review.md"
 
@@ -29,13 +29,13 @@ class SessionTurns(Struct, frozen=True):
 
     session_id: str
     agent: str
-    turns: tuple[tuple[TurnRecord, ...], ...]
+    turns: tuple[tuple[TurnChanges, ...], ...]
     rewinders: tuple[Rewinder, ...]
 
-    def rewinder(self, record: TurnRecord) -> Rewinder:
+    def rewinder(self, record: TurnChanges) -> Rewinder:
         return next(each for each in self.rewinders if each.root == record.folder)
 
-    def chosen(self, text: str | None) -> tuple[int, tuple[TurnRecord, ...]]:
+    def chosen(self, text: str | None) -> tuple[int, tuple[TurnChanges, ...]]:
         """The turn with a number, counted from 1; the last one without. Raises: CliError."""
         if text is None:
             return len(self.turns), self.turns[-1]
@@ -76,7 +76,7 @@ async def _picked(scope: Scope, word: str) -> str:
 
 def _turns_of(base: str, roots: list[str], session_id: str) -> SessionTurns:
     rewinders = []
-    by_turn: dict[str, list[TurnRecord]] = {}
+    by_turn: dict[str, list[TurnChanges]] = {}
     for root in roots:
         rewinder = Rewinder(base, root)
         mine = [turn for turn in rewinder.store.turns() if turn.session_id == session_id]
