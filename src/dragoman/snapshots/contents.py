@@ -39,9 +39,10 @@ class Contents:
 
     def is_same(self, path: str, one: FileState, other: FileState) -> bool:
         """Whether two states have the same content, also if one is known by git's name and one by ours."""
-        if one.id == other.id:
+        kinds = {one.id[:1], other.id[:1]}
+        if one.id == other.id or (kinds == {b"s", b"h"} and one.id[1:] == other.id[1:]):
             return True
-        if one.size != other.size or {one.id[:1], other.id[:1]} != {b"s", b"g"}:
+        if one.size != other.size or kinds != {b"s", b"g"}:
             return False
         ours, git = (one, other) if one.id[:1] == b"s" else (other, one)
         try:

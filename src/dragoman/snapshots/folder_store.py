@@ -57,8 +57,10 @@ class FolderStore:
     def exists(self) -> bool:
         return os.path.isdir(self.folder)
 
-    def keeper(self) -> Keeper:
-        return Keeper(self.packs, self._limits, lock=self.lock, unlock=self.unlock, place=self.folder)
+    def keeper(self, *, has_budget: bool = True) -> Keeper:
+        """The way into the packs. What a rewind replaces is kept even if the budget is used up."""
+        limits = self._limits if has_budget else msgspec.structs.replace(self._limits, folder_bytes=1 << 62)
+        return Keeper(self.packs, limits, lock=self.lock, unlock=self.unlock, place=self.folder)
 
     # The lock
 

@@ -102,7 +102,7 @@ class Review:
         change, path = file.change, file.change.path
         if change.problem:
             raise ReviewRefused(f"{path}: {change.problem}")
-        keeper = self._store.keeper()
+        keeper = self._store.keeper(has_budget=False)
         try:
             with Contents(self._rewinder.root, self._store.packs) as contents:
                 present = Present(self._rewinder.root, self._rewinder.limits, keeper, contents)

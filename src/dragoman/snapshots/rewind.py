@@ -104,7 +104,7 @@ class Rewinder:
         for turn in turns:
             for change in expanded(turn.changes):
                 chains.setdefault(change.path, []).append((change, turn))
-        keeper = self.store.keeper()
+        keeper = self.store.keeper(has_budget=False)
         try:
             with Contents(self.root, self.store.packs) as contents:
                 present = Present(self.root, self.limits, keeper, contents)
@@ -130,7 +130,7 @@ class Rewinder:
         if not found:
             return None
         record = found[-1]
-        keeper = self.store.keeper()
+        keeper = self.store.keeper(has_budget=False)
         try:
             with Contents(self.root, self.store.packs) as contents:
                 present = Present(self.root, self.limits, keeper, contents)
@@ -151,7 +151,7 @@ class Rewinder:
     def apply(self, plan: RewindPlan, choices: Mapping[str, Choice] | None = None, *, what: str = "") -> RewindOutcome:
         """Do what a plan says. Raises: OSError if the store cannot be written; nothing has changed then."""
         chosen = choices or {}
-        keeper = self.store.keeper()
+        keeper = self.store.keeper(has_budget=False)
         steps: list[RewindStep] = []
         failed: list[FailedStep] = []
         kept: list[str] = []
@@ -200,7 +200,7 @@ class Rewinder:
         return [self._run(record) for record in self.unfinished()]
 
     def _run(self, record: RewindRecord) -> RewindOutcome:
-        keeper = self.store.keeper()
+        keeper = self.store.keeper(has_budget=False)
         try:
             with Contents(self.root, self.store.packs) as contents:
                 present = Present(self.root, self.limits, keeper, contents)

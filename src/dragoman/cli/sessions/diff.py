@@ -99,8 +99,7 @@ def _write_list(records: Sequence[TurnChanges], found: SessionTurns) -> None:
                 name = change.path if change.origin is None else f"{change.old_path} -> {change.path}"
                 rows.append((change.kind, BY[change.by], lines, shown_path(os.path.join(folder, name))))
         rows += [
-            (change.kind, BY["you"], "", shown_path(os.path.join(folder, change.path)))
-            for change in record.earlier
+            (change.kind, BY["you"], "", shown_path(os.path.join(folder, change.path))) for change in record.earlier
         ]
     if rows:
         console.write_table(("CHANGE", "BY", "LINES", "PATH"), rows)
