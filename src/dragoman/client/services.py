@@ -191,6 +191,9 @@ class TracksChanges(Protocol):
     def end_turn(self, session: Session) -> None:
         """Called when a turn has ended, however it did."""
 
+    def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
+        """Return when everything about the last turn is known; called when the session has ended."""
+
     async def changes(self, session: Session) -> Sequence[ChangedPath]:
         """What the last turn changed."""
 

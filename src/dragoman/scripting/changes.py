@@ -61,6 +61,7 @@ class SessionChanges:
         base: the folder of the store; None for that of the user.
         agent: the name of the agent, under which turns are recorded.
         on_problem: called with a sentence if a folder is not followed, or not as a whole.
+        on_end: called with the records of each turn, when they are written.
     """
 
     def __init__(
@@ -70,11 +71,13 @@ class SessionChanges:
         agent: str = "",
         limits: SnapshotLimits = SNAPSHOT_LIMITS,
         on_problem: Callable[[str], object] | None = None,
+        on_end: Callable[[Sequence[TurnChanges]], object] | None = None,
     ) -> None:
         self._base = base if base is not None else snapshots_folder()
         self._agent = agent
         self._limits = limits
         self._on_problem = on_problem or (lambda sentence: _log.warning("%s", sentence))
+        self._on_end = on_end
         self._turns: WeakKeyDictionary[Session, FollowedTurn] = WeakKeyDictionary()
         self._prepared: FollowedTurn | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -209,6 +212,8 @@ class SessionChanges:
             turn.tracker.problems.append(f"changes are not known: {error}")
         for problem in turn.tracker.problems:
             self._on_problem(problem)
+        if self._on_end is not None:
+            self._on_end(turn.records or ())
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)

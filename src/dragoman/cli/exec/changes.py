@@ -79,23 +79,7 @@ class RunChanges:
 
     def result(self) -> TreeChanges | None:
         """What changed; None if it was not followed."""
-        if self._records is None:
-            return None
-        reasons = [*self._problems, *(note for record in self._records for note in record.notes)]
-        paths: list[TreeChangeResult] = []
-        for record in self._records:
-            paths += _described(record)
-        return TreeChanges(
-            is_complete=bool(self._records) and not any(record.reason for record in self._records),
-            reasons=list(dict.fromkeys(reasons)),
-            paths=paths,
-            overlaps=list(dict.fromkeys(name for record in self._records for name in record.overlaps)),
-            changed_before=[
-                _shown(record.folder, change.path)
-                for record in self._records
-                for change in record.earlier[:_MOST_EARLIER]
-            ],
-        )
+        return None if self._records is None else _joined(self._records, self._problems)
 
     def patch(self) -> tuple[bytes, list[str], list[LeftOut]] | None:
         """The patch of everything that changed; None if that is not known."""
@@ -127,6 +111,36 @@ class RunChanges:
     def _note(self, sentence: str) -> None:
         self._problems.append(sentence)
         self._output.note(sentence)
+
+
+def hosted_changes(followed: object) -> TreeChanges | None:
+    """What a turn in the local host changed, from its report; None if that is not known."""
+    from dragoman.scripting.changes import snapshots_folder
+    from dragoman.snapshots.folder_store import FolderStore
+    from dragoman.snapshots.limits import SNAPSHOT_LIMITS
+
+    records: list[TurnChanges] = []
+    for each in followed if isinstance(followed, list) else ():
+        store = FolderStore(snapshots_folder(), os.fsdecode(bytes.fromhex(each["folder"])), SNAPSHOT_LIMITS)
+        records += [record for record in store.turns() if record.number == each["number"]]
+    return _joined(records, []) if records else None
+
+
+def _joined(records: list[TurnChanges], problems: list[str]) -> TreeChanges:
+    reasons = [*problems, *(f"{record.folder}: {record.reason}" for record in records if record.reason)]
+    reasons += [note for record in records for note in record.notes]
+    paths: list[TreeChangeResult] = []
+    for record in records:
+        paths += _described(record)
+    return TreeChanges(
+        is_complete=bool(records) and not any(record.reason for record in records),
+        reasons=list(dict.fromkeys(reasons)),
+        paths=paths,
+        overlaps=list(dict.fromkeys(name for record in records for name in record.overlaps)),
+        changed_before=[
+            _shown(record.folder, change.path) for record in records for change in record.earlier[:_MOST_EARLIER]
+        ],
+    )
 
 
 def with_seen(known: list[FileChange], changes: TreeChanges | None) -> list[FileChange]:

@@ -23,7 +23,7 @@ from dragoman.client.permission import ClientPermissions
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
 from dragoman.errors import ConfigError
-from dragoman.host.local.agents import find_entry, runs_built_in
+from dragoman.host.local.agents import find_entry, ledger_name, runs_built_in
 from dragoman.host.local.environment import ALLOWED, received
 from dragoman.policy import parse_rule
 from dragoman.policy.decide import NO_USER, USER, Selection, is_allowing, is_clear
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from dragoman.policy import Request, Rule
     from dragoman.policy.decide import Decision, Option
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.scripting.changes import SessionChanges
+    from dragoman.snapshots.records import TurnChanges
 
 _log = logging.getLogger("dragoman.host")
 ALLOW_ALL: Final = "--dangerously-allow-all"
@@ -66,6 +68,8 @@ class SessionTerms(Struct, frozen=True, kw_only=True):
     offers_files: bool = True
     offers_terminals: bool = True
     uses_ledger: bool = True
+    follows_changes: bool = True
+    """Whether the folders are looked at before and after each turn, for `dragoman sessions diff` and `rewind`."""
 
 
 def read_terms(found: object) -> SessionTerms:
@@ -83,6 +87,8 @@ class TurnReport(Struct, kw_only=True):
     commands: list[dict[str, Any]] = []
     changes: list[dict[str, Any]] = []
     """Protected files that were changed without a permission."""
+    followed: list[dict[str, Any]] = []
+    """Where the snapshots have what the turn changed: folder and number of the turn."""
 
 
 class SessionServices:
@@ -151,7 +157,22 @@ class SessionServices:
             "files": withhold_files(files, withheld) if self._terms.offers_files else None,
             "terminals": self.terminals,
             "elicitation": self._asks,
+            "changes": self._changes(),
         }
+
+    def _changes(self) -> SessionChanges | None:
+        if not self._terms.follows_changes:
+            return None
+        from dragoman.scripting.changes import SessionChanges
+
+        return SessionChanges(
+            agent=ledger_name(self._hosted.record.agent),
+            on_problem=lambda sentence: _log.warning("session %s: %s", self._hosted.id, sentence),
+            on_end=self._followed,
+        )
+
+    def _followed(self, records: Sequence[TurnChanges]) -> None:
+        self._report.followed = [{"folder": record.root.hex(), "number": record.number} for record in records]
 
     def _environment(self) -> dict[str, str]:
         """What commands of terminals may have: that of the client, and of it what every program needs."""

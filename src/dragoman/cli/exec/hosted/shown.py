@@ -13,6 +13,7 @@ import msgspec
 from msgspec import json
 
 from dragoman.cli.exec import result as results
+from dragoman.cli.exec.changes import hosted_changes, with_seen
 from dragoman.cli.exec.events import Opened
 from dragoman.cli.exec.exit_code import RunFacts, exit_code_of
 from dragoman.cli.exec.hosted.ending import decisions_of, error_of, facts_of, note_decision
@@ -128,6 +129,7 @@ class ShownTurn:
         own = end.result.get("_meta")
         found = (own.get("dragoman") or {}).get("usage") if isinstance(own, dict) else None
         report = end.report
+        changes = hosted_changes(report.get("followed"))
         return results.RunResult(
             exit_code=code,
             error=None if code == 0 else error_of(code, facts, end),
@@ -140,12 +142,13 @@ class ShownTurn:
             scripted=self._is_scripted() or _is_scripted(own),
             usage=results.usage(state, tokens, found if isinstance(found, dict) else {}),
             tool_calls=[self._tools.describe(call) for call in results.tool_calls(state, turn)],
-            files_changed=results.files_changed((), state, turn),
+            files_changed=with_seen(results.files_changed((), state, turn), changes),
             permissions=results.permissions(map(_permission, decisions_of(end))),
             duration_ms=round((monotonic() - self._started) * 1000),
             violations=[_violation(each) for each in report.get("changes") or ()],
             dangerously_allow_all=bool((self._found.get("terms") or {}).get("allows_all")),
             commands=[_command(each) for each in report.get("commands") or ()],
+            changes=changes,
         )
 
     def _agent(self) -> results.RunAgent:
