@@ -87,6 +87,8 @@ class Review:
             stopped = [each for each in plan.paths if each.action in ("conflict", "impossible")]
             if stopped and not (file.hunks and stopped[0].action == "conflict" and file.change.before is not None):
                 raise ReviewRefused(f"{stopped[0].path}: {stopped[0].reason}")
+            if not stopped and all(each.action == "done" for each in plan.paths):
+                raise ReviewRefused(f"{path}: it is as before the turn already")
             if not stopped:
                 plan = RewindPlan(
                     folder=plan.folder,

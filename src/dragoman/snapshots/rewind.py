@@ -178,6 +178,8 @@ class Rewinder:
                     steps.append(RewindStep(name=os.fsencode(each.path), now=each.now, target=target))
         finally:
             keeper.finish(syncs=True)
+        if not steps:  # nothing to take back later
+            return RewindOutcome(number=0, changed=(), failed=tuple(failed), kept=tuple(kept))
         record = RewindRecord(
             number=0,
             session_id=plan.session_id,
