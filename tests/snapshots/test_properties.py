@@ -44,6 +44,8 @@ def edit(root: Path, edits: Edits) -> None:
                 continue
             place.parent.mkdir(parents=True, exist_ok=True)
             if what == "write":
+                if os.path.exists(place) and not place.is_file():
+                    continue  # writing a FIFO waits for a reader
                 place.write_bytes(more)  # type: ignore[arg-type]
                 place.chmod(mode or 0o644)
             elif what == "link":

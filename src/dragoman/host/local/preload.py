@@ -29,6 +29,7 @@ LATER: Final = (
     "dragoman.settings.rule_file",
     "dragoman.builtin.modes",
     "dragoman.policy.decide",
+    "dragoman.scripting.changes",
     "dragoman.transports.process",
     "dragoman.workspace",
     "dragoman.schema.v1.handshake",
