@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.snapshots.folder_store import FolderStore
-from dragoman.snapshots.limits import SNAPSHOT_LIMITS
+from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
 from dragoman.snapshots.packs import ContentMissing, Packs
 from dragoman.snapshots.scan import Scanner
 from tests.snapshots.kit import Folder, contents, kinds
@@ -345,3 +345,22 @@ def test_the_system_calls_of_a_quiet_scan(folder: Folder, tmp_path: Path) -> Non
     last = [line for line in lines[start:] if str(folder.root) in line or "getdents" in line]
     assert not [line for line in last if "open" in line or "getdents" in line]
     assert len(last) >= 100
+
+
+def test_contents_in_many_packs_are_all_read_back_also_after_compaction(tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    limits = SnapshotLimits(pack_bytes=10_000)
+    packs = Packs(str(tmp_path / "packs"), limits)
+    kept = {sha256(content).digest(): content for content in (b"%d" % number * 300 for number in range(200))}
+    for hash, content in kept.items():
+        packs.add(hash, content)
+    assert all(packs.read(hash) == content for hash, content in kept.items())
+    packs.release()
+    assert len(list((tmp_path / "packs").glob("*.pack"))) > 10
+    fresh = Packs(str(tmp_path / "packs"), limits)
+    assert all(fresh.read(hash) == content for hash, content in kept.items())
+    live = set(list(kept)[::3])
+    assert fresh.compact(live) > 0
+    assert len(fresh) == len(live)
+    assert all(Packs(str(tmp_path / "packs"), limits).read(hash) == kept[hash] for hash in live)

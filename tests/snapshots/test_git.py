@@ -277,3 +277,20 @@ def test_a_repository_with_sha256_names_is_read(folder: Folder) -> None:
     folder.turn(lambda: folder.write("a.txt", "two\n"))
     folder.rewind()
     assert folder.read("a.txt") == b"one\n" * 30
+
+
+def test_a_blob_that_the_index_does_not_name_any_more_is_copied_at_the_next_look(folder: Folder) -> None:
+    place = folder.write("kept.txt", "precious\n")
+    folder.write("other.txt")
+    folder.commit()
+    folder.turn()
+    assert packed_bytes(folder) == 0
+    folder.git("rm", "-q", "--cached", "kept.txt")
+    folder.git("commit", "-q", "-m", "not tracked any more")
+    folder.turn()  # here the index has changed
+    for object_file in (folder.root / ".git" / "objects").rglob("*"):
+        if object_file.is_file():
+            object_file.unlink()
+    folder.turn(place.unlink)
+    folder.rewind()
+    assert folder.read("kept.txt") == b"precious\n"

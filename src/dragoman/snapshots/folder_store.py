@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from dragoman.snapshots.limits import SnapshotLimits
 
 _LOCK_SECONDS: Final = 30.0
+MOST_TURNS: Final = 500
+"""Of one folder; all of them are read when a turn ends."""
 _TREE, _TURN, _LIVE, _REWIND = ".tree", ".turn", ".live", ".rewind"
 T = TypeVar("T", TurnChanges, RewindRecord, LiveTurn)
 
@@ -168,6 +170,10 @@ class FolderStore:
             self._write("turns", record.number, _TURN, record)
             with suppress(FileNotFoundError):
                 os.unlink(self._file("live", record.number, _LIVE))
+            for number in self._numbers("turns", _TURN)[:-MOST_TURNS]:
+                self.drop_turn(number)
+            for number in self._numbers("rewinds", _REWIND)[:-MOST_TURNS]:
+                self.drop_rewind(number)
         return record
 
     def drop_live(self, number: int) -> None:

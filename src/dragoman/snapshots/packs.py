@@ -106,9 +106,7 @@ class Packs:
             return
         pack = self._open
         if pack is None or pack.end > self._limits.pack_bytes:
-            if pack is not None:
-                pack.close()
-            self._open = None
+            self.release()
             self._open = pack = self._writable()
         try:
             start = pack.append(hash, data, _PLAIN)

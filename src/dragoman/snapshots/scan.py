@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from bisect import bisect_right
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.snapshots.coverage import GIT, IGNORE_FILES, Coverage, FolderRules
@@ -69,6 +70,7 @@ class Scanner:
         self._reader = Reader(limits, keeper, self._racy_after)
         self._slice_end = time.monotonic() + SLICE_SECONDS
         self._is_first = False
+        self._loose: set[int] = set()
         self._uses_index = True
         self._started = time.monotonic()
         self._started_cpu = time.thread_time()
@@ -106,15 +108,28 @@ class Scanner:
             self._note_stamp(tree)
             return tree
         dirty, changed = self._compare(base)
+        # A few changed files are read; the index is needed if git has written it since, or for a large change.
+        is_other_index = base.stamp != index_stamp(find_repository(self._root))
+        self._uses_index = is_other_index or len(changed) > _MANY or len(dirty) > _MANY
+        if is_other_index:
+            self._find_loose(base, changed)
         if not dirty and not changed:
             return base
-        # A few changed files are read; the index is needed if git has written it since, or for a large change.
-        many = len(changed) > _MANY or len(dirty) > _MANY
-        self._uses_index = many or base.stamp != index_stamp(find_repository(self._root))
         tree = self._rebuild(base, dirty, changed)
         tree.stamp = base.stamp
         self._note_stamp(tree)
         return tree
+
+    def _find_loose(self, base: Tree, changed: dict[int, os.stat_result | None]) -> None:
+        """Read files whose blob git's index does not name any more: git may drop such a blob one day."""
+        top = self.coverage.of_root().base
+        named = set() if top is None else {b"g" + entry.blob for entry in top.entries.values()}
+        for at, id in enumerate(base.ids):
+            if id[:1] == b"g" and id not in named:
+                self._loose.add(at)
+                if at not in changed:
+                    with suppress(OSError):
+                        changed[at] = os.lstat(self._prefix + base.paths[at])
 
     def _note_stamp(self, tree: Tree) -> None:
         if self._coverage is not None and self._coverage.bases:
@@ -272,7 +287,7 @@ class Scanner:
                 if blob is not None:
                     return self._reader.trusted(status, blob)
                 blob = rules.base.named_blob(inner)
-        known = base.ids[place]
+        known = b"" if place in self._loose else base.ids[place]
         if stat.S_IFMT(status.st_mode) != stat.S_IFMT(base.modes[place]):
             known = b""
         return self._reader.look(self._prefix + path, status, known or None, blob)

@@ -115,7 +115,8 @@ class FolderTracker:
             keeper.correct(self._tree)
             if keeper.problem:
                 self._notes.append(f"some contents were not kept: {keeper.problem}")
-            if known is not None and self._tree is not known:
+            is_after_crash = any(not is_alive for _, is_alive in self._store.live_turns())
+            if known is not None and self._tree is not known and not is_after_crash:
                 with Contents(self.root, self._store.packs) as contents:
                     earlier = differences(known, self._tree, contents, by="you")
             number = self._store.newest_tree() if self._tree is known else self._store.save_tree(self._tree)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_CONTENT_BYTES: Final = 1024 * 1024  # of a file whose changed lines are counted
 _MOST_EARLIER: Final = 100
+_PATIENCE_SECONDS: Final = 3.0  # before the user is shown what the prompt waits for
 
 
 class RunChanges:
@@ -56,8 +57,15 @@ class RunChanges:
 
     async def ready(self) -> None:
         """Return when the prompt may be sent."""
-        if self._service is not None:
-            await self._service.prepared()
+        if self._service is None:
+            return
+        import asyncio
+
+        looking = asyncio.ensure_future(self._service.prepared())
+        await asyncio.wait({looking}, timeout=_PATIENCE_SECONDS)
+        if not looking.done():
+            self._output.note("looking at the folder before the prompt is sent; --no-snapshots leaves that out")
+        await looking
 
     async def finish(self, session: Session) -> None:
         """Wait for the look after the turn."""
