@@ -130,8 +130,7 @@ def test_odd_names_are_names(folder: Folder, name: bytes) -> None:
     record = folder.turn(work)
     assert [change.name for change in record.changes] == [name]
     folder.rewind()
-    with open(path, "rb") as file:
-        assert file.read() == b"before\n"
+    assert Path(os.fsdecode(path)).read_bytes() == b"before\n"
 
 
 def test_fifos_and_sockets_are_not_opened_and_their_loss_is_reported(folder: Folder) -> None:

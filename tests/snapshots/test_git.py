@@ -148,7 +148,8 @@ def test_a_dirty_nested_repository_is_a_folder(folder: Folder) -> None:
 
 
 def test_files_of_a_submodule_are_given_back(folder: Folder, tmp_path: Path) -> None:
-    other = Folder(tmp_path / "other") if (tmp_path / "other").mkdir() is None else folder
+    (tmp_path / "other").mkdir()
+    other = Folder(tmp_path / "other")
     other.write("lib.c", "int one;\n")
     other.commit()
     folder.write("a.txt")

@@ -85,7 +85,7 @@ class Rewinder:
         self.limits = limits
 
     def active_turns(self, session_id: str | None = None) -> list[TurnChanges]:
-        """The turns of a session, or of all, that are not rewound, oldest first."""
+        """The turns of a session, or of all, that changed something and are not rewound, oldest first."""
         rewound = {
             number
             for record in self.store.rewinds()
@@ -95,7 +95,7 @@ class Rewinder:
         return [
             turn
             for turn in self.store.turns()
-            if turn.number not in rewound and (session_id is None or turn.session_id == session_id)
+            if turn.changes and turn.number not in rewound and (session_id is None or turn.session_id == session_id)
         ]
 
     def plan(self, turns: Sequence[TurnChanges]) -> RewindPlan:
@@ -124,7 +124,7 @@ class Rewinder:
         found = [
             record
             for record in self.store.rewinds()
-            if record.is_done and not record.redoes and not record.is_redone
+            if record.is_done and record.steps and not record.redoes and not record.is_redone
             if session_id is None or record.session_id == session_id
         ]
         if not found:
@@ -178,7 +178,7 @@ class Rewinder:
                     steps.append(RewindStep(name=os.fsencode(each.path), now=each.now, target=target))
         finally:
             keeper.finish(syncs=True)
-        if not steps:  # nothing to take back later
+        if not steps and (failed or kept or not plan.turns):
             return RewindOutcome(number=0, changed=(), failed=tuple(failed), kept=tuple(kept))
         record = RewindRecord(
             number=0,

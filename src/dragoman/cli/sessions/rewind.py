@@ -74,6 +74,8 @@ def _go(call: CliCall, plans: list[tuple[Rewinder, RewindPlan]], what: str) -> i
         return exits.OK
     count = sum(_is_changed(each, choices) for _, plan in plans for each in plan.paths)
     if not count:
+        for rewinder, plan in plans:
+            rewinder.apply(plan, choices, what=what)  # a turn that is as before already counts as taken back
         if given.json:
             console.write_json([])
         else:
