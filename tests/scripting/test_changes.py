@@ -120,7 +120,7 @@ async def test_a_prompt_that_is_cancelled_while_the_folder_is_looked_at_is_never
         waiting = asyncio.ensure_future(turn.__aenter__())
         await asyncio.sleep(0)
         await turn.cancel()
-        await waiting
+        assert await waiting is turn
         assert turn.result.stop_reason == "cancelled"
         await session.prompt("second")
         assert prompts == ["second"]

@@ -52,8 +52,12 @@ class RunChanges:
             return
         from dragoman.scripting.changes import SessionChanges
 
-        self._service = SessionChanges(agent=ledger_name(self._request.entry), on_problem=self._note)
-        self._service.prepare(self._request.options.roots)
+        try:
+            self._service = SessionChanges(agent=ledger_name(self._request.entry), on_problem=self._note)
+            self._service.prepare(self._request.options.roots)
+        except OSError as error:
+            self._service = None
+            self._note(f"changes are not tracked: {error}")
 
     async def ready(self) -> None:
         """Return when the prompt may be sent."""
