@@ -27,6 +27,7 @@ class FolderRules(NamedTuple):
     before: str  # what to put before a path, and how many of its characters to leave out, to look it up in `base`
     cut: int
     is_ignored: bool
+    is_open: bool = False  # every file in it belongs to the snapshots
 
     def tracked_path(self, path: str) -> str:
         return self.before + path[self.cut :]
@@ -67,7 +68,9 @@ class Coverage:
                 base = self._base(repository)
                 inner = os.path.relpath(self._root, repository.worktree)
                 before = "" if inner == "." else inner + "/"
-            known = FolderRules(self._top_stack, base, before, 0, is_ignored=False)
+            known = FolderRules(
+                self._top_stack, base, before, 0, is_ignored=False, is_open=self._is_open(self._top_stack)
+            )
             self._folders[""] = known
         return known
 
@@ -79,11 +82,12 @@ class Coverage:
             stack = above.stack.inside(
                 place, folder, has_rules=has_rules, is_repository=is_repository, names=IGNORE_FILES
             )
-            rules = rules._replace(stack=stack)
+            rules = rules._replace(stack=stack, is_open=not above.is_ignored and self._is_open(stack))
             if is_repository:
                 repository = repository_at(place)
                 base = None if repository is None else self._base(repository)
-                rules = FolderRules(stack, base, "", len(folder) + 1, is_ignored=False)
+                cut = len(folder) + 1
+                rules = FolderRules(stack, base, "", cut, is_ignored=False, is_open=self._is_open(stack))
         self._folders[folder] = rules
         return rules
 
@@ -96,7 +100,8 @@ class Coverage:
             return self.of_root()
         parent, _, name = folder.rpartition("/")
         above = self.of(parent)
-        above = above._replace(is_ignored=above.is_ignored or self._is_ignored(above, folder, name, is_folder=True))
+        if above.is_ignored or self._is_ignored(above, folder, name, is_folder=True):
+            above = above._replace(is_ignored=True, is_open=False)
         is_repository = os.path.lexists(os.path.join(self._root, folder, GIT))
         return self.inside(above, folder, has_rules=True, is_repository=is_repository)
 
@@ -111,6 +116,9 @@ class Coverage:
             return False, True
         inner = rules.tracked_path(path)
         return (base.has_below(inner) if is_folder else inner in base.entries), True
+
+    def _is_open(self, stack: IgnoreStack) -> bool:
+        return not stack and not self._left_out
 
     def _is_ignored(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> bool:
         decision = rules.stack.decide(path, name, is_folder) if rules.stack else None

@@ -164,16 +164,20 @@ class Scanner:
     def _sort(self, entry: os.DirEntry[str], path: str, rules: FolderRules, listing: _Listing) -> None:
         """Put a name that was not known into the list it belongs to."""
         is_folder = entry.is_dir(follow_symlinks=False)
-        is_covered, is_ignored = self.coverage.covers(rules, path, entry.name, is_folder=is_folder)
-        if not is_covered:
-            listing.skipped.append(entry.name)
-            return
+        is_ignored = False
+        if is_folder or not rules.is_open:
+            is_covered, is_ignored = self.coverage.covers(rules, path, entry.name, is_folder=is_folder)
+            if not is_covered:
+                listing.skipped.append(entry.name)
+                return
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             return
         if is_folder:
-            listing.folders.append((path, status, rules._replace(is_ignored=True) if is_ignored else rules))
+            listing.folders.append(
+                (path, status, rules._replace(is_ignored=True, is_open=False) if is_ignored else rules)
+            )
         else:
             seen = self._look(path, status, rules)
             if seen is not None:
@@ -191,7 +195,7 @@ class Scanner:
 
     def _list(self, folder: str) -> list[os.DirEntry[str]]:
         with os.scandir(self._prefix + folder if folder else self._root) as found:
-            return sorted(found, key=lambda entry: entry.name)
+            return list(found)
 
     def _row(self, status: os.stat_result, skipped: frozenset[str]) -> FolderRow:
         ctime = status.st_ctime_ns
