@@ -60,7 +60,7 @@ def make_modules(root: str, files: int) -> None:
     chance = random.Random(2)
     text = chance.randbytes(16384).hex().encode()
     for number in range(files):
-        package = number // 12
+        package = number // 28
         folder = os.path.join(root, f"package-{package:04}", "lib", *(["internal"] if number % 3 == 0 else []))
         folder = os.path.join(folder, f"part{number % 4}")
         write(folder, f"module{number:05}.js", text, chance.randrange(100, 7_500), number)
