@@ -44,6 +44,7 @@ class FollowedTurn:
         self.ending: asyncio.Task[None] | None = None
         self.records: list[TurnChanges] | None = None
         self.written: dict[str, bytes | None] = {}
+        self.named: set[str] = set()
         self._lock = Lock()
 
     def end_now(self, state: SessionState | None) -> list[TurnChanges]:
@@ -119,8 +120,12 @@ class SessionChanges:
                 if call is not None and call.status not in ("completed", "failed"):
                     paths.update(dict.fromkeys(named_paths(call, session.cwd)))
         turn = self._turns.get(session)
-        if paths and turn is not None and turn.ending is None:
-            self._tasks.add(self._start(asyncio.to_thread(turn.tracker.save, list(paths))))
+        if turn is None or turn.ending is not None:
+            return
+        fresh = [path for path in paths if path not in turn.named]
+        if fresh:
+            turn.named.update(fresh)
+            self._tasks.add(self._start(asyncio.to_thread(turn.tracker.save, fresh)))
 
     async def before_write(self, session: Session, paths: Sequence[str]) -> None:
         """Save files before they are written."""
@@ -193,6 +198,9 @@ class SessionChanges:
     async def _look(self, turn: FollowedTurn) -> None:
         try:
             await asyncio.to_thread(turn.tracker.begin, agent=self._agent)
+        except asyncio.CancelledError:
+            turn.tracker.stop()
+            raise
         except Exception as error:
             _log.debug("the look at the folders failed", exc_info=True)
             turn.tracker.problems.append(f"changes are not tracked: {error}")

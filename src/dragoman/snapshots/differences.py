@@ -91,7 +91,8 @@ def with_renames(changes: Sequence[TreeChange], contents: Contents) -> list[Tree
             best = next((old for old in same if _last(old) == _last(each)), same[0])
             same.remove(best)
             pairs[each.name] = best
-    rest = [each for each in deleted if all(each is not pair for pair in pairs.values())]
+    paired = {pair.name for pair in pairs.values()}
+    rest = [each for each in deleted if each.name not in paired]
     unpaired = [each for each in created if each.name not in pairs]
     if rest and unpaired and len(rest) * len(unpaired) <= _MOST_PAIRS:
         _pair_similar(rest, unpaired, contents, pairs)

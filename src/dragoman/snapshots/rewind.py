@@ -84,7 +84,7 @@ class Rewinder:
         self.store = FolderStore(base, self.root, limits)
         self.limits = limits
 
-    def active_turns(self, session_id: str | None = None) -> list[TurnChanges]:
+    def active_turns(self, session_id: str | None = None, agent: str = "") -> list[TurnChanges]:
         """The turns of a session, or of all, that changed something and are not rewound, oldest first."""
         rewound = {
             number
@@ -95,7 +95,9 @@ class Rewinder:
         return [
             turn
             for turn in self.store.turns()
-            if turn.changes and turn.number not in rewound and (session_id is None or turn.session_id == session_id)
+            if turn.changes and turn.number not in rewound
+            if session_id is None or turn.session_id == session_id
+            if not agent or turn.agent == agent
         ]
 
     def plan(self, turns: Sequence[TurnChanges]) -> RewindPlan:
@@ -116,7 +118,7 @@ class Rewinder:
             session_id=turns[-1].session_id if turns else "",
             turns=tuple(turn.number for turn in turns),
             paths=tuple(each for each in paths if each is not None),
-            notes=tuple(_notes(turns)),
+            notes=(*_notes(turns), *self._running()),
         )
 
     def plan_redo(self, session_id: str | None = None) -> RewindPlan | None:
@@ -216,6 +218,10 @@ class Rewinder:
                 if earlier.number == record.redoes:
                     self.store.save_rewind(replace(earlier, is_redone=True))
         return RewindOutcome(number=record.number, changed=tuple(step.path for step in done), failed=tuple(failed))
+
+    def _running(self) -> list[str]:
+        running = [live for live, is_alive in self.store.live_turns() if is_alive]
+        return [f"a turn of {live.agent or 'another session'} runs in this folder at this moment" for live in running]
 
     def _planned(self, path: str, chain: list[tuple[TreeChange, TurnChanges]], present: Present) -> PlannedPath | None:
         first, last = chain[0][0], chain[-1][0]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.snapshots.records import TreeChange, TurnChanges
 
 _MOST_CONTENT_BYTES: Final = 1024 * 1024  # of a file whose changed lines are counted
+_MOST_COUNTED: Final = 1000  # a checkout of another branch changes more; counting its lines would take seconds
 _MOST_EARLIER: Final = 100
 _PATIENCE_SECONDS: Final = 3.0  # before the user is shown what the prompt waits for
 
@@ -201,7 +202,10 @@ def _described(record: TurnChanges) -> list[TreeChangeResult]:
         return []
     packs = FolderStore(snapshots_folder(), record.folder, SNAPSHOT_LIMITS).packs
     with Contents(record.folder, packs) as contents:
-        return [_path(record, change, _counts(change, contents)) for change in record.changes]
+        return [
+            _path(record, change, _counts(change, contents) if at < _MOST_COUNTED else (None, None))
+            for at, change in enumerate(record.changes)
+        ]
 
 
 def _path(record: TurnChanges, change: TreeChange, counts: tuple[int | None, int | None]) -> TreeChangeResult:

@@ -30,7 +30,7 @@ def rewind_session(call: CliCall) -> int:
         raise exits.CliError("--turn and --turns both say which turns", hint="use only one of them")
     plans: list[tuple[Rewinder, RewindPlan]] = []
     for rewinder in found.rewinders:
-        turns = rewinder.active_turns(found.session_id)
+        turns = rewinder.active_turns(found.session_id, found.agent)
         if given.turn is not None:
             _, records = found.chosen(given.turn)
             turns = [record for record in records if record.folder == rewinder.root]
@@ -110,7 +110,9 @@ def _complete(found: SessionTurns) -> None:
 
 
 def _is_active(uid: str, found: SessionTurns) -> bool:
-    return any(turn.uid == uid for rewinder in found.rewinders for turn in rewinder.active_turns(found.session_id))
+    return any(
+        turn.uid == uid for rewinder in found.rewinders for turn in rewinder.active_turns(found.session_id, found.agent)
+    )
 
 
 def _count(text: str | None) -> int:

@@ -61,25 +61,28 @@ def find_turns(call: CliCall) -> SessionTurns:
         if not turns:
             raise exits.CliError(f"no turn was followed in {start}", hint=_HINT)
         last = max(turns, key=lambda turn: turn.ended_at)
-        return _turns_of(base, roots, last.session_id)
-    known = [turn.session_id for root in roots for turn in Rewinder(base, root).store.turns()]
-    found = list(dict.fromkeys(id for id in known if id.startswith(word)))
-    session_id = word if word in found else found[0] if len(found) == 1 else asyncio.run(_picked(Scope(call), word))
-    return _turns_of(base, roots, session_id)
+        return _turns_of(base, roots, last.session_id, last.agent)
+    known = [(turn.session_id, turn.agent) for root in roots for turn in Rewinder(base, root).store.turns()]
+    found = list(dict.fromkeys(each for each in known if each[0].startswith(word)))
+    exact = [each for each in found if each[0] == word] or found
+    chosen = exact[0] if len(exact) == 1 else asyncio.run(_picked(Scope(call), word))
+    return _turns_of(base, roots, *chosen)
 
 
-async def _picked(scope: Scope, word: str) -> str:
+async def _picked(scope: Scope, word: str) -> tuple[str, str]:
     with opened_ledger() as ledger:
         found = await offline_sessions(ledger, scope.agent if scope.is_named else None, None)
-        return pick(word, found, ledger, scope.agent_name, scope.cwd).session_id
+        row = pick(word, found, ledger, scope.agent_name, scope.cwd)
+        return row.session_id, row.agent
 
 
-def _turns_of(base: str, roots: list[str], session_id: str) -> SessionTurns:
+def _turns_of(base: str, roots: list[str], session_id: str, agent: str) -> SessionTurns:
+    """Two agents may use the same id; the turns of each are its own."""
     rewinders = []
     by_turn: dict[str, list[TurnChanges]] = {}
     for root in roots:
         rewinder = Rewinder(base, root)
-        mine = [turn for turn in rewinder.store.turns() if turn.session_id == session_id]
+        mine = [turn for turn in rewinder.store.turns() if turn.session_id == session_id and turn.agent == agent]
         if mine:
             rewinders.append(rewinder)
         for turn in mine:
