@@ -19,7 +19,6 @@ from dragoman.errors import LocalProtocolError
 from dragoman.schema import v1
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
-from dragoman.snapshots.rewind import Rewinder, RewindOutcome
 from dragoman.snapshots.tracking import TurnTracker
 from dragoman.state.tools import ToolCallState
 from dragoman.workspace.ignore import read_plain
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import Session
     from dragoman.snapshots.records import TreeChange, TurnChanges
-    from dragoman.snapshots.rewind import Choice
+    from dragoman.snapshots.rewind import Choice, RewindOutcome
     from dragoman.state import SessionState
 
 _log = logging.getLogger("dragoman.snapshots")
@@ -230,6 +229,8 @@ class SessionChanges:
         return task
 
     def _rewind(self, session_id: str, roots: Sequence[str], turns: int, choices: Mapping[str, str]) -> RewindOutcome:
+        from dragoman.snapshots.rewind import Rewinder, RewindOutcome
+
         outcomes = []
         for root in roots:
             rewinder = Rewinder(self._base, root, self._limits)

@@ -30,6 +30,7 @@ LATER: Final = (
     "dragoman.builtin.modes",
     "dragoman.policy.decide",
     "dragoman.scripting.changes",
+    "dragoman.snapshots.rewind",
     "dragoman.transports.process",
     "dragoman.workspace",
     "dragoman.schema.v1.handshake",
