@@ -144,6 +144,12 @@ class GitBase:
                     place = os.path.dirname(place)
         return folder in self._tracked
 
+    def has_no_attributes(self, folder: str) -> None:
+        """Note that a folder has no attributes of its own, so that they need not be looked for."""
+        above = self._folders.get(folder.rpartition("/")[0]) if folder else self._attributes
+        if above is not None:
+            self._folders.setdefault(folder, above)
+
     def _is_converted(self, path: str) -> bool:
         folder = path.rpartition("/")[0]
         rules = self._folders.get(folder)

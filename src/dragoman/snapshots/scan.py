@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.snapshots.coverage import GIT, IGNORE_FILES, Coverage, FolderRules
-from dragoman.snapshots.git_files import find_repository, index_stamp
+from dragoman.snapshots.git_files import ATTRIBUTES, find_repository, index_stamp
 from dragoman.snapshots.limits import RACY_NS, SLICE_SECONDS
 from dragoman.snapshots.reading import Reader
 from dragoman.snapshots.tree import FolderRow, Tree
@@ -151,6 +151,8 @@ class Scanner:
                 has_rules = not names.isdisjoint(IGNORE_FILES)
                 rules = self.coverage.inside(rules, folder, has_rules=has_rules, is_repository=GIT in names)
             below = folder + "/" if folder else ""
+            if rules.base is not None and ATTRIBUTES not in names:
+                rules.base.has_no_attributes(rules.tracked_path(below).rstrip("/"))
             listing = _Listing()
             for entry in found:
                 if entry.name != GIT:
