@@ -295,3 +295,19 @@ def test_a_blob_that_the_index_does_not_name_any_more_is_copied_at_the_next_look
     folder.turn(place.unlink)
     folder.rewind()
     assert folder.read("kept.txt") == b"precious\n"
+
+
+def test_attributes_of_a_folder_further_down_count_too(folder: Folder) -> None:
+    folder.write("plain/a.txt", "one\r\n")
+    folder.write("converted/deep/a.txt", "one\r\n")
+    folder.write("converted/.gitattributes", "*.txt text eol=lf\n")
+    folder.commit()
+
+    def work() -> None:
+        folder.write("plain/a.txt", "two\n")
+        folder.write("converted/deep/a.txt", "two\n")
+
+    folder.turn(work)
+    folder.rewind()
+    assert folder.read("converted/deep/a.txt") == b"one\r\n"
+    assert folder.read("plain/a.txt") == b"one\r\n"
