@@ -101,11 +101,6 @@ LINES = (
             ("export", "@1"),
             ("export", "@1", "--format", "html"),
             ("rename", "@1", "harmless"),
-            ("diff", "@1"),
-            ("review", "@1"),
-            ("rewind", "@1", "--dry-run"),
-            ("redo", "@1"),
-            ("storage",),
         )
     ),
     CommandLine("sessions", ("export", "@1", "--format", "json"), "ledger", "json"),
@@ -132,11 +127,11 @@ LINES = (
     _given("exec", "-a", "TEXT", "hello"),
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),
-    _given("sessions", "diff", "TEXT"),
-    _given("sessions", "review", "--revert", "TEXT"),
-    _given("sessions", "rewind", "--take", "TEXT"),
     _given("sessions", "storage", "--free", "TEXT"),
-    *(_given("sessions", action, "TEXT") for action in ("cancel", "watch", "close")),
+    *(
+        _given("sessions", action, "TEXT")
+        for action in ("cancel", "watch", "close", "diff", "review", "rewind", "redo")
+    ),
     _given("translate", "--client", "TEXT"),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),

@@ -165,3 +165,15 @@ def test_names_that_act_on_a_terminal_or_are_not_utf8_do_no_harm(place: Place, t
         assert "\x1b" not in shown
     with open(odd, "rb") as file:
         assert file.read() == b"one\n"
+
+
+def test_what_an_agent_wrote_does_not_act_on_the_terminal_that_shows_it(place: Place) -> None:
+    (place.project / "a.txt").write_text("one\n")
+    play(place, [["write", str(place.project / "a.txt"), "\x1b]0;owned\x07\x9b31m harmless\n"], ["say", "x"]])
+    place.environment["NO_COLOR"] = "1"
+    for words in (["diff"], ["rewind", "--dry-run"]):
+        with at_terminal(place, "sessions", *words) as terminal:
+            terminal.wait()
+        assert "\x1b" not in terminal.text
+        assert "\x9b" not in terminal.text
+        assert "harmless" in terminal.text or words != ["diff"]
