@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cli.exec_kit import Place, place
-from tests.cli.step_kit import play, tool
+from tests.cli.step_kit import play, script, tool
 from tests.cli.terminal_kit import at_terminal
 
 __all__ = ["place"]
@@ -177,3 +177,25 @@ def test_what_an_agent_wrote_does_not_act_on_the_terminal_that_shows_it(place: P
         assert "\x1b" not in terminal.text
         assert "\x9b" not in terminal.text
         assert "harmless" in terminal.text or words != ["diff"]
+
+
+def test_files_that_the_run_itself_writes_are_not_changes_of_the_turn(place: Place) -> None:
+    done = play(place, [["say", "x"]], "--record", "run.trace", "--patch", "run.patch", "--output", "json")
+    assert done.result["changes"]["paths"] == []
+    assert {path.name for path in place.project.iterdir()} == {"run.trace", "run.patch"}
+
+
+def test_output_that_is_redirected_into_the_folder_is_not_a_change(place: Place) -> None:
+    words = place.words("exec", "x", "--output", "events", odd=script(place, [["say", "a"], ["say", "b"]]))
+    with open(place.project / "out", "wb") as out, open(place.project / "err", "wb") as err:
+        subprocess.run(
+            words,
+            cwd=place.project,
+            env=place.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            check=True,
+        )
+    last = json.loads((place.project / "out").read_text().splitlines()[-1])
+    assert last["result"]["changes"]["paths"] == []

@@ -62,6 +62,7 @@ class SessionChanges:
         agent: the name of the agent, under which turns are recorded.
         on_problem: called with a sentence if a folder is not followed, or not as a whole.
         on_end: called with the records of each turn, when they are written.
+        left_out: paths that are not followed, such as files that the program itself writes.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class SessionChanges:
         limits: SnapshotLimits = SNAPSHOT_LIMITS,
         on_problem: Callable[[str], object] | None = None,
         on_end: Callable[[Sequence[TurnChanges]], object] | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
         self._base = base if base is not None else snapshots_folder()
         self._agent = agent
         self._limits = limits
         self._on_problem = on_problem or (lambda sentence: _log.warning("%s", sentence))
         self._on_end = on_end
+        self._left_out = tuple(left_out)
         self._turns: WeakKeyDictionary[Session, FollowedTurn] = WeakKeyDictionary()
         self._prepared: FollowedTurn | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -187,7 +190,7 @@ class SessionChanges:
     # Inside
 
     def _tracker(self, roots: Sequence[str]) -> TurnTracker:
-        return TurnTracker(self._base, roots, limits=self._limits)
+        return TurnTracker(self._base, roots, limits=self._limits, left_out=self._left_out)
 
     def _begin(self, roots: Sequence[str]) -> FollowedTurn:
         turn = FollowedTurn(self._tracker(roots))

@@ -44,7 +44,7 @@ class Coverage:
 
     def __init__(self, root: str, *, left_out: frozenset[str] = frozenset(), uses_index: bool = True) -> None:
         self._root = root
-        self._left_out = left_out
+        self._left_out = frozenset(path for path in left_out if path.startswith(root.rstrip("/") + "/"))
         self._uses_index = uses_index
         self._folders: dict[str, FolderRules] = {}
         self._bases: dict[str, GitBase | None] = {}

@@ -59,14 +59,22 @@ class FolderTracker:
         base: the folder of all stores.
         root: the folder that is followed.
         home: the home folder of the user, which is never followed as a whole.
+        left_out: paths that are not followed, such as files that the program itself writes.
     """
 
     def __init__(
-        self, base: str, root: str, *, limits: SnapshotLimits = SNAPSHOT_LIMITS, home: str | None = None
+        self,
+        base: str,
+        root: str,
+        *,
+        limits: SnapshotLimits = SNAPSHOT_LIMITS,
+        home: str | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
         self.root = os.path.realpath(root)
         self._base = base
         self._limits = limits
+        self._left_out = frozenset(map(os.path.realpath, (base, *left_out)))
         self._home = os.path.realpath(home if home is not None else os.path.expanduser("~"))
         self._store = FolderStore(base, self.root, limits)
         self._scanner: Scanner | None = None
@@ -78,10 +86,6 @@ class FolderTracker:
         self._notes: list[str] = []
         self.reason = ""
         """Why only files that the agent names are followed; empty if everything is."""
-
-    @property
-    def left_out(self) -> frozenset[str]:
-        return frozenset({os.path.realpath(self._base)})
 
     def stop(self) -> None:
         """Make a scan that runs in another thread end soon."""
@@ -234,7 +238,7 @@ class FolderTracker:
             file.write(self.reason)
 
     def _scan(self, known: Tree | None, keeper: Keeper) -> Tree:
-        self._scanner = Scanner(self.root, self._limits, keeper, left_out=self.left_out)
+        self._scanner = Scanner(self.root, self._limits, keeper, left_out=self._left_out)
         tree = self._scanner.scan(known)
         for path in self._scanner.unstable:
             self._notes.append(f"{path} was being written all the time; its last whole content is used")
@@ -255,6 +259,8 @@ class FolderTracker:
             else:
                 with Contents(self.root, self._store.packs) as contents:
                     changes = differences(self._tree, tree, contents)
+                # One that was an ordinary file at an earlier turn is still known.
+                changes = [each for each in changes if os.path.join(self.root, each.path) not in self._left_out]
         seen = {change.path for change in changes}
         for path, named in self._named.items():
             if path in seen or (tree is not None and tree.state(path) is not None):
@@ -368,12 +374,13 @@ class TurnTracker:
         *,
         limits: SnapshotLimits = SNAPSHOT_LIMITS,
         home: str | None = None,
+        left_out: Sequence[str] = (),
     ) -> None:
         found: list[str] = []
         for root in sorted({os.path.realpath(root) for root in roots}):
             if not any(root.startswith(each.rstrip("/") + "/") for each in found):
                 found.append(root)
-        self.folders = [FolderTracker(base, root, limits=limits, home=home) for root in found]
+        self.folders = [FolderTracker(base, root, limits=limits, home=home, left_out=left_out) for root in found]
         self.problems: list[str] = []
         """Folders that are not followed, or not as a whole, each with the reason, for the user."""
         self.uid = os.urandom(8).hex()

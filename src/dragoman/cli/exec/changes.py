@@ -7,6 +7,8 @@ followed costs a note, never the run.
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.exec.ledger import ledger_name
@@ -54,11 +56,26 @@ class RunChanges:
         from dragoman.scripting.changes import SessionChanges
 
         try:
-            self._service = SessionChanges(agent=ledger_name(self._request.entry), on_problem=self._note)
+            self._service = SessionChanges(
+                agent=ledger_name(self._request.entry), on_problem=self._note, left_out=self._own_files()
+            )
             self._service.prepare(self._request.options.roots)
         except OSError as error:
             self._service = None
             self._note(f"changes are not tracked: {error}")
+
+    def _own_files(self) -> list[str]:
+        """The files that the run itself writes: the patch, a recording for each try, and redirected output."""
+        options = self._request.options
+        found = [] if options.patch is None else [options.patch]
+        for descriptor in (1, 2):
+            with suppress(OSError):  # closed, or there is no such way to learn its name
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if options.recording is not None:
+            tries = range(1, options.retries + 1)
+            found += [options.recording, *(f"{options.recording}.retry-{number}" for number in tries)]
+        return found
 
     async def ready(self) -> None:
         """Return when the prompt may be sent."""
