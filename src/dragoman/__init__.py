@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     )
     from dragoman.rpc import Limits, Observer
     from dragoman.schema import UNSET, Unknown, extension
-    from dragoman.scripting import allow_once, as_tool, ask, deny_all, image, resource, rules, run, spawn
+    from dragoman.scripting import (
+        allow_once,
+        as_tool,
+        ask,
+        deny_all,
+        follow_changes,
+        image,
+        resource,
+        rules,
+        run,
+        spawn,
+    )
     from dragoman.state import SessionState
     from dragoman.transports.memory import memory_pair
 
@@ -63,6 +74,7 @@ __all__ = [
     "connect",
     "deny_all",
     "extension",
+    "follow_changes",
     "image",
     "memory_pair",
     "resource",
@@ -85,6 +97,7 @@ if not TYPE_CHECKING:
                 "as_tool",
                 "ask",
                 "deny_all",
+                "follow_changes",
                 "image",
                 "resource",
                 "rules",

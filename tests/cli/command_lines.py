@@ -128,13 +128,17 @@ LINES = (
     _given("exec", "-a", "TEXT", "hello"),
     _given("exec", "--cwd", "TEXT", "hello"),
     _given("sessions", "list", "--cwd", "TEXT"),
-    *(_given("sessions", action, "TEXT") for action in ("cancel", "watch", "close")),
     _given("attach", "--plain", "TEXT"),
     _given("attach", "--plain", "--cwd", "TEXT"),
     *(_given("worktrees", action, "TEXT") for action in ("path", "diff", "merge", "discard")),
     _given("worktrees", "list", "--cwd", "TEXT"),
     _given("compare", "TEXT", "hello"),
     _given("exec", "--worktree", "TEXT", "hello"),
+    _given("sessions", "storage", "--free", "TEXT"),
+    *(
+        _given("sessions", action, "TEXT")
+        for action in ("cancel", "watch", "close", "diff", "review", "rewind", "redo")
+    ),
     _given("translate", "--client", "TEXT"),
     _given("conduct", "--", "TEXT"),
     CommandLine("guard", ("--deny", "other"), "agent", "data", is_interactive=True, habit=EVERYWHERE),

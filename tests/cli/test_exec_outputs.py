@@ -120,6 +120,7 @@ def test_json_has_the_members_scripts_rely_on(place: Place) -> None:
         "durations",
         "retries",
         "patch",
+        "changes",
     ]
     assert result["schema"] == "dragoman.exec.result/1"
     assert result["agent"]["name"] == "scripted"

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 
 from dragoman.client import connect
 from tests.cli.exec_kit import read_until
+from tests.cli.step_kit import STEP_AGENT
 from tests.host.local.kit import HostPlaceKit, local_place, scripted, wait_for
 
 
@@ -161,3 +163,19 @@ def test_completion_offers_the_names_of_sessions(place: HostPlaceKit) -> None:
     assert "completed-name" in done.stdout
     for word in ("--no-wait", "--queue", "cancel", "watch", "close"):
         assert word in done.stdout
+
+
+def test_a_turn_in_the_host_is_followed_shown_and_taken_back(place: HostPlaceKit) -> None:
+    notes = place.project / "notes.txt"
+    notes.write_text("one\n")
+    script = place.home / "changes.json"
+    script.write_text(json.dumps({"tries": [[["write", str(notes), "two\n"], ["say", "done"]]]}))
+    command = ["--", sys.executable, "-IS", str(STEP_AGENT), str(script)]
+    done = place.run("--session", "changing", "--output", "json", "go", *command)
+    assert [(each["path"], each["kind"]) for each in done.result["changes"]["paths"]] == [(str(notes), "modified")]
+    shown = place.run("diff", "changing", "--stat", verb="sessions")
+    assert "notes.txt" in shown.out, shown.err
+    assert place.run("rewind", "changing", "--yes", verb="sessions").code == 0
+    assert notes.read_text() == "one\n"
+    quiet = place.run("--session", "silent", "--no-snapshots", "--output", "json", "go", *command)
+    assert quiet.result["changes"] is None

@@ -51,7 +51,8 @@ def test_exec_starts_the_agent_first_and_loads_late_what_a_plain_turn_does_not_n
     # A module more is a tenth of a millisecond. Fewer is fine; for more there should be a reason.
     own_at_start, own = ({name for name in each if name.startswith("dragoman")} for each in (at_start, at_end))
     assert len(own_at_start) <= 56, sorted(own_at_start)
-    assert len(own) <= 155, sorted(own)
+    # 22 of them are snapshots, which are loaded and look at the folder while the agent starts.
+    assert len(own) <= 178, sorted(own)
     assert len(at_start) <= 175, sorted(at_start)
 
 

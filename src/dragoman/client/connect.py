@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         PermissionService,
         ReadsFiles,
         Terminals,
+        TracksChanges,
         WritesFiles,
     )
     from dragoman.process import Spare
@@ -64,6 +65,7 @@ class ClientOptions(TypedDict, total=False):
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
     extensions: handlers for extension methods and notifications, by method.
     extension_fallback: answers extension requests that have no handler; called with the method and its params.
+    changes: follows what turns change in the session's folders, for `session.changes` and `session.rewind`.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
     unstable: allow the unstable methods and members of the protocol.
@@ -84,6 +86,7 @@ class ClientOptions(TypedDict, total=False):
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
     extension_fallback: ExtensionFallback | None
+    changes: TracksChanges | None
     terminal_login: bool
     meta: Mapping[str, Any]
     unstable: bool
@@ -247,6 +250,7 @@ async def _started(transport: Transport, options: ClientOptions) -> ClientConnec
         extensions=options.get("extensions"),
         extension_fallback=options.get("extension_fallback"),
         terminal_login=options.get("terminal_login", False),
+        changes=options.get("changes"),
     )
     try:
         connection = ClientConnection(

@@ -91,6 +91,7 @@ class ClientConnection:
         self.when_lost: Callable[[ConnectionClosed, list[SessionLink]], None] | None = None
         # Called with a session's id before each prompt, for the `_meta` of it.
         self.prompt_meta: Callable[[str], Mapping[str, Any]] | None = None
+        self.changes = services.changes
         self.early = EarlyUpdates(limits)
         self._services = services
         self._requests = RequestHandler(services, self.links, self.early, is_unstable=is_unstable)

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from dragoman.client.early_updates import EarlyUpdates
-    from dragoman.client.services import ClientServices, Terminals
+    from dragoman.client.services import ClientServices, Terminals, TracksChanges
     from dragoman.client.session import Session
     from dragoman.client.session_link import SessionLink
     from dragoman.rpc import Call
     from dragoman.schema import Loss, Method
+    from dragoman.state import ToolCallState
 
     _Handler = Callable[[Any, Any], Awaitable[object]]
 
@@ -66,7 +67,7 @@ class RequestHandler:
         if isinstance(services.files, ReadsFiles):
             self._handlers["fs/read_text_file"] = partial(_read_text_file, services.files)
         if isinstance(services.files, WritesFiles):
-            self._handlers["fs/write_text_file"] = partial(_write_text_file, services.files)
+            self._handlers["fs/write_text_file"] = partial(_write_text_file, services.files, services.changes)
         if services.terminals is not None:
             self._handlers["terminal/create"] = partial(_create_terminal, services.terminals)
             self._handlers["terminal/output"] = services.terminals.output
@@ -150,7 +151,8 @@ class RequestHandler:
 
     def end(self, session: Session) -> list[Coroutine[Any, Any, object]]:
         """The coroutines by which the services release what they hold for a session that has ended."""
-        services: tuple[object, ...] = (self._services.files, self._services.terminals, self._services.elicitation)
+        offered = self._services
+        services: tuple[object, ...] = (offered.files, offered.terminals, offered.elicitation, offered.changes)
         return [service.end_session(session) for service in services if isinstance(service, EndsSessions)]
 
     def _parent(self, session_id: str) -> SessionLink | None:
@@ -168,6 +170,9 @@ class RequestHandler:
 
     async def _permission(self, request: v1.RequestPermissionRequest, session: Session) -> object:
         session.note_permission(request.tool_call)
+        if self._services.changes is not None:
+            paths = named_paths(session.state.tool_calls[request.tool_call.tool_call_id], session.cwd)
+            await self._services.changes.before_write(session, paths)
         return await self._ask(request, session)
 
     async def _ask(self, request: v1.RequestPermissionRequest, session: Session) -> object:
@@ -204,6 +209,19 @@ class RequestHandler:
         raise RequestError.invalid_params("This client did not advertise that mode of elicitation", path="$.mode")
 
 
+def named_paths(call: ToolCallState, cwd: str) -> list[str]:
+    """The files that a tool call names: its locations, the changes it shows, and what its input names."""
+    found = [place.path for place in call.locations]
+    found += [item.path for item in call.content if isinstance(item, v1.Diff)]
+    if call.raw_input is not UNSET:
+        from dragoman.client.tool_input import ToolInput
+
+        given = ToolInput(cwd)
+        given.read(call.raw_input, is_command=call.kind == "execute")
+        found += given.paths
+    return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for path in found if "\0" not in path))
+
+
 # What a permission service can name besides the request and its members.
 _SESSION: dict[str, Callable[[Any, Any], Any]] = {"session": lambda _, session: session}
 
@@ -224,9 +242,15 @@ async def _read_text_file(files: ReadsFiles, request: v1.ReadTextFileRequest, se
     return v1.ReadTextFileResponse(found) if isinstance(found, str) else found
 
 
-async def _write_text_file(files: WritesFiles, request: v1.WriteTextFileRequest, session: Session) -> object:
+async def _write_text_file(
+    files: WritesFiles, changes: TracksChanges | None, request: v1.WriteTextFileRequest, session: Session
+) -> object:
     _require_absolute(request.path)
+    if changes is not None:
+        await changes.before_write(session, [request.path])
     await files.write_text_file(request, session)
+    if changes is not None:
+        await changes.after_write(session, request.path)
     return v1.WriteTextFileResponse()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from typing import Any
 
     from dragoman.client.session import Session
@@ -144,11 +144,71 @@ class EndsSessions(Protocol):
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]: ...
 
 
+class ChangedPath(Protocol):
+    """A path that differs from before a turn, relative to the folder of the session."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def old_path(self) -> str:
+        """The path before, which differs for a file that was renamed."""
+
+    @property
+    def kind(self) -> str:
+        """`created`, `modified`, `deleted`, `renamed`, `mode` or `type`."""
+
+    @property
+    def by(self) -> str:
+        """`agent` or `turn`: whether it is known to be the agent's own change."""
+
+    @property
+    def problem(self) -> str:
+        """Why the state before cannot be given back; empty if it can."""
+
+
+class Rewound(Protocol):
+    """What a rewind did: the paths it changed, and those with a conflict that it kept as they are."""
+
+    @property
+    def changed(self) -> tuple[str, ...]: ...
+    @property
+    def kept(self) -> tuple[str, ...]: ...
+
+
+class TracksChanges(Protocol):
+    """Follows what the turns of a session change in its folders; `dragoman.follow_changes()` is one."""
+
+    async def begin_turn(self, session: Session) -> None:
+        """Called before a prompt is sent, which waits for it."""
+
+    def updated(self, session: Session, updates: Sequence[v1.SessionUpdate]) -> None:
+        """Called with what arrives while a turn runs."""
+
+    async def before_write(self, session: Session, paths: Sequence[str]) -> None:
+        """Called before a file is written for the agent, and before a permission request about files is answered."""
+
+    async def after_write(self, session: Session, path: str) -> None:
+        """Called when a file was written for the agent."""
+
+    def end_turn(self, session: Session) -> None:
+        """Called when a turn has ended, however it did."""
+
+    def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
+        """Return when everything about the last turn is known; called when the session has ended."""
+
+    async def changes(self, session: Session) -> Sequence[ChangedPath]:
+        """What the last turn changed."""
+
+    async def rewind(self, session: Session, turns: int, choices: Mapping[str, str]) -> Rewound:
+        """Take back the last turns."""
+
+
 class ClientServices:
     """The services of one connection. A service that is None is a capability that is not advertised."""
 
     __slots__ = (
-        *("elicitation", "extension_fallback", "extensions", "files", "permission", "terminal_login", "terminals"),
+        *("changes", "elicitation", "extension_fallback", "extensions", "files", "permission", "terminal_login"),
+        "terminals",
     )
 
     def __init__(
@@ -161,6 +221,7 @@ class ClientServices:
         extensions: ExtensionHandlers | None = None,
         extension_fallback: ExtensionFallback | None = None,
         terminal_login: bool = False,
+        changes: TracksChanges | None = None,
     ) -> None:
         self.permission = permission
         self.files = files
@@ -169,3 +230,4 @@ class ClientServices:
         self.extensions: ExtensionHandlers = extensions or {}
         self.extension_fallback = extension_fallback
         self.terminal_login = terminal_login
+        self.changes = changes

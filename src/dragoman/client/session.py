@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from dragoman.client.services import ChangedPath, Rewound, TracksChanges
     from dragoman.client.session_link import Received, SessionLink
     from dragoman.errors import ConnectionClosed
     from dragoman.rpc import Inbox
@@ -231,6 +232,35 @@ class Session:
         """
         params = {"sessionId": self.id, "modelId": model_id}
         await self._link.connection.peer.request("session/set_model", params, Any)
+
+    async def changes(self) -> Sequence[ChangedPath]:
+        """What the last turn changed in the session's folders, by whatever means: tools, commands, other programs.
+
+        Raises: LocalProtocolError if changes are not followed (the option `changes` of `spawn` and `connect`).
+        """
+        return await self._tracker().changes(self)
+
+    async def rewind(self, turns: int = 1, *, choices: Mapping[str, str] | None = None) -> Rewound:
+        """Take back what the last turns changed. A path that was changed since stays as it is, and is in `kept`.
+
+        Args:
+            turns: how many turns.
+            choices: for single paths: `keep`, `take` (give back the old content all the same) or `merge`.
+
+        Raises:
+            LocalProtocolError: changes are not followed, a turn is running, or there are fewer turns.
+        """
+        if self.state.is_running:
+            raise LocalProtocolError(f"a turn runs in session {self.id}; rewind when it has ended")
+        return await self._tracker().rewind(self, turns, choices or {})
+
+    def _tracker(self) -> TracksChanges:
+        found = self._link.connection.changes
+        if found is None:
+            raise LocalProtocolError(
+                "changes are not followed; pass changes=dragoman.follow_changes() to spawn or connect"
+            )
+        return found
 
     async def close(self) -> None:
         """End the session at the agent, its running turn included (needs `sessionCapabilities.close`)."""

@@ -130,6 +130,8 @@ class SessionLink:
         self._received_at = monotonic()
         turn = self.turn
         if turn is not None:
+            if self.connection.changes is not None:
+                self.connection.changes.updated(self.session, updates)
             for inbox in self._turn_inboxes():
                 inbox.put(updates, share_bytes)
         elif self._loading is not None:
@@ -202,6 +204,8 @@ class SessionLink:
                 self.state.lose_agent()
             else:
                 self.state.end_turn(None, UNSET)
+            if self.connection.changes is not None:
+                self.connection.changes.end_turn(self.session)
             turn.settle(response, self.connection.explain(error))
 
         added = {} if self.connection.prompt_meta is None else self.connection.prompt_meta(self.id)

@@ -114,7 +114,7 @@ class PromptTurn:
     def __anext__(self) -> Coroutine[Any, Any, v1.SessionUpdate]:
         running = self._running
         if running is None:
-            if self._link.turn is not None:
+            if self._link.turn is not None or self._link.connection.changes is not None:
                 return self._first()
             running = self._start()
         inbox = running.inbox
@@ -147,6 +147,9 @@ class PromptTurn:
     async def _begin(self, *, has_reader: bool = True) -> RunningTurn:
         if self._running is None and self._link.turn is not None:
             await self._link.wait_settled()
+        changes = self._link.connection.changes
+        if changes is not None and self._running is None and self._link.turn is None:
+            await changes.begin_turn(self._link.session)
         return self._running or self._start(has_reader=has_reader)
 
     async def _first(self) -> v1.SessionUpdate:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.client import ClientOptions, RemoteAgent, Session
+    from dragoman.client.services import TracksChanges
     from dragoman.rpc import Transport
     from dragoman.schema import v1
 
@@ -128,6 +129,7 @@ class RunningAgent:
     def __init__(self, remote: RemoteAgent, stack: AsyncExitStack) -> None:
         self.remote = remote
         self.session: Session
+        self.changes: TracksChanges | None = None
         self._stack = stack
         self._ended: asyncio.Task[None] | None = None
 
@@ -157,7 +159,9 @@ class RunningAgent:
         except BaseException:
             await stack.aclose()
             raise
-        return cls(remote, stack)
+        running = cls(remote, stack)
+        running.changes = options.get("changes")
+        return running
 
     @property
     def is_open(self) -> bool:
@@ -205,6 +209,11 @@ class RunningAgent:
             callback(self.remote.closed_by)
 
         self._ended = asyncio.get_running_loop().create_task(wait())
+
+    async def end_of_changes(self) -> None:
+        """Return when it is known what the last turn changed in the folders, if that is followed."""
+        if self.changes is not None:
+            await self.changes.end_session(self.session)
 
     async def close(self) -> None:
         """End the agent with everything it started."""

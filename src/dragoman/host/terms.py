@@ -35,6 +35,8 @@ class SessionTerms(Struct, frozen=True, kw_only=True):
     offers_files: bool = True
     offers_terminals: bool = True
     uses_ledger: bool = True
+    follows_changes: bool = True
+    """Whether the folders are looked at before and after each turn, for `dragoman sessions diff` and `rewind`."""
 
     def rules(self) -> list[Rule]:
         """The rules among them. Raises: ConfigError."""

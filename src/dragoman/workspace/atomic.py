@@ -62,6 +62,8 @@ def replace_at(
     *,
     existing: int | None,
     mode: int | None = None,
+    permissions: int | None = None,
+    temporary: str | None = None,
     before_rename: Callable[[], None] | None = None,
 ) -> None:
     """Make `data` the content of the file `name` in an open folder. A link at `name` would be replaced itself.
@@ -71,13 +73,15 @@ def replace_at(
         existing: Descriptor of the file that is replaced, whose mode, owner and attributes are kept; None if there is
             none.
         mode: Permissions of a new file, to which the umask is applied.
+        permissions: Exact permissions, whatever those of an existing file and the umask are.
+        temporary: The name of the temporary file, for a caller that removes it after a crash.
         before_rename: Called at the last moment. What it raises stops the replacement.
 
     Raises:
         OSError: The file cannot be written. Nothing has changed then.
     """
-    temporary = f".dragoman-{os.urandom(8).hex()}"
-    if existing is not None:
+    temporary = temporary or f".dragoman-{os.urandom(8).hex()}"
+    if existing is not None or permissions is not None:
         mode = 0o600  # the owner's alone until it has the mode of the file it replaces
     fd = os.open(temporary, _TEMPORARY, 0o666 if mode is None else mode, dir_fd=folder)
     try:
@@ -87,6 +91,8 @@ def replace_at(
                 left = left[os.write(fd, left) :]
             if existing is not None:
                 _copy_metadata(existing, fd)
+            if permissions is not None:
+                os.fchmod(fd, permissions)
             # Without this a power cut after the rename can leave an empty file where a full one was.
             os.fsync(fd)
         finally:

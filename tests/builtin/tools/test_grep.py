@@ -12,9 +12,9 @@ from dragoman.builtin.tools import walk
 from dragoman.builtin.tools.files import SearchScope
 from dragoman.builtin.tools.search import Query, search
 from dragoman.builtin.tools.tool import Location
-from dragoman.builtin.tools.wildcards import GlobPattern
 from dragoman.policy import Rule
 from dragoman.testing import ScriptedClient
+from dragoman.workspace.wildcards import GlobPattern
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
 from tests.builtin.tools.searching import both, lay_out, needs_ripgrep
 

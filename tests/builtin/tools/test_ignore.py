@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.ignore import IgnoreFile, parse_line
 from dragoman.builtin.tools.walk import Stop, walk
-from dragoman.builtin.tools.wildcards import GlobPattern, expand
+from dragoman.workspace.ignore import IgnoreFile, parse_line
+from dragoman.workspace.wildcards import GlobPattern, expand
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH: nothing to compare with")
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from dragoman.builtin.tools.search_ripgrep import Ripgrep, RipgrepRefused, common_options, find_ripgrep
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.tools.walk import SEARCH_SECONDS, in_thread, walk
-from dragoman.builtin.tools.wildcards import GlobPattern
+from dragoman.workspace.wildcards import GlobPattern
 
 LATE: Final = f"[ended after {SEARCH_SECONDS:g} s; there may be more, search in a smaller folder]"
 

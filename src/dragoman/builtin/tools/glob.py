@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.files import LATE, find_files, read_scope
 from dragoman.builtin.tools.tool import Kind, Location, Preview, Tool, ToolError, ToolOutput
-from dragoman.builtin.tools.wildcards import has_wildcards
 from dragoman.text.terminal import shorten
+from dragoman.workspace.wildcards import has_wildcards
 
 if TYPE_CHECKING:
     from dragoman.builtin.tools.tool import ToolContext

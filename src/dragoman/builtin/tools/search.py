@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.builtin.tools.files import find_files
-from dragoman.builtin.tools.ignore import read_plain
 from dragoman.builtin.tools.search_ripgrep import LARGEST_BYTES, Ripgrep, RipgrepRefused, common_options, find_ripgrep
 from dragoman.builtin.tools.walk import in_thread, walk
+from dragoman.workspace.ignore import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,7 +11,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dragoman.builtin.tools.ignore import RULES_FILE, IgnoreStack
+from dragoman.workspace.ignore import RULES_FILE, IgnoreStack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

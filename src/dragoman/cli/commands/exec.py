@@ -162,6 +162,7 @@ COMMAND = CliCommand(
             value="FORM",
             choices=("text", "json", "events", "raw"),
         ),
+        CliOption("--no-snapshots", "do not look at the folders before and after the turn (dragoman sessions diff)"),
         CliOption("--patch", "write the changes of the run as a patch for git apply", value="FILE"),
         CliOption("--record", "record the conversation, as dragoman record does", value="FILE"),
         CliOption(

@@ -22,11 +22,21 @@ ACTIONS: Final = {
     "export": ("show.export_session", ("agent", "cwd", "offline", "format", "o")),
     "rename": ("change.rename_session", ("agent", "cwd", "offline")),
     "delete": ("change.delete_session", ("agent", "cwd", "offline")),
+    "diff": ("diff.diff_session", ("agent", "cwd", "turn", "stat", "json")),
+    "review": ("review.review_session", ("agent", "cwd", "turn", "keep", "revert", "json")),
+    "rewind": (
+        "rewind.rewind_session",
+        ("agent", "cwd", "turn", "turns", "keep", "take", "merge", "dry_run", "yes", "json"),
+    ),
+    "redo": ("rewind.redo_session", ("agent", "cwd", "keep", "take", "merge", "dry_run", "yes", "json")),
+    "storage": ("storage.show_storage", ("free", "keep_turns", "json")),
     "cancel": ("hosted.cancel_session", ()),
     "watch": ("hosted.watch_session", ("json",)),
     "close": ("hosted.close_session", ()),
 }
 _HOST: Final = ("hosted.show_host", ("host", "json"))
+# Without an id these are about the last turn in the folder.
+_OF_FOLDER: Final = ("diff", "review", "rewind", "redo")
 _SEE_HELP: Final = "see dragoman sessions --help"
 
 
@@ -38,7 +48,7 @@ def run(call: CliCall) -> int:
     place, taken = _HOST if given.host else ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.lstrip("-").replace("-", "_")
-        if getattr(given, name) not in (None, False) and name not in taken:
+        if getattr(given, name) not in (None, False, []) and name not in taken:
             takers = [action for action, (_, options) in ACTIONS.items() if name in options]
             raise exits.CliError(f"{option.flag} goes with {' and '.join(takers)}", hint=_SEE_HELP)
     _check_words(given.action, given.id, given.title)
@@ -49,10 +59,10 @@ def run(call: CliCall) -> int:
 
 
 def _check_words(action: str, word: str | None, title: str | None) -> None:
-    if action == "list":
+    if action in ("list", "storage"):
         if word is not None:
-            raise exits.CliError("sessions list does not take an id", hint=f"dragoman sessions show {word}")
-    elif word is None:
+            raise exits.CliError(f"sessions {action} does not take an id", hint=f"dragoman sessions show {word}")
+    elif word is None and action not in _OF_FOLDER:
         what = "a text" if action == "search" else "the id of a session"
         raise exits.CliError(f"sessions {action} needs {what}", hint=_SEE_HELP)
     if action != "rename" and title is not None:
@@ -72,6 +82,13 @@ COMMAND = CliCommand(
         "  export   write a session as Markdown, as one HTML page, or as JSON\n"
         "  rename   give a session a title; an empty one brings back the agent's\n"
         "  delete   delete a session from the ledger and, if the agent can, at the agent\n"
+        "What a turn changed in the folder, by whatever means, can be reviewed and taken back (docs/review.md).\n"
+        "Without an id these are about the last turn in the folder:\n"
+        "  diff     show what a turn changed, as a patch\n"
+        "  review   keep or take back single files and hunks\n"
+        "  rewind   take turns back; shows the plan first, and leaves what was changed since\n"
+        "  redo     take the last rewind or review back\n"
+        "  storage  show and free the room that former contents take\n"
         "Sessions with a name stay open in the local host (dragoman exec --session NAME). Of these the list has the\n"
         "state: running, waiting (a question is open), idle, closed, lost, readOnly; and how many are attached.\n"
         "  cancel   cancel the turn that runs\n"
@@ -95,6 +112,19 @@ COMMAND = CliCommand(
             value="FORM",
             choices=("md", "html", "json"),
         ),
+        CliOption("--turn", "diff, review, rewind: this turn of the session (default: the last)", value="N"),
+        CliOption("--turns", "rewind: so many of the last turns (default: 1)", value="N"),
+        CliOption("--stat", "diff: list the changed paths and who changed them"),
+        CliOption(
+            "--keep", "review: keep this file or hunk; rewind: leave this path", value="PATH[:HUNK]", is_repeatable=True
+        ),
+        CliOption("--revert", "review: take back this file or hunk", value="PATH[:HUNK]", is_repeatable=True),
+        CliOption("--take", "rewind: restore this path, although it changed since", value="PATH", is_repeatable=True),
+        CliOption("--merge", "rewind: keep both changes of this path", value="PATH", is_repeatable=True),
+        CliOption("--dry-run", "rewind, redo: only show the plan"),
+        CliOption("--yes", "rewind, redo: do not ask"),
+        CliOption("--free", "storage: drop the snapshots of this folder, or of all", value="FOLDER"),
+        CliOption("--keep-turns", "storage: with --free, keep so many of the last turns", value="N"),
         CliOption("--host", "show the process of the local host, and the address that clients connect to"),
         CliOption("-o", "export: write to this file instead of stdout", value="FILE"),
         JSON,
@@ -109,6 +139,10 @@ COMMAND = CliCommand(
         "dragoman sessions rename @12 'The login bug'",
         "dragoman sessions delete 0193ab -a claude",
         "dragoman sessions list -- my-agent --acp",
+        "dragoman sessions diff --stat",
+        "dragoman sessions review --revert src/app.py:2",
+        "dragoman sessions rewind --dry-run",
+        "dragoman sessions storage",
         "dragoman sessions watch review",
         "dragoman sessions --host",
     ),

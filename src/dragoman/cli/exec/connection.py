@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from dragoman.process.launch import Launched
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.rpc import Observer, Transport
+    from dragoman.scripting.changes import SessionChanges
     from dragoman.state.turns import TurnState
     from dragoman.view.blocks import ShownTerminal
     from dragoman.workspace import Workspace
@@ -90,6 +91,8 @@ class RunConnection:
             from dragoman.cli.exec.patch import PatchWatch
 
             self.patch = PatchWatch(request.options.cwd)
+        self.changes: SessionChanges | None = None
+        """Follows what changes in the folders of the session."""
         self.own_usage: dict[str, Any] = {}
         """The usage in the `_meta` of the built-in agent's answer."""
         self._has_usage = False
@@ -336,6 +339,7 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     return {
         **guard.options(),
         "elicitation": user,
+        "changes": conn.changes,
         # The built-in agent then asks no questions; other agents ignore it.
         "meta": {} if user is not None else {"dragoman": {"headless": True}},
     }

@@ -68,6 +68,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """`--yes`: a well-known agent may be downloaded without a question."""
     form: Form = "text"
     recording: str | None = None
+    follows_changes: bool = True
+    """Whether the folders are looked at before and after the turn; False with `--no-snapshots`."""
     patch: str | None = None
     """The file for the changes of the run."""
     progress: ProgressForm = "none"
@@ -129,6 +131,7 @@ def read_options(call: CliCall) -> Options:
         is_sure=given.yes,
         form=given.output or "text",
         recording=given.record,
+        follows_changes=not given.no_snapshots,
         patch=_patch(given.patch),
         progress=_progress(given),
         is_verbose=given.verbose,

@@ -249,6 +249,11 @@ class Output:
         self._write_result(result)
         if result.lost_characters:
             self.note(f"{result.lost_characters} characters of the answer were not kept: it is too long")
+        if self.progress is not None and self.progress_form != "json" and result.changes is not None:
+            from dragoman.cli.exec.changes import summary
+
+            if line := summary(result.changes):
+                self.note(line)
         if self.progress_form == "json":
             from dragoman.cli.exec.events import EndEvent
 

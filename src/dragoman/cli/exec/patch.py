@@ -15,20 +15,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.cli.exec import result as results
 from dragoman.schema import v1
 from dragoman.state.tools import ToolCallState
-from dragoman.workspace.hunks import find_hunks, group_hunks
+from dragoman.workspace.patch_text import PatchSide, file_patch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.state import SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
 
-_CONTEXT: Final = 3
 _MOST_BYTES: Final = 4 * 1024 * 1024  # of one file
 _CHANGING: Final = frozenset({"edit", "delete", "move"})
-_NO_NEWLINE: Final = "\\ No newline at end of file\n"
 
 
 class Version(NamedTuple):
@@ -81,7 +79,9 @@ class PatchWatch:
             elif any(content is not None and b"\0" in content for content in (before, after)):
                 left_out[place] = "it is not text"
             else:
-                pieces.append(_file_patch(name, before, after, _mode(place)))
+                mode = _mode(place)
+                old = None if before is None else PatchSide(name, "100644" if after is None else mode, before)
+                pieces.append(file_patch(old, None if after is None else PatchSide(name, mode, after)))
                 files.append(place)
         return b"".join(pieces), files, [results.LeftOut(*each) for each in sorted(left_out.items())]
 
@@ -143,14 +143,21 @@ class PatchWatch:
         return os.path.join(os.path.realpath(folder), name)
 
 
-def write_patch(path: str, conn: RunConnection | None) -> results.RunPatch:
+def write_patch(
+    path: str, conn: RunConnection | None, whole: tuple[bytes, list[str], list[results.LeftOut]] | None = None
+) -> results.RunPatch:
     """Write the patch of a run; an empty file if nothing changed.
+
+    Args:
+        whole: the patch of everything that changed in the folders, if that is known: then it is complete.
 
     Raises:
         OSError: the file cannot be written.
     """
     data, files, left_out = b"", list[str](), list[results.LeftOut]()
-    if conn is not None and conn.session is not None and conn.patch is not None:
+    if whole is not None:
+        data, files, left_out = whole
+    elif conn is not None and conn.session is not None and conn.patch is not None:
         changes = [change for workspace in conn.workspaces for change in workspace.journal.net()]
         state = conn.session.state
         data, files, left_out = conn.patch.build(changes, state, state.turns[-1] if state.turns else None)
@@ -219,67 +226,3 @@ def _comparable(content: bytes | None) -> str | None:
 def _is_same(text: str, other: str) -> bool:
     """Whether both are the same up to one newline at the end."""
     return text.removesuffix("\n") == other.removesuffix("\n")
-
-
-def _file_patch(name: str, before: bytes | None, after: bytes | None, mode: str) -> bytes:
-    old, new = _quoted(f"a/{name}"), _quoted(f"b/{name}")
-    lines = [f"diff --git {old} {new}\n"]
-    if before is None:
-        lines.append(f"new file mode {mode}\n")
-    elif after is None:
-        lines.append("deleted file mode 100644\n")
-    if before or after:
-        lines.append(f"--- {old if before is not None else '/dev/null'}{_end(name, before)}\n")
-        lines.append(f"+++ {new if after is not None else '/dev/null'}{_end(name, after)}\n")
-        lines += _unified(before or b"", after or b"")
-    else:
-        lines.append("index 0000000..e69de29\n" if before is None else "index e69de29..0000000\n")
-    return "".join(lines).encode("utf-8", "surrogateescape")
-
-
-def _end(name: str, content: bytes | None) -> str:
-    # As git does: without the tab, what follows a space may be taken for a time.
-    return "\t" if " " in name and content is not None else ""
-
-
-def _quoted(name: str) -> str:
-    """Return a name as git writes it: in C quotes if it has characters that would end it."""
-    if not any(map(_is_special, name)):
-        return name
-    escaped = "".join(f"\\{ord(letter):03o}" if _is_special(letter) else letter for letter in name)
-    return f'"{escaped}"'
-
-
-def _is_special(letter: str) -> bool:
-    return letter in '"\\' or ord(letter) < 0x20 or ord(letter) == 0x7F
-
-
-def _unified(before: bytes, after: bytes) -> Iterator[str]:
-    old = before.decode("utf-8", "surrogateescape").split("\n")
-    last = old.pop()
-    lines = [f"{line}\n" for line in old] + ([last] if last else [])
-    for group in group_hunks(find_hunks(before, after), _CONTEXT):
-        start = max(0, group[0].before_line - 1 - _CONTEXT)
-        stop = min(len(lines), group[-1].before_end + _CONTEXT)
-        shift = group[0].after_line - group[0].before_line
-        grown = sum(len(hunk.after) - len(hunk.before) for hunk in group)
-        yield f"@@ -{_range(start, stop)} +{_range(start + shift, stop + shift + grown)} @@\n"
-        at = start
-        for hunk in group:
-            yield from _signed(" ", lines[at : hunk.before_line - 1])
-            yield from _signed("-", hunk.before)
-            yield from _signed("+", hunk.after)
-            at = hunk.before_end
-        yield from _signed(" ", lines[at:stop])
-
-
-def _signed(sign: str, lines: Sequence[str]) -> Iterator[str]:
-    for line in lines:
-        yield sign + line
-        if not line.endswith("\n"):
-            yield "\n" + _NO_NEWLINE
-
-
-def _range(start: int, stop: int) -> str:
-    count = stop - start
-    return f"{start + (count > 0)},{count}"

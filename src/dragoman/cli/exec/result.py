@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct, structs
 
+from dragoman.cli.exec.tree_result import TreeChanges
 from dragoman.schema import UNSET, v1
 from dragoman.state.tools import ToolCallState
 
@@ -38,6 +39,7 @@ _PUBLISHED: Final = {
     "RunDiff": "Diff",
     "RunOption": "Option",
     "RunPatch": "Patch",
+    "TreeChangeResult": "TreeChange",
     "CommandEvent": "FinishedCommand",
     "InitializedEvent": "Initialized",
     "RetryEvent": "Retrying",
@@ -178,8 +180,9 @@ class FileChange(Struct, kw_only=True):
 
     path: str
     change: Literal["created", "modified", "deleted"]
-    seen_by: list[Literal["workspace", "tool_call"]]
-    """`workspace`: dragoman wrote it for the agent. `tool_call`: a completed tool call shows the change."""
+    seen_by: list[Literal["workspace", "tool_call", "snapshot"]]
+    """`workspace`: dragoman wrote it for the agent. `tool_call`: a completed tool call shows the change.
+    `snapshot`: only the look at the folder shows that it changed while the turn ran."""
 
 
 class RunOption(Struct):
@@ -338,6 +341,8 @@ class RunResult(Struct, kw_only=True):
     """Tries that failed before this one; everything else is about the last try."""
     patch: RunPatch | None = None
     """Null without `--patch`."""
+    changes: TreeChanges | None = None
+    """What changed in the folders of the session; null with `--no-snapshots`, and if it is not known."""
 
 
 def final_text(state: SessionState, turn: TurnState) -> str:

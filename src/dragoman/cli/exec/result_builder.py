@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from dragoman.cli.exec import result as results
+from dragoman.cli.exec.changes import with_seen
 from dragoman.cli.exec.connection import describe_agent
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import RunFacts
     from dragoman.cli.exec.request import RunRequest
+    from dragoman.cli.exec.tree_result import TreeChanges
 
 
 class EndedRun(Protocol):
@@ -22,6 +24,9 @@ class EndedRun(Protocol):
     activity: Activity
     retries: list[results.RunRetry]
     patch: results.RunPatch | None
+
+    @property
+    def tree_changes(self) -> TreeChanges | None: ...
 
 
 def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: RunConnection | None) -> results.RunResult:
@@ -48,7 +53,7 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
         tool_calls=[]
         if state is None or turn is None or conn is None
         else [conn.tools.describe(call) for call in results.tool_calls(state, turn)],
-        files_changed=[] if conn is None else conn.files_changed(turn),
+        files_changed=[] if conn is None else with_seen(conn.files_changed(turn), run.tree_changes),
         permissions=[] if conn is None else _permissions(conn),
         duration_ms=round(activity.elapsed_seconds * 1000),
         violations=[] if conn is None else list(conn.violations.found),
@@ -62,6 +67,7 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
         ),
         retries=list(run.retries),
         patch=run.patch,
+        changes=run.tree_changes,
     )
 
 

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.cli.exec.changes import RunChanges
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.ledger import RunLedger
     from dragoman.cli.exec.result import RunPatch, RunResult, RunRetry, RunViolation
+    from dragoman.cli.exec.tree_result import TreeChanges
     from dragoman.client import PromptTurn, Session
     from dragoman.process.launch import Launched
     from dragoman.schema import v1
@@ -64,6 +66,8 @@ class Run:
         self.activity = output.activity = Activity()
         self.retries: list[RunRetry] = []
         self.patch: RunPatch | None = None
+        self.tree_changes: TreeChanges | None = None
+        self._changes: RunChanges | None = None
         self._request: RunRequest | None = None
         self._program: Launched | None = None
         self._conn: RunConnection | None = None
@@ -128,6 +132,7 @@ class Run:
         self._conn = conn = RunConnection(request)
         self._ledger = ledger = RunLedger(request, self._output)
         opening = asyncio.ensure_future(asyncio.to_thread(ledger.open))
+        changes = self._follow_changes(request, conn)
         program, self._program = self._program, None
         assert program is not None
         gc.enable()
@@ -146,6 +151,7 @@ class Run:
             await arming
             await opening
             await ledger.join(conn)
+            await changes.ready()
             ledger.begin(conn, content)
             turn = self._begin_turn(conn, session, content)
             try:
@@ -159,13 +165,25 @@ class Run:
                         self._violated(violation)
             finally:  # also if the agent died or the run was cancelled
                 conn.confinement.compare()
-            conn.note_end(turn.result)
-            answered = turn.result.stop_reason
-            # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
-            self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None
-            self.facts.is_empty = answered == END_TURN and conn.is_empty_turn()
+            self._note_answer(conn, turn)
+            await changes.finish(session)
             if not self._can_retry():
                 self._write_result()
+
+    def _follow_changes(self, request: RunRequest, conn: RunConnection) -> RunChanges:
+        from dragoman.cli.exec.changes import RunChanges
+
+        self._changes = RunChanges(request, self._output)
+        self._changes.start()
+        conn.changes = self._changes.service
+        return self._changes
+
+    def _note_answer(self, conn: RunConnection, turn: PromptTurn) -> None:
+        conn.note_end(turn.result)
+        answered = turn.result.stop_reason
+        # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
+        self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None
+        self.facts.is_empty = answered == END_TURN and conn.is_empty_turn()
 
     def _begin_turn(self, conn: RunConnection, session: Session, content: Sequence[v1.ContentBlock]) -> PromptTurn:
         self.activity.enter("working")
@@ -183,7 +201,11 @@ class Run:
         from dragoman.cli.exec.retry import has_changed_something, may_pass
 
         self._note_decisions()
-        return may_pass(self.facts, self.error) and not has_changed_something(self._conn)
+        if not may_pass(self.facts, self.error) or has_changed_something(self._conn):
+            return False
+        if self._changes is not None:
+            self._changes.end_now(self._session)
+        return self._changes is None or not self._changes.has_changes
 
     def _begin_retry(self) -> bool:
         """Wait, and start the agent again; return False if the run is over."""
@@ -307,6 +329,7 @@ class Run:
 
         self._note_decisions()
         self.activity.enter("done")
+        self._collect_changes()
         self._write_patch()
         code = exit_code_of(self.facts)
         self._result = build_result(code, self, self._request, self._conn)
@@ -320,13 +343,19 @@ class Run:
         if self._request is not None and self._request.options.fails_on_deny:
             self.facts.was_denied = any(decision.action == "deny" for decision in decisions)
 
+    def _collect_changes(self) -> None:
+        if self._changes is not None:
+            self._changes.end_now(self._session)
+            self.tree_changes = self._changes.result()
+
     def _write_patch(self) -> None:
         if self._request is None or self._request.options.patch is None:
             return
         from dragoman.cli.exec.patch import write_patch
 
         try:
-            self.patch = write_patch(self._request.options.patch, self._conn)
+            whole = None if self._changes is None else self._changes.patch()
+            self.patch = write_patch(self._request.options.patch, self._conn, whole)
         except OSError as error:
             self.fail(error)
             return

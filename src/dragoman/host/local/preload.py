@@ -31,6 +31,8 @@ LATER: Final = (
     "dragoman.settings.rule_file",
     "dragoman.builtin.modes",
     "dragoman.policy.decide",
+    "dragoman.scripting.changes",
+    "dragoman.snapshots.rewind",
     "dragoman.transports.process",
     "dragoman.workspace",
     "dragoman.schema.v1.handshake",

@@ -242,6 +242,7 @@ class PromptQueue:
         if not finishing.done():
             session.agent.is_stuck = True
             return _CANCELLED
+        await agent.end_of_changes()
         result = finishing.result()
         if isinstance(result, v1.PromptResponse):
             return {"result": msgspec.json.decode(encode(result))}

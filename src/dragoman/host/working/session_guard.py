@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
+    from dragoman.scripting.changes import SessionChanges
+    from dragoman.snapshots.records import TurnChanges
     from dragoman.workspace import Workspace
 
 _log = logging.getLogger("dragoman.host")
@@ -119,7 +121,23 @@ class SessionGuard:
 
     def options(self) -> ClientOptions:
         """The options of the connection to the agent."""
-        return {**self._guard.options(), "elicitation": self._asks}
+        return {**self._guard.options(), "elicitation": self._asks, "changes": self._follow_changes()}
+
+    def _follow_changes(self) -> SessionChanges | None:
+        """Look at the folders before and after each turn; not for an agent in this process, which has no program."""
+        entry = self._known.entry
+        if entry is None or not self._known.terms.follows_changes:
+            return None
+        from dragoman.scripting.changes import SessionChanges
+
+        return SessionChanges(
+            agent=entry.name,
+            on_problem=lambda sentence: _log.warning("session %s: %s", self._hosted.id, sentence),
+            on_end=self._followed,
+        )
+
+    def _followed(self, records: Sequence[TurnChanges]) -> None:
+        self._report.followed = [{"folder": record.root.hex(), "number": record.number} for record in records]
 
     async def arm(self) -> None:
         """Note the protected files before a program is started, and before each turn.

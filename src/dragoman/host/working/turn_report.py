@@ -27,6 +27,8 @@ class TurnReport(Struct, kw_only=True):
     commands: list[dict[str, Any]] = []
     changes: list[dict[str, Any]] = []
     """Protected files that were changed without a permission."""
+    followed: list[dict[str, Any]] = []
+    """Where the snapshots have what the turn changed: folder and number of the turn."""
 
     def note_decision(self, decision: Decision) -> None:
         if len(self.decisions) < _MOST_REPORTED:

@@ -154,8 +154,9 @@ class SessionOpener:
             "offers_files": options.offers_files,
             "offers_terminals": options.offers_terminals,
             "uses_ledger": not options.no_ledger,
+            "follows_changes": options.follows_changes,
         }
-        switches = ("offers_files", "offers_terminals", "uses_ledger")
+        switches = ("offers_files", "offers_terminals", "uses_ledger", "follows_changes")
         plain = {"sandbox": "off", **dict.fromkeys(switches, True)}
         return {name: value for name, value in found.items() if value and value != plain.get(name)} | {
             name: False for name in switches if not found[name]

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import json
 
 from dragoman.cli.exec import result as results
+from dragoman.cli.exec.changes import hosted_changes, with_seen
 from dragoman.cli.exec.events import Opened
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of
 from dragoman.cli.exec.hosted.ending import as_error, decisions_of, error_of, facts_of, note_decision
@@ -234,6 +235,7 @@ class ShownTurn:
         own = end.result.get("_meta")
         found = (own.get("dragoman") or {}).get("usage") if isinstance(own, dict) else None
         report = end.report
+        changes = hosted_changes(report.get("followed"))
         return results.RunResult(
             exit_code=code,
             error=None if code == 0 else error_of(code, facts, end),
@@ -246,7 +248,7 @@ class ShownTurn:
             scripted=self._is_scripted() or _is_scripted(own),
             usage=results.usage(state, tokens, found if isinstance(found, dict) else {}),
             tool_calls=[self._tools.describe(call) for call in results.tool_calls(state, turn)],
-            files_changed=results.files_changed(self._changes(end), state, turn),
+            files_changed=with_seen(results.files_changed(self._changes(end), state, turn), changes),
             permissions=results.permissions(map(_permission, decisions_of(end))),
             duration_ms=round((monotonic() - self._started) * 1000),
             violations=[*end.violations, *(_violation(each) for each in report.get("changes") or ())],
@@ -254,6 +256,7 @@ class ShownTurn:
             patch=self._write_patch(end),
             dangerously_allow_all=bool((self._found.get("terms") or {}).get("allows_all")),
             commands=[_command(each) for each in report.get("commands") or ()],
+            changes=changes,
         )
 
     def _agent(self) -> results.RunAgent:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.builtin.tools.wildcards import to_regex
+from dragoman.workspace.wildcards import to_regex
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,12 +97,15 @@ class IgnoreStack:
         self._layers = layers
 
     @classmethod
-    def above(cls, start: str) -> IgnoreStack:
-        """Return the rules for `start` itself: those of its folders, up to the root of its repository."""
+    def above(cls, start: str, names: tuple[str, ...] = (RULES_FILE,)) -> IgnoreStack:
+        """Return the rules for `start` itself: those of its folders, up to the root of its repository.
+
+        `names` are the names of ignore files, lowest precedence first.
+        """
         layers: list[tuple[str, int, IgnoreFile]] = []
         folder, before = os.path.realpath(start), ""
         while True:
-            layers += [(before, 0, rules) for rules in reversed(_rules_of(folder))]
+            layers += [(before, 0, rules) for rules in reversed(_rules_of(folder, names=names))]
             parent = os.path.dirname(folder)
             if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
                 break
@@ -110,11 +113,23 @@ class IgnoreStack:
             folder = parent
         return cls(tuple(reversed(layers)))
 
-    def inside(self, folder: str, relative: str, *, has_rules: bool, is_repository: bool) -> IgnoreStack:
+    def __bool__(self) -> bool:
+        return bool(self._layers)
+
+    def inside(
+        self,
+        folder: str,
+        relative: str,
+        *,
+        has_rules: bool,
+        is_repository: bool,
+        names: tuple[str, ...] = (RULES_FILE,),
+    ) -> IgnoreStack:
         """Return the rules below one more folder. Rules from outside a repository do not apply inside it."""
         if not has_rules and not is_repository:
             return self
-        added = [("", len(relative) + 1, rules) for rules in _rules_of(folder, is_repository=is_repository)]
+        found = _rules_of(folder, is_repository=is_repository, names=names)
+        added = [("", len(relative) + 1, rules) for rules in found]
         return IgnoreStack((*(() if is_repository else self._layers), *added))
 
     def decide(self, path: str, name: str, is_folder: bool) -> bool | None:
@@ -126,10 +141,10 @@ class IgnoreStack:
         return None
 
 
-def _rules_of(folder: str, *, is_repository: bool = True) -> list[IgnoreFile]:
+def _rules_of(folder: str, *, is_repository: bool = True, names: tuple[str, ...] = (RULES_FILE,)) -> list[IgnoreFile]:
     """Return the ignore files of a folder, lowest precedence first."""
     exclude = [os.path.join(folder, ".git", "info", "exclude")] if is_repository else []
-    contents = [read_plain(path, _LARGEST_BYTES) for path in (*exclude, os.path.join(folder, RULES_FILE))]
+    contents = [read_plain(path, _LARGEST_BYTES) for path in (*exclude, *(os.path.join(folder, n) for n in names))]
     return [rules for data in contents if data is not None and (rules := IgnoreFile(os.fsdecode(data)))]
 
 
