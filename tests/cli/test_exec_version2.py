@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 AGENT = (sys.executable, "-S", str(Path(__file__).parents[1] / "conformance" / "agents" / "version2.py"))
-SCRIPTED = (sys.executable, "-m", "dragoman.testing.scripted_agent")
+ONLY_1 = (sys.executable, "-m", "dragoman", "agent", "--model", "scripted", "--protocol", "1")
 
 
 def execute(
@@ -46,7 +46,7 @@ def test_the_mode_is_set_by_the_option_of_version_2(tmp_path: Path) -> None:
 
 
 def test_auto_takes_what_the_agent_speaks(tmp_path: Path) -> None:
-    for agent, words, version in ((AGENT, "hello", 2), (SCRIPTED, "say hello", 1)):
+    for agent, words, version in ((AGENT, "hello", 2), (ONLY_1, "say hello", 1)):
         done = execute("auto", words, agent, tmp_path, "--output", "events")
         events = [json.loads(line) for line in done.stdout.splitlines()]
         assert [event["protocol_version"] for event in events if event.get("event") == "initialized"] == [version]
@@ -58,7 +58,7 @@ def test_versions_that_do_not_meet_are_an_error_that_names_the_way_out(tmp_path:
     assert refused.returncode != 0
     assert "speaks only version 2" in refused.stderr
     assert "--protocol" in refused.stderr
-    refused = execute("2", "hello", SCRIPTED, tmp_path)
+    refused = execute("2", "hello", ONLY_1, tmp_path)
     assert refused.returncode != 0
     assert "speaks version 1 of the protocol, not 2" in refused.stderr
     assert "--protocol" in refused.stderr

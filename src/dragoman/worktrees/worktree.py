@@ -94,7 +94,7 @@ def check_name(name: str) -> None:
     """Raises: WorktreeError if a worktree cannot be called so."""
     if not _NAME.fullmatch(name):
         raise WorktreeError(
-            f"{label(name, 80)!r} cannot be the name of a worktree: use up to 64 letters, digits, dots, dashes and "
+            f"{label(name, 400)!r} cannot be the name of a worktree: use up to 64 letters, digits, dots, dashes and "
             "underscores, and begin with a letter or a digit"
         )
 
