@@ -275,6 +275,8 @@ class Version2Link(SessionLink):
                 self.state.end_turn(None, UNSET)
         if self.turn is prompt.turn:
             self.turn = self._prompts[0].turn if self._prompts else None
+            if self.turn is None and self.connection.changes is not None:
+                self.connection.changes.end_turn(self.session)
         prompt.turn.settle(response, self.connection.explain(error))
 
     async def cancel(self) -> None:
