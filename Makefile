@@ -31,8 +31,8 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.1
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
-run: $(PACKAGE) ## dragoman demo: a full turn of the built-in agent, with a scripted model
-	@$(PY) -m dragoman demo
+run: $(PACKAGE) ## the built-in agent with a scripted model: the terminal client, or a full turn without a terminal
+	@if [ -t 0 ] && [ -t 1 ]; then $(PY) -m dragoman demo --talk; else $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests.
 test: lint $(NODE) ## the whole gate: make check, and every test

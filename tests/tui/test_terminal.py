@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("textual")
 pyte = pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place  # noqa: E402
+from tests.host.local.kit import HostPlaceKit, local_place, processes, wait_for  # noqa: E402
 
 SECONDS = 90.0
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
@@ -155,3 +155,12 @@ def test_text_of_an_agent_does_not_act_on_the_terminal(place: HostPlaceKit, term
     terminal.until("the end")
     assert b"owned\x07" not in terminal.raw
     assert terminal.screen.title != "owned"
+
+
+def test_the_demo_opens_the_client_and_leaves_nothing(place: HostPlaceKit, terminals: list[Terminal]) -> None:
+    terminals.append(terminal := Terminal(place, "demo", "--talk"))
+    terminal.until("│ - edit greeting.txt")
+    assert processes(place.mark), "a host of its own"
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+    wait_for(lambda: not processes(place.mark))

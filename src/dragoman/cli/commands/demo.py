@@ -22,7 +22,60 @@ say The new greeting: {result}
 """
 
 
+WELCOME = r"""
+say This model is scripted: it does what your prompt says, and calls no service. Try these, one line each:
+say - edit greeting.txt Hello. => Hello, world!
+say - run ls
+say - say anything
+say Questions are answered with Tab and a number. F1 shows the keys, Ctrl+D leaves.
+"""
+
+
 def run(call: CliCall) -> int:
+    return _talk() if call.given.talk else _show(call)
+
+
+def _talk() -> int:
+    """Open the terminal client with the scripted model, in a folder, a home and a host of its own."""
+    import os
+    from tempfile import TemporaryDirectory
+
+    from dragoman.cli.command import parse
+    from dragoman.cli.commands.attach import COMMAND as ATTACH
+
+    with TemporaryDirectory(prefix="dragoman-demo-") as folder, TemporaryDirectory(prefix="dragoman-demo-") as home:
+        Path(folder, "greeting.txt").write_text("Hello.\n")
+        os.environ |= {"DRAGOMAN_HOME": home, "XDG_RUNTIME_DIR": home}
+        words = ["--cwd", folder, "-a", "dragoman", "--model", "scripted", "--prompt", WELCOME.strip()]
+        try:
+            return ATTACH.run(parse("attach", ATTACH, words))
+        finally:
+            _end_host()
+
+
+def _end_host() -> None:
+    """End the host of the demo: its home is removed."""
+    import os
+    import signal
+    from contextlib import suppress
+
+    from dragoman.host.local.place import find_places
+    from dragoman.host.local.start import find_host
+    from dragoman.host.local.thin import HostLost, HostRefused
+
+    client = find_host(find_places())
+    if client is None:
+        return
+    with suppress(HostLost, HostRefused, OSError):
+        pid = client.call("_dragoman/host").get("pid")
+        if isinstance(pid, int):
+            os.kill(pid, signal.SIGTERM)
+            while client.read():  # until the host is gone
+                pass
+    client.close()
+
+
+def _show(call: CliCall) -> int:
     from tempfile import TemporaryDirectory
 
     from dragoman.cli.command import parse
@@ -61,6 +114,9 @@ COMMAND = CliCommand(
         "needs permission, a command. The model is scripted, and the agent works in a temporary folder; your files\n"
         "are not touched."
     ),
-    options=(CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),),
-    examples=("dragoman demo", "dragoman demo --ask"),
+    options=(
+        CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),
+        CliOption("--talk", "open the terminal client with the scripted model instead, to try it"),
+    ),
+    examples=("dragoman demo", "dragoman demo --ask", "dragoman demo --talk"),
 )
