@@ -292,3 +292,16 @@ def test_a_session_is_ready_sooner_and_takes_less(codex: Codex) -> None:
     assert ratios["own_mb"] <= 0.34  # a third, and what it differs by from run to run
     assert ratios["tree_mb"] <= 0.8
     assert ratios["after_prompt_mb"] <= 0.8
+
+
+async def test_the_official_bridge_is_driven_in_version_2(codex: Codex) -> None:
+    async with codex.client(THEIRS, protocol="auto", permission=Answers("allow_once")) as agent:
+        assert agent.protocol_version == 2
+        session = await agent.new_session(codex.work)
+        async with asyncio.timeout(SECONDS):
+            result = await session.prompt("Hello")
+        assert result.stop_reason == "end_turn"
+        assert session.state.text.strip() == "Hello from the scripted model."
+        async with asyncio.timeout(SECONDS):
+            await session.prompt("RUN touch ran.txt")
+        assert (codex.work / "ran.txt").exists()
