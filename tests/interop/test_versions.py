@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.interop.support import DRAGOMAN, PEERS, require
 from tests.versions.line_client import program
 
@@ -134,6 +136,14 @@ def test_the_sdks_agent_of_version_2_breaks_no_rule(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+def test_our_agent_breaks_no_rule_of_version_2(tmp_path: Path) -> None:
+    prompts = tmp_path / "prompts.toml"
+    prompts.write_text('say = "say one two"\nslow = "slow"\nrun = "tool"\nask = "permission"\n')
+    done = judge(prompts, sys.executable, "-m", "dragoman.testing.scripted_agent", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.soak  # our agent is judged in version 2 without the translator by every run
 def test_our_agent_behind_the_translator_breaks_no_rule_of_version_2(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.toml"
     prompts.write_text('say = "say one two"\nslow = "slow"\nrun = "tool"\nask = "permission"\n')

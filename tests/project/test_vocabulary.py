@@ -43,6 +43,8 @@ REPLACED = {
     "user": r"persons?",
 }
 PATTERNS = {instead: re.compile(rf"\b(?:{pattern})\b") for instead, pattern in REPLACED.items()}
+# Most texts have none of the words; one search finds that out.
+ANY_PATTERN = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in REPLACED.values()))
 
 # Names that another format or program fixed, so they are not ours to change.
 FOREIGN: dict[str, str] = {
@@ -115,6 +117,8 @@ def words_of(text: str) -> str:
 def find_replaced(text: str) -> list[str]:
     """`word -> what to write instead` for every replaced word of a text."""
     words = words_of(text)
+    if ANY_PATTERN.search(words) is None:
+        return []
     return [f"{match[0]!r} -> {instead}" for instead, pattern in PATTERNS.items() for match in pattern.finditer(words)]
 
 

@@ -26,7 +26,7 @@ from dragoman.host.local.start import NoHost, reach_host
 from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.state import SessionState
-from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, SentPrompt
+from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -56,7 +56,7 @@ class Interface(Protocol):
     def form_withdrawn(self, form: OpenForm) -> None:
         """A form is not open any more."""
 
-    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         """A turn ended: of a prompt of ours, or of another client if None."""
 
     def note(self, text: str) -> None:
@@ -85,7 +85,7 @@ class HostedConversation:
         self.state = SessionState()
         self.agent = ""
         """The agent, as the host names it."""
-        self.prompts: list[SentPrompt] = []
+        self.prompts: list[TypedPrompt] = []
         self.questions: list[AskedQuestion] = []
         self.is_foreign_turn = False
         """A turn of another client runs."""
@@ -111,7 +111,7 @@ class HostedConversation:
         return self.is_foreign_turn or any(prompt.has_started for prompt in self.prompts)
 
     @property
-    def queued(self) -> list[SentPrompt]:
+    def queued(self) -> list[TypedPrompt]:
         """Our prompts that wait for their turn."""
         return [prompt for prompt in self.prompts if not prompt.has_started]
 
@@ -255,10 +255,10 @@ class HostedConversation:
 
     # Prompts
 
-    def send(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> SentPrompt:
+    def send(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> TypedPrompt:
         """Send a prompt. It runs at once, or waits in the host behind the turn that runs."""
         content: list[v1.ContentBlock] = [v1.TextContent(text), *blocks] if text else list(blocks)
-        prompt = SentPrompt(os.urandom(16).hex(), content, text)
+        prompt = TypedPrompt(os.urandom(16).hex(), content, text)
         self.prompts.append(prompt)
         if self._session is not None:
             prompt.sending = self._start(self._prompt(self._session, prompt))
@@ -272,7 +272,7 @@ class HostedConversation:
             with suppress(ConnectionClosed):
                 await session.cancel()
 
-    def take_back(self, prompt: SentPrompt) -> bool:
+    def take_back(self, prompt: TypedPrompt) -> bool:
         """Take a queued prompt back; False if its turn runs already."""
         if prompt.has_started or prompt not in self.prompts:
             return False
@@ -282,7 +282,7 @@ class HostedConversation:
         self._interface.changed()
         return True
 
-    async def _prompt(self, session: Session, prompt: SentPrompt) -> None:
+    async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
         assert self._remote is not None
         own = {"promptId": prompt.id, "queue": True}
         params = v1.PromptRequest(session.id, prompt.blocks, meta={"dragoman": own})
@@ -305,7 +305,7 @@ class HostedConversation:
         self._interface.ended(prompt, stop_reason, error)
         self._interface.changed()
 
-    def _begin(self, prompt: SentPrompt) -> None:
+    def _begin(self, prompt: TypedPrompt) -> None:
         prompt.has_started = True
         self.started_at = monotonic()
         with suppress(LocalProtocolError):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.tui.conversation import Opening
-    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, SentPrompt
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
 HELP: Final = """\
 Type a prompt and press Enter; a line that ends with \\ goes on in the next one. While a turn runs, a prompt waits
@@ -157,7 +157,7 @@ class PlainInterface:
         if form in self._forms:
             self._forms.remove(form)
 
-    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         self._show(is_over=True)
         if error:
             self._write(f"error: {one_line(error)}")

@@ -17,7 +17,7 @@ SETTLE_SECONDS: Final = 0.4
 """Nothing that is typed so soon after a question appeared is an answer: it was meant for something else."""
 
 
-class SentPrompt:
+class TypedPrompt:
     """A prompt that was sent to the host, and whether its turn runs."""
 
     def __init__(self, id: str, blocks: list[v1.ContentBlock], text: str) -> None:

@@ -4,7 +4,7 @@ With git it is a linked worktree without a branch, otherwise a plain copy. Uncom
 Does not know agents or sessions. Read `worktree.py` first, then `merge.py`.
 """
 
-from dragoman.worktrees.changes import TreeChange, changes_of, patch_of
+from dragoman.worktrees.changes import WorktreeChange, changes_of, patch_of
 from dragoman.worktrees.git import WorktreeError
 from dragoman.worktrees.make import make_worktree
 from dragoman.worktrees.merge import MergePlan, apply_merge, plan_merge
@@ -18,8 +18,8 @@ from dragoman.worktrees.worktree import (
 
 __all__ = [
     "MergePlan",
-    "TreeChange",
     "Worktree",
+    "WorktreeChange",
     "WorktreeError",
     "apply_merge",
     "changes_of",

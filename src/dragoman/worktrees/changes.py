@@ -28,7 +28,7 @@ class FileVersion(Struct, frozen=True):
     mode: int
 
 
-class TreeChange(Struct, frozen=True):
+class WorktreeChange(Struct, frozen=True):
     """A path that differs from what it was when the worktree was made."""
 
     path: str
@@ -46,7 +46,7 @@ class TreeChange(Struct, frozen=True):
         return "created" if self.before is None and self.base_is_known else "modified"
 
 
-def changes_of(worktree: Worktree) -> list[TreeChange]:
+def changes_of(worktree: Worktree) -> list[WorktreeChange]:
     """The changes in a worktree, by path. What git ignores is not among them.
 
     Raises:
@@ -61,7 +61,7 @@ def changes_of(worktree: Worktree) -> list[TreeChange]:
     return sorted(found, key=lambda change: change.path)
 
 
-def patch_of(changes: Iterable[TreeChange]) -> bytes:
+def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
     """The changes as one patch for `git apply`, with renames, modes and binary files.
 
     Raises:
@@ -102,7 +102,7 @@ def _as_in_repository(patch: bytes) -> bytes:
     return b"\n".join(lines)
 
 
-def _of_commit(worktree: Worktree) -> Iterator[TreeChange]:
+def _of_commit(worktree: Worktree) -> Iterator[WorktreeChange]:
     assert worktree.commit is not None
     folder, commit = worktree.folder, worktree.commit
     listed = names_in(
@@ -115,7 +115,7 @@ def _of_commit(worktree: Worktree) -> Iterator[TreeChange]:
         before = version_at(str(worktree.place / "base"), path) if path in worktree.base else committed.get(path)
         after = version_at(folder, path)
         if before != after:
-            yield TreeChange(path, before, after)
+            yield WorktreeChange(path, before, after)
 
 
 def _committed(worktree: Worktree, paths: Sequence[str]) -> dict[str, FileVersion]:
@@ -141,7 +141,7 @@ def _committed(worktree: Worktree, paths: Sequence[str]) -> dict[str, FileVersio
     return found
 
 
-def _of_copy(worktree: Worktree) -> Iterator[TreeChange]:
+def _of_copy(worktree: Worktree) -> Iterator[WorktreeChange]:
     there = {path for path, is_folder in walk(worktree.folder) if not is_folder}
     for path in there | worktree.base.keys():
         known = worktree.base.get(path)
@@ -150,12 +150,12 @@ def _of_copy(worktree: Worktree) -> Iterator[TreeChange]:
             continue
         after = version_at(worktree.folder, path)
         if known is None:
-            yield TreeChange(path, None, after)
+            yield WorktreeChange(path, None, after)
             continue
         # There is no second copy: the project's own file is the old one as long as the user did not change it.
         is_known = state_of(os.path.join(worktree.project, path)) == known
         before = version_at(worktree.project, path) if is_known else None
-        yield TreeChange(path, before, after, base_is_known=is_known)
+        yield WorktreeChange(path, before, after, base_is_known=is_known)
 
 
 def _put(place: str, side: str, path: str, version: FileVersion | None) -> None:
@@ -171,7 +171,7 @@ def _put(place: str, side: str, path: str, version: FileVersion | None) -> None:
     os.chmod(target, version.mode & 0o777)
 
 
-def select(changes: Sequence[TreeChange], paths: Collection[str]) -> list[TreeChange]:
+def select(changes: Sequence[WorktreeChange], paths: Collection[str]) -> list[WorktreeChange]:
     """The changes of some files, or below some folders.
 
     Raises:

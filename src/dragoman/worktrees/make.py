@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.worktrees.git import WorktreeError, names_in, run_git, top_folder
 from dragoman.worktrees.worktree import (
-    FileState,
+    CopiedState,
     Worktree,
     check_name,
     find_worktree,
@@ -69,7 +69,7 @@ def _from_commit(made: Worktree, note: Callable[[str], None]) -> Worktree:
     run_git(project, ["worktree", "add", "--quiet", "--force", "--detach", made.folder, commit])
     if os.path.isfile(os.path.join(made.folder, ".gitmodules")):
         note("submodules of the project are empty folders in the worktree; git submodule update fills them")
-    base: dict[str, FileState | None] = {}
+    base: dict[str, CopiedState | None] = {}
     for path in _changed(project):
         source, target = os.path.join(project, path), os.path.join(made.folder, path)
         base[path] = state_of(source)
@@ -92,7 +92,7 @@ def _changed(project: str) -> list[str]:
 def _copied(made: Worktree) -> Worktree:
     from msgspec.structs import replace
 
-    base: dict[str, FileState | None] = {}
+    base: dict[str, CopiedState | None] = {}
     size_bytes = 0
     os.mkdir(made.folder)
     for path, is_folder in walk(made.project):

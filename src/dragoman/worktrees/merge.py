@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from dragoman.workspace.atomic import replace_file
-from dragoman.worktrees.changes import LINK, FileVersion, TreeChange, version_at
+from dragoman.worktrees.changes import LINK, FileVersion, WorktreeChange, version_at
 from dragoman.worktrees.git import WorktreeError, run_git
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dragoman.worktrees.worktree import Worktree
 
 
-class PlannedPath(Struct, frozen=True):
+class MergedPath(Struct, frozen=True):
     """What a merge does with one path."""
 
     path: str
@@ -43,20 +43,20 @@ class MergePlan(Struct, frozen=True):
     """What a merge does, path by path."""
 
     project: str
-    paths: list[PlannedPath]
+    paths: list[MergedPath]
 
     @property
-    def conflicts(self) -> list[PlannedPath]:
+    def conflicts(self) -> list[MergedPath]:
         """The paths that stop the merge."""
         return [each for each in self.paths if each.action == "conflict"]
 
     @property
-    def writes(self) -> list[PlannedPath]:
+    def writes(self) -> list[MergedPath]:
         """The paths that are changed in the project."""
         return [each for each in self.paths if each.action not in ("none", "conflict")]
 
 
-def plan_merge(worktree: Worktree, changes: Iterable[TreeChange]) -> MergePlan:
+def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange]) -> MergePlan:
     """Decide about each change. Writes nothing.
 
     Raises:
@@ -87,21 +87,21 @@ def apply_merge(plan: MergePlan) -> None:
         done.append(planned.path)
 
 
-def _planned(project: str, change: TreeChange) -> PlannedPath:
+def _planned(project: str, change: WorktreeChange) -> MergedPath:
     now = version_at(project, change.path)
     blocked = _blocked(project, change.path)
     if blocked and (now is not None or change.after is not None):
-        return PlannedPath(change.path, "conflict", now, None, blocked)
+        return MergedPath(change.path, "conflict", now, None, blocked)
     if now == change.after:
-        return PlannedPath(change.path, "none", now, now)
+        return MergedPath(change.path, "none", now, now)
     if change.base_is_known and now == change.before:
         action: Literal["create", "modify", "delete"]
         action = "delete" if change.after is None else "create" if now is None else "modify"
-        return PlannedPath(change.path, action, now, change.after)
+        return MergedPath(change.path, action, now, change.after)
     return _both_changed(change, now)
 
 
-def _both_changed(change: TreeChange, now: FileVersion | None) -> PlannedPath:
+def _both_changed(change: WorktreeChange, now: FileVersion | None) -> MergedPath:
     before, after = change.before, change.after
     if not change.base_is_known:
         reason = "it was changed in the project too, and without git its old content is not known"
@@ -117,9 +117,9 @@ def _both_changed(change: TreeChange, now: FileVersion | None) -> PlannedPath:
         merged = _merged(before.content, after.content, now.content)
         mode = after.mode if now.mode == before.mode else now.mode
         if merged is not None:
-            return PlannedPath(change.path, "merge", now, FileVersion(merged, mode))
+            return MergedPath(change.path, "merge", now, FileVersion(merged, mode))
         reason = "the same lines were changed in the project"
-    return PlannedPath(change.path, "conflict", now, None, reason)
+    return MergedPath(change.path, "conflict", now, None, reason)
 
 
 def _merged(before: bytes, after: bytes, now: bytes) -> bytes | None:
@@ -153,7 +153,7 @@ def _blocked(project: str, path: str) -> str:
     return "there is a folder of this name in the project" if os.path.isdir(place) and not os.path.islink(place) else ""
 
 
-def _write(project: str, planned: PlannedPath) -> None:
+def _write(project: str, planned: MergedPath) -> None:
     place = os.path.join(project, planned.path)
     result, found = planned.result, planned.found
     if result is None:

@@ -31,7 +31,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RECORD: Final = "record.json"
 
 
-class FileState(Struct, frozen=True, array_like=True):
+class CopiedState(Struct, frozen=True, array_like=True):
     """What a path is: the hash of its content, and its mode; the content of a link is where it leads."""
 
     sha256: str
@@ -49,7 +49,7 @@ class Worktree(Struct, frozen=True, kw_only=True):
     """RFC 3339, in UTC."""
     commit: str | None = None
     """The commit that it was made from."""
-    base: dict[str, FileState | None] = {}
+    base: dict[str, CopiedState | None] = {}
     """Files as they were: all of a plain copy; with git those that differed from the commit, None for no file."""
 
     @property
@@ -129,12 +129,12 @@ def remove_place(project: str, name: str, *, is_git: bool) -> None:
         run_git(project, ["worktree", "prune", "--expire", "now"])
 
 
-def state_of(path: str) -> FileState | None:
+def state_of(path: str) -> CopiedState | None:
     """What a path is now; None if there is no file or link there."""
     content = content_of(path)
     if content is None:
         return None
-    return FileState(hashlib.sha256(content).hexdigest(), mode_of(path) or 0)
+    return CopiedState(hashlib.sha256(content).hexdigest(), mode_of(path) or 0)
 
 
 def content_of(path: str) -> bytes | None:

@@ -14,7 +14,7 @@ from dragoman.cli.suggestions import worktree_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.worktrees import TreeChange, Worktree
+    from dragoman.worktrees import Worktree, WorktreeChange
 
 # Action -> the options it takes.
 ACTIONS: Final = {
@@ -135,7 +135,7 @@ def _list(project: str, *, as_json: bool) -> int:
     return exits.OK
 
 
-def _diff(worktree: Worktree, changes: Sequence[TreeChange], *, as_json: bool) -> int:
+def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: bool) -> int:
     from dragoman.worktrees import patch_of
 
     if as_json:
@@ -155,7 +155,7 @@ def _diff(worktree: Worktree, changes: Sequence[TreeChange], *, as_json: bool) -
     return exits.OK
 
 
-def _merge(worktree: Worktree, changes: Sequence[TreeChange], call: CliCall, *, is_all: bool) -> int:
+def _merge(worktree: Worktree, changes: Sequence[WorktreeChange], call: CliCall, *, is_all: bool) -> int:
     from dragoman.worktrees import apply_merge, discard_worktree, plan_merge
 
     plan = plan_merge(worktree, changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dragoman.host.local.agents import find_entry
+from dragoman.host.local.agents import find_entry, ledger_name
 from dragoman.host.local.environment import ALLOWED, received
 from dragoman.host.services import HostServices
 from dragoman.host.terms import read_terms, rules_for
@@ -27,6 +27,7 @@ class LocalServices(HostServices):
             rules=lambda: rules_for(cwd),
             terms=read_terms(session.facts.get("terms")),
             entry=entry,
+            ledger_name=ledger_name(session.record.agent),
             project=project,
             restores=settings.restores_protected,
             remember=lambda text, action: _remember(text, action, project),

@@ -62,6 +62,8 @@ class GuardTerms(Struct, frozen=True, kw_only=True):
     terms: SessionTerms = SessionTerms()
     entry: AgentEntry | None = None
     """The program of the agent; None for an agent in this process."""
+    ledger_name: str | None = None
+    """The agent as the ledger has it; None for the name of its entry."""
     project: str | None = None
     restores: bool = False
     remember: Callable[[str, Action], None] | None = None
@@ -131,7 +133,7 @@ class SessionGuard:
         from dragoman.scripting.changes import SessionChanges
 
         return SessionChanges(
-            agent=entry.name,
+            agent=self._known.ledger_name or entry.name,
             on_problem=lambda sentence: _log.warning("session %s: %s", self._hosted.id, sentence),
             on_end=self._followed,
         )

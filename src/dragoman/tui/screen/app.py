@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from dragoman.tui.conversation import Opening
-    from dragoman.tui.values import AskedQuestion, OpenForm, SentPrompt
+    from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
     from dragoman.view.rails import Glyphs, RailLine
 
 _PAINTS: Final = 20
@@ -162,7 +162,7 @@ class TerminalApp(App[None]):
     def form_withdrawn(self, form: OpenForm) -> None:
         self._is_dirty = True
 
-    def ended(self, prompt: SentPrompt | None, stop_reason: str | None, error: str) -> None:
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         if error:
             self.note(error)
         if not self.app_focus:
