@@ -220,7 +220,8 @@ async def test_cancel_ends_the_running_command_with_everything_it_started(prefix
         assert (await turn).stop_reason == "cancelled"
         assert not any(is_alive(pid) for pid in pids), "the turn has ended, so the command has"
         assert (work / "ended").exists() is ("echo ended" in prefix), "a command that can end by itself may do so"
-        assert statuses(updates)[-1] == "failed"
+        # One that ends by itself may report that before it is interrupted.
+        assert statuses(updates)[-1] in (("failed", "completed") if "echo ended" in prefix else ("failed",))
         assert text_of(await ask(session, "next")) == "You said: next"
 
 

@@ -72,7 +72,7 @@ def test_a_node_that_is_too_old_does_not_count(bare_machine: Path) -> None:
     assert not (bare_machine / "node_modules").exists()
 
 
-@pytest.mark.parametrize("failing", ["-n auto", "-m alone", "tools.pythons", ""])
+@pytest.mark.parametrize("failing", ["--dist worksteal", "-m alone", "tools.pythons", ""])
 def test_types_and_both_passes_of_the_tests_run_and_each_can_fail(failing: str, bare_machine: Path) -> None:
     programs = bare_machine / ".venv" / "bin"
     programs.mkdir(parents=True)
