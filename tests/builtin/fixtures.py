@@ -122,9 +122,9 @@ class FixtureSession(OpenSession):
 
     fixture: "SessionFixture"
 
-    async def _context(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
+    async def context_of(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
         fixture = self.fixture
-        context = await super()._context(prompt, log)
+        context = await super().context_of(prompt, log)
         return msgspec.structs.replace(
             context,
             model=fixture.model,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.context.commands import Command, invoked, read_commands
+from dragoman.builtin.context.command import Command
+from dragoman.builtin.context.commands import invoked, read_commands
 from dragoman.client import Session
 from dragoman.rpc import Observer
 from dragoman.schema import v1

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.context.commands import OWN
+from dragoman.builtin.context.own_commands import OWN
 from dragoman.builtin.models.find import find_model
 from dragoman.cli.command import parse
 from dragoman.cli.exits import CliError

@@ -18,9 +18,10 @@ from dragoman.agent import Agent
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
+from dragoman.builtin.model_access import ModelAccess
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.request_errors import SessionClosed, stored, to_request_error
-from dragoman.errors import ConfigError, RequestError, StoreError
+from dragoman.errors import RequestError, StoreError
 from dragoman.schema import Unknown, v1
 from dragoman.text.terminal import sentence
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from msgspec import UnsetType
 
     from dragoman.agent import AgentSession, Context, Turn
-    from dragoman.builtin.models.refreshed import ModelLists
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.turn import TurnEnd
@@ -62,7 +62,7 @@ class BuiltInAgent:
         self._opening = asyncio.Lock()
         self._sessions: dict[str, OpenSession] = {}
         self.environment = UserEnvironment(settings.config_dir)
-        self._lists: ModelLists | None = None
+        self.models = ModelAccess(settings, self.environment)
 
     async def disconnected(self) -> None:
         """A connection has ended: detach its viewers. With the last connection everything is closed."""
@@ -74,8 +74,7 @@ class BuiltInAgent:
             return
         for session in list(self._sessions.values()):
             await self._close(session)
-        if self._lists is not None:
-            await self._lists.close()
+        await self.models.close()
         store: Store | TemporaryStore | None = self._temporary or self._store
         self._store = self._temporary = None
         if store is not None:
@@ -113,7 +112,7 @@ class BuiltInAgent:
         from dragoman.store.sessions import SessionRow
 
         metadata = metadata_of(params.system_prompt)
-        model = await self._require_model()
+        model = await self.models.require()
         store = await self.store()
         directories = tuple(params.additional_directories or ())
         row = SessionRow(
@@ -206,7 +205,7 @@ class BuiltInAgent:
 
         viewer = self._viewer(session)
         if params.config_id == "model":
-            await self._check_model(str(params.value))
+            await self.models.check(str(params.value))
         await stored(viewer.open_session.choose(viewer, **{params.config_id: params.value}))
         return v1.SetSessionConfigOptionResponse(config_options(viewer.open_session))
 
@@ -277,7 +276,7 @@ class BuiltInAgent:
         return viewer
 
     async def _row(self, session_id: str) -> SessionRow:
-        await self._require_model()
+        await self.models.require()
         store = await self.store()
         row: SessionRow | None = await stored(store.session(session_id))
         if row is None:
@@ -305,7 +304,7 @@ class BuiltInAgent:
         self.environment.begin()
         if row.id not in self._sessions:
             opened = await stored(OpenSession.open(self.settings, await self.store(), row, self.environment))
-            opened.model_lists = self._model_lists(opened.model_name)
+            opened.model_lists = self.models.lists(opened.model_name, self._show_options)
             self._sessions.setdefault(row.id, opened)
         open_session = self._sessions[row.id]
         if metadata:
@@ -336,63 +335,10 @@ class BuiltInAgent:
         self._sessions.pop(session.row.id, None)
         await session.close()
 
-    # Models and keys
-
-    async def _require_model(self) -> str:
-        """The model of new sessions. Raises: RequestError, with code -32000 and what to set if a key is missing."""
-        from dragoman.builtin.login import usable_model
-        from dragoman.builtin.models.choice import check_model
-
-        env = self.environment.models
-        await self.environment.reread_keys()
-        try:
-            name = usable_model(self.settings.model, env)
-        except RequestError:
-            # A graphical editor may have started the agent without the user's keys.
-            await self.environment.ready()
-            name = usable_model(self.settings.model, env)
-        try:
-            check_model(name, env)
-        except ConfigError as error:
-            raise RequestError.invalid_params(str(error)) from error
-        return name
-
-    async def _check_model(self, name: str) -> None:
-        """Raises: RequestError -32602 with near names for a model that does not exist, -32000 for a missing key."""
-        from dragoman.builtin.login import usable_model
-        from dragoman.builtin.models.choice import check_model
-
-        env = self.environment.models
-        await self.environment.reread_keys()
-        try:
-            check_model(name, env, None if self._lists is None else self._lists.listed(name))
-        except ConfigError as error:
-            raise RequestError.invalid_params(str(error), path="$.value") from error
-        usable_model(name, env)
-
-    def _model_lists(self, model: str) -> ModelLists:
-        """The lists of the providers, which begin to be refreshed with the first session."""
-        from dragoman.builtin.models.refreshed import ModelLists
-
-        async def show() -> None:
-            for session in tuple(self._sessions.values()):
-                for viewer in tuple(session.viewers):
-                    await viewer.show_options()
-
-        if self._lists is None:
-            self._lists = ModelLists(self.settings.model_lists, self.environment.models)
-        self._lists.begin(model, show)
-        return self._lists
-
-    async def authenticate(self, params: v1.AuthenticateRequest, context: Context) -> None:
-        """Take the key that the client passes, or look for one: in the environment, and among the stored keys."""
-        from dragoman.builtin.login import require_key, take_key
-
-        env = self.environment.models
-        await self.environment.ready()
-        await self.environment.reread_keys()
-        if not await asyncio.to_thread(take_key, params, self.settings.model, env):
-            require_key(params.method_id, self.settings.model, env)
+    async def _show_options(self) -> None:
+        for session in tuple(self._sessions.values()):
+            for viewer in tuple(session.viewers):
+                await viewer.show_options()
 
 
 class _CountingAgent(Agent):
@@ -429,7 +375,7 @@ def build_agent(settings: AgentSettings) -> Agent:
         error_details=True,
     )
     if methods:
-        agent.authenticate(own.authenticate)
+        agent.authenticate(own.models.authenticate)
     agent.new_session(
         mcp=("http", "sse"), additional_directories=True, system_prompt="override" if settings.unstable else None
     )(own.new_session)

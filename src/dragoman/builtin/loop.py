@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from dragoman.builtin.cancellation import was_asked_for
+from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
@@ -37,6 +38,7 @@ from dragoman.uistream.display import ToolDisplay, ToolOutput, with_display
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.builtin.context.own_commands import TurnAction
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
@@ -109,9 +111,8 @@ class Loop:
         """Run the steps and return the finish reason."""
         context = self._context
         if context.command is not None:
-            from dragoman.builtin.context.window.commands import run_turn_command
-
-            answer = await run_turn_command(context.command, context, self._window, self._specs)
+            action: TurnAction = load_function(TURN_COMMANDS[context.command.name])
+            answer = await action(context.command, context, self._window, self._specs)
             await self._emit_text(f"{context.message.id}.c", answer)
             return "stop"
         for _ in range(context.limits.steps):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from dragoman.builtin.context.commands import Invocation
+    from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.tools.tool import ToolAccess
     from dragoman.builtin.viewer import Viewer
     from dragoman.uistream.messages import Part

@@ -18,43 +18,30 @@ import asyncio
 import logging
 import os
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from dragoman.builtin.cancellation import complete, shared, wait_or_cancel, was_asked_for
-from dragoman.builtin.context.commands import (
-    TURN_COMMANDS,
-    AnswerModel,
-    Invocation,
-    commands_update,
-    invoked,
-    read_commands,
-    run_command,
-)
-from dragoman.builtin.context.environment_block import add_environment, add_line
-from dragoman.builtin.context.history import model_view
+from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
+from dragoman.builtin.context.command import Invocation
+from dragoman.builtin.context.commands import commands_update, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
-from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.titles import begin_title
-from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.loop import Loop
-from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.model import ModelAuthError
 from dragoman.builtin.models.providers import default_model
 from dragoman.builtin.models.refreshed import ModelLists
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.output_files import output_folder
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.steering import Steering
-from dragoman.builtin.tools.jobs import close_jobs, ended_jobs
+from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
+from dragoman.builtin.turn_preparation import prepare_message, prepare_turn
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer
 from dragoman.errors import ConfigError, DragomanError, StoreError
@@ -69,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.agent import AgentSession
-    from dragoman.builtin.context.commands import Command
+    from dragoman.builtin.context.command import Command
     from dragoman.builtin.context.instructions import Instructions
     from dragoman.builtin.environment import UserEnvironment
     from dragoman.builtin.mcp.servers import McpServers
@@ -118,18 +105,18 @@ class OpenSession:
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
         self.has_sandbox = False
-        self._environment = environment
+        self.environment = environment
         self.env: Mapping[str, str] = os.environ if environment is None else environment.models
         """The environment of its models: with the stored keys, which no command gets."""
-        self._was_refused = False
+        self.was_refused = False
         """Whether the last call of the model failed because of its key."""
         self._queue = asyncio.Lock()
-        self._steering = Steering()
+        self.steering = Steering()
         self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
         """Ids of prompts that wait in the stored queue because their process died."""
         self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
-        self._rules = SessionRules(settings, store, row.id)
+        self.rules = SessionRules(settings, store, row.id)
         self.model_lists = ModelLists()
         self._model: Model | None = None
         self._models: list[Model] = []
@@ -154,7 +141,7 @@ class OpenSession:
             session.history.append(message_from_row(waiting))
             session._left_prompts.append(waiting.id)
         await session.usage.load()
-        await session._rules.load()
+        await session.rules.load()
         return session
 
     async def close(self) -> None:
@@ -182,7 +169,7 @@ class OpenSession:
         self.viewers.append(viewer)
         self._connect_servers(viewer)
         self.warm_up()
-        _ = self._begin_instructions(viewer)
+        _ = self.begin_instructions(viewer)
         reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
         self.commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
@@ -212,7 +199,7 @@ class OpenSession:
 
     def _connect_servers(self, viewer: Viewer) -> None:
         """Connect MCP servers in the background; the first turn waits for their tools, the response does not."""
-        configured = self._rules.mcp_servers(viewer.cwd)
+        configured = self.rules.mcp_servers(viewer.cwd)
         if self.servers is not None or not (viewer.session.mcp_servers or configured):
             return
         from dragoman.builtin.mcp.servers import McpServers
@@ -221,7 +208,7 @@ class OpenSession:
             for each in tuple(self.viewers):
                 await each.notify("warning", title, description)
 
-        after = None if self._environment is None else self._environment.ready
+        after = None if self.environment is None else self.environment.ready
         self.servers = McpServers(viewer.session.mcp_servers, configured, self.tools, notice, viewer.cwd, after=after)
         self.servers.start()
 
@@ -299,7 +286,7 @@ class OpenSession:
 
     def steer(self, text: str) -> bool:
         """Pass text to the running turn, for its next step. False if none is running, or it ends: prompt instead."""
-        return self._steering.add(text)
+        return self.steering.add(text)
 
     async def prompt(self, prompt: QueuedPrompt) -> TurnEnd:
         """Run one turn: the user's message, then the agent's. Waits while another turn runs, with the prompt on disk.
@@ -337,7 +324,7 @@ class OpenSession:
 
     async def _run(self, prompt: QueuedPrompt, message: UIMessage, queued_id: str | None) -> TurnEnd:
         log = TurnLog(self.store, new_id("msg"), self._show)
-        preparing = asyncio.ensure_future(self._prepare(prompt, message))
+        preparing = asyncio.ensure_future(prepare_message(self, prompt, message))
         was_cancelled = await complete(preparing)
         preparing.result()
         row = message_to_row(message)
@@ -345,14 +332,14 @@ class OpenSession:
         was_cancelled = await complete(beginning) or was_cancelled
         self.history.append(message)
         self.turn, self.state = log, "busy"
-        self._steering.begin()
+        self.steering.begin()
         self.usage.begin_turn()
         writer = asyncio.create_task(log.write())
         usage: list[UsageRow] = []
         error: Exception | None = None
         try:
             if not was_cancelled:
-                context = await self._context(prompt, log)
+                context = await self.context_of(prompt, log)
                 loop = Loop(context, usage)
                 running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, self.settings.limits.cleanup_seconds)
@@ -367,60 +354,9 @@ class OpenSession:
         await complete(ending)
         return ending.result()
 
-    async def _prepare(self, prompt: QueuedPrompt, message: UIMessage) -> None:
-        """Read the past, and add the day and the repository's state if the model does not know them.
-
-        Raises: StoreError.
-        """
-        await self.past.read(self.history)
-        if prompt.is_for_model:
-            await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(self.history))
-            ended = ended_jobs(self.memory)
-            if ended:
-                add_line(message, ended)
-
-    async def _context(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
-        """Prepare a turn: show the prompt to the other viewers, wait for the tools, collect what the loop needs."""
-        viewer = self.prompting = prompt.viewer
-        for other in self.viewers:
-            if other is not viewer:
-                await other.show_message(self.history[-1])
-        model: Model
-        is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
-        if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
-            model = AnswerModel(await run_command(prompt.command, self))
-        else:
-            if self._was_refused and self._environment is not None:
-                await self._environment.reread_keys()  # the user may have logged in since
-            model = self.model
-            if self._environment is not None and self._environment.reading is not None:
-                await shared(self._environment.reading)
-            if self.servers is not None:
-                await self.servers.ready()
-        return TurnContext(
-            self.row.id,
-            log.message,
-            tuple(self.history),
-            model,
-            self.tools,
-            viewer.permissions(self._rules),
-            prompt.access,
-            log.emit,
-            partial(self.ask, viewer),
-            viewer.cwd,
-            viewer.roots,
-            output_folder(self.settings.store, self.row.id),
-            self.memory,
-            system=prompt_for(self, viewer, (await shared(self._begin_instructions(viewer))).text),
-            effort=effort_for(self.model_name, self.row.effort),
-            limits=self.settings.limits,
-            spent=self.usage.spent,
-            steering=self._steering,
-            set_retrying=self._set_retrying,
-            trace=prompt.trace,
-            windows=SessionWindows(self),
-            command=prompt.command if is_for_turn else None,
-        )
+    async def context_of(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
+        """What the turn of a prompt works with."""
+        return await prepare_turn(self, prompt, log)
 
     async def _end(
         self,
@@ -433,8 +369,8 @@ class OpenSession:
     ) -> TurnEnd:
         """Close the log, commit the rest and store the message. If the disk is full, that waits for the next prompt."""
         log.close(CANCELLED if was_cancelled else left_open_by(error))
-        self._steering.end()
-        self._steering.texts.clear()
+        self.steering.end()
+        self.steering.texts.clear()
         if was_cancelled:
             log.message.metadata["cancelled"] = True
         elif error is not None:
@@ -452,7 +388,7 @@ class OpenSession:
             self.turn = None
         self.history.append(log.message)
         self.state = "idle" if error is None else "error"
-        self._was_refused = isinstance(error, ModelAuthError)
+        self.was_refused = isinstance(error, ModelAuthError)
         if error is not None and not isinstance(error, DragomanError):
             _log.error("a turn failed", exc_info=error)
         return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, total(rows))
@@ -462,7 +398,7 @@ class OpenSession:
         if self.turn is not None:
             await self.turn.settle()
 
-    def _set_retrying(self, is_retrying: bool) -> None:
+    def set_retrying(self, is_retrying: bool) -> None:
         self.state = "retrying" if is_retrying else "busy"
 
     def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:
@@ -475,7 +411,7 @@ class OpenSession:
                 each.session.update_when_open(commands_update(commands))
         return Invocation(name, arguments, commands.get(name))
 
-    def _begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:
+    def begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:
         """Begin to read the instruction files of the user and the project.
 
         They are read once for the same folders: a session keeps what it began with.

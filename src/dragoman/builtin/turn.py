@@ -33,7 +33,7 @@ from dragoman.uistream.messages import UIMessage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from dragoman.builtin.context.commands import Invocation
+    from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.models.model import Model, StepEnd
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.placement import Placement

@@ -16,7 +16,7 @@ from dragoman.builtin.tools.jobs import job_lines
 from dragoman.uistream.messages import ToolPart
 
 if TYPE_CHECKING:
-    from dragoman.builtin.context.commands import Invocation
+    from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.context.window.window import ContextWindow
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.builtin.turn import TurnContext
@@ -32,12 +32,15 @@ class Share(Struct, frozen=True):
     tokens: int
 
 
-async def run_turn_command(
+async def show_context(
     call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]
 ) -> str:
-    """Run the command and return the text of the answer. Raises: ModelError."""
-    if call.name == "context":
-        return _report(context, window, specs)
+    """`/context`: what fills the window."""
+    return _report(context, window, specs)
+
+
+async def compact(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+    """`/compact`: shorten the conversation now. Raises: ModelError."""
     done = await window.compact(call.arguments)
     if done is None:
         return f"There is nothing to shorten: the conversation has about {window.estimate():,} tokens."

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.builtin.context.commands import AnswerModel
 from dragoman.builtin.context.history import ModelConversation
+from dragoman.builtin.context.own_commands import AnswerModel
 from dragoman.builtin.context.window.estimate import TokenCounter, tokens_in, tokens_of_output, tokens_of_tools
 from dragoman.builtin.context.window.facts import CONTEXT, Counted, counted_in
 from dragoman.builtin.context.window.limits import ADVICE, WindowLimits

@@ -1,0 +1,145 @@
+"""The agent's own slash commands: which there are, and the function that answers each.
+
+A command with a body is a template for the model. The others have a function, named here and imported when the command
+is used: an `Action` answers from the open session, a `TurnAction` needs a turn, with its model, its permissions and the
+user who can be asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from dragoman.builtin.context.command import Command, Invocation
+from dragoman.builtin.context.history import CLEAR
+from dragoman.builtin.models.model import Model, StepEnd
+from dragoman.builtin.modes import MODES
+from dragoman.errors import ConfigError
+from dragoman.uistream import chunks as c
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from dragoman.builtin.context.window.window import ContextWindow
+    from dragoman.builtin.models.model import ModelRequest, ToolSpec
+    from dragoman.builtin.session import OpenSession
+    from dragoman.builtin.turn import TurnContext
+
+Action: TypeAlias = Callable[[str, "OpenSession"], Awaitable[str]]
+"""Takes the words after the command and returns the text of the answer."""
+TurnAction: TypeAlias = Callable[[Invocation, "TurnContext", "ContextWindow", "tuple[ToolSpec, ...]"], Awaitable[str]]
+"""The same within a turn. Raises: ModelError."""
+
+_HERE: Final = "dragoman.builtin.context.own_commands"
+_WINDOW: Final = "dragoman.builtin.context.window.commands"
+ACTIONS: Final = {
+    CLEAR: f"{_HERE}:clear",
+    "help": f"{_HERE}:show_help",
+    "mode": f"{_HERE}:set_mode",
+    "model": f"{_HERE}:set_model",
+}
+TURN_COMMANDS: Final = {
+    "compact": f"{_WINDOW}:compact",
+    "context": f"{_WINDOW}:show_context",
+}
+
+_REVIEW: Final = """\
+Review $ARGUMENTS. If nothing is named here, review what is not committed yet (git status, git diff, git diff --staged);
+if everything is committed, the last commit.
+
+Read the changed code in its surroundings. Report what is wrong or likely to break, most serious first, each with file
+and line, why it is wrong, and what to do instead. Leave out what is a matter of taste. If there is nothing, say so.
+Change nothing."""
+
+OWN: Final = (
+    Command(CLEAR, "Let the model forget the conversation; it stays stored and visible"),
+    Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
+    Command("context", "Show what fills the context window"),
+    Command("help", "Show the commands there are"),
+    Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
+    Command("model", "Show or change the model", "PROVIDER:NAME"),
+    Command("review", "Review changes that are not committed yet, or what you name", "what to review", _REVIEW),
+)
+
+
+async def run_command(call: Invocation, session: OpenSession) -> str:
+    """Run one of the agent's own commands and return the text of the answer."""
+    commands = session.commands
+    if call.command is None:
+        names = ", ".join(f"/{name}" for name in commands)
+        return (
+            f"There is no command /{call.name}. There are {names}. "
+            "A message for the model that begins with a slash needs a space before it."
+        )
+    action: Action = load_function(ACTIONS[call.name])
+    return await action(call.arguments, session)
+
+
+def load_function(place: str) -> Any:
+    """Import the function that a place `module:function` names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+async def show_help(arguments: str, session: OpenSession) -> str:
+    """`/help`: the commands there are."""
+    commands = session.commands.values()
+    return "\n".join(f"- `/{' '.join(filter(None, (each.name, each.hint)))}` {each.shown}" for each in commands)
+
+
+async def clear(arguments: str, session: OpenSession) -> str:
+    """`/clear`: the model is given nothing of what came before; `history.py` leaves it out."""
+    session.memory.clear()  # the model does not know any file now
+    return "The model has forgotten the conversation. It is still stored, and shown when it is loaded again."
+
+
+async def set_mode(wanted: str, session: OpenSession) -> str:
+    """`/mode`: show or change the mode."""
+    if wanted in ("full", "auto"):
+        # A prompt may hold text of others, piped in or pasted; that must not be able to switch permission off.
+        how = f"{wanted} is chosen in the editor, or with --mode {wanted}, not by a message"
+        return f"The mode stays {session.mode.id}: {how}."
+    if wanted in [mode.id for mode in session.modes]:
+        await session.choose(mode=wanted)
+        return f"The mode is {wanted} now: {MODES[wanted].description}."
+    listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in session.modes)
+    missing = f"There is no mode {wanted!r}. " if wanted else ""
+    return f"{missing}The mode is {session.mode.id}. There are:\n{listed}"
+
+
+async def set_model(wanted: str, session: OpenSession) -> str:
+    """`/model`: show or change the model."""
+    from dragoman.builtin.models.choice import check_model
+    from dragoman.builtin.models.providers import missing_key
+
+    if not wanted:
+        names = ", ".join(session.model_names)
+        return f"The model is {session.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."
+    try:
+        check_model(wanted, session.env)
+    except ConfigError as error:
+        return f"The model stays {session.model_name}: {error}"
+    provider = missing_key(wanted, session.env)
+    if provider is not None:
+        advice = f"set {' or '.join(provider.variables)}, or log in with: dragoman agent login {provider.id}"
+        return f"The model stays {session.model_name}: {wanted} needs a key: {advice}."
+    await session.choose(model=wanted)
+    return f"The model is {wanted} now."
+
+
+class AnswerModel(Model):
+    """A model that gives one fixed text: the agent's own answer to a command."""
+
+    name = "dragoman"
+    context_tokens = None
+    is_scripted = False
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
+        yield c.TextStart("words")
+        yield c.TextDelta("words", self._text)
+        yield c.TextEnd("words")
+        yield StepEnd("stop")

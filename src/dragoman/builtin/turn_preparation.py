@@ -1,0 +1,89 @@
+"""What a turn is given before its loop runs: the user's message with its facts, and the context of its tool calls.
+
+Owns which parts of the open session a turn works with. `session.py` decides when a turn runs, `loop.py` runs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+
+from dragoman.builtin.cancellation import shared
+from dragoman.builtin.context.environment_block import add_environment, add_line
+from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
+from dragoman.builtin.context.own_prompt import prompt_for
+from dragoman.builtin.context.window.size import SessionWindows
+from dragoman.builtin.models.choice import effort_for
+from dragoman.builtin.output_files import output_folder
+from dragoman.builtin.tools.jobs import ended_jobs
+from dragoman.builtin.turn import TurnContext
+
+if TYPE_CHECKING:
+    from dragoman.builtin.models.model import Model
+    from dragoman.builtin.queued_prompt import QueuedPrompt
+    from dragoman.builtin.session import OpenSession
+    from dragoman.builtin.turn import TurnLog
+    from dragoman.uistream.messages import UIMessage
+
+
+async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
+    """Read the past, and add the day and the repository's state if the model does not know them.
+
+    Raises: StoreError.
+    """
+    await session.past.read(session.history)
+    if prompt.is_for_model:
+        await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
+        ended = ended_jobs(session.memory)
+        if ended:
+            add_line(message, ended)
+
+
+async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
+    """Show the prompt to the other viewers, wait for the tools, and collect what the loop needs."""
+    viewer = session.prompting = prompt.viewer
+    for other in session.viewers:
+        if other is not viewer:
+            await other.show_message(session.history[-1])
+    is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
+    return TurnContext(
+        session.row.id,
+        log.message,
+        tuple(session.history),
+        await _model_for(session, prompt, is_for_turn=is_for_turn),
+        session.tools,
+        viewer.permissions(session.rules),
+        prompt.access,
+        log.emit,
+        partial(session.ask, viewer),
+        viewer.cwd,
+        viewer.roots,
+        output_folder(session.settings.store, session.row.id),
+        session.memory,
+        system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
+        effort=effort_for(session.model_name, session.row.effort),
+        limits=session.settings.limits,
+        spent=session.usage.spent,
+        steering=session.steering,
+        set_retrying=session.set_retrying,
+        trace=prompt.trace,
+        windows=SessionWindows(session),
+        command=prompt.command if is_for_turn else None,
+    )
+
+
+async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
+    """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
+        return AnswerModel(await run_command(prompt.command, session))
+    environment = session.environment
+    if session.was_refused and environment is not None:
+        await environment.reread_keys()  # the user may have logged in since
+    model = session.model
+    if environment is not None and environment.reading is not None:
+        await shared(environment.reading)
+    if session.servers is not None:
+        await session.servers.ready()
+    return model
