@@ -16,20 +16,15 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import msgspec
-
-from dragoman.client.connect import connect
 from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
-from dragoman.host.local.build import hello
-from dragoman.host.local.place import find_places
-from dragoman.host.local.start import NoHost, reach_host
-from dragoman.rpc import Observer
+from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.state import SessionState
+from dragoman.tui.host_connection import HostConnection
 from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.tui.values import Phase
@@ -116,6 +111,11 @@ class HostedConversation:
         return [prompt for prompt in self.prompts if not prompt.has_started]
 
     @property
+    def remote(self) -> RemoteAgent | None:
+        """The connection to the host, for what the conversation has no method for; None while there is none."""
+        return self._remote if self._remote is not None and self._remote.is_open else None
+
+    @property
     def login_methods(self) -> Sequence[v1.AuthMethod]:
         """How the user can log in, if the agent asked for it."""
         return self._login_methods
@@ -127,7 +127,7 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with self._connected() as remote:
+                async with HostConnection(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0
@@ -179,9 +179,6 @@ class HostedConversation:
         if remote is not None and remote.is_open:
             await remote.close()  # `run` connects again, and enters the other session
         self._changed.set()
-
-    def _connected(self) -> _Connection:
-        return _Connection(self)
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
@@ -318,6 +315,10 @@ class HostedConversation:
 
     # Messages of the host's own
 
+    def note(self, text: str) -> None:
+        """The host has a sentence for the user."""
+        self._interface.note(text)
+
     def turn_started(self, params: dict[str, Any]) -> None:
         """The host began a prompt of ours."""
         for prompt in self.prompts:
@@ -417,69 +418,3 @@ class HostedConversation:
                 )
             )
         return rows
-
-
-class _Connection:
-    """The connection of one conversation to the local host, started if there is none."""
-
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
-        self._entered: Any = None
-
-    async def __aenter__(self) -> RemoteAgent:
-        talk = self._conversation
-        path = await asyncio.to_thread(_reach, talk._interface.note)
-        self._entered = connect(
-            f"unix:{path}",
-            name="dragoman",
-            title="dragoman",
-            permission=talk.permission,
-            elicitation=_Forms(talk),
-            extensions={
-                "_dragoman/turn_started": lambda params: None,  # see _StartedTurns
-                "_dragoman/turn_ended": talk.turn_ended,
-                "_dragoman/answered": talk.answered,
-                "_dragoman/notice": lambda params: talk._interface.note(str(params.get("text", ""))),
-            },
-            meta={"dragoman": hello()},
-            observers=(_StartedTurns(talk),),
-        )
-        remote: RemoteAgent = await self._entered.__aenter__()
-        return remote
-
-    async def __aexit__(self, *error: Any) -> None:
-        await self._entered.__aexit__(*error)
-
-
-class _StartedTurns(Observer):
-    """Marks the start of our turns in the order of the wire: a handler would run behind updates that came with it."""
-
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
-
-    def received(self, line: bytes) -> None:
-        if b'"_dragoman/turn_started"' in line[:100]:
-            self._conversation.turn_started(msgspec.json.decode(line).get("params") or {})
-
-
-class _Forms:
-    """Shows forms of agents."""
-
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
-
-    async def form(
-        self, request: v1.ElicitationFormMode, session: Session | None
-    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
-        values = await self._conversation.ask_form(request)
-        return v1.DeclineElicitation() if values is None else v1.AcceptElicitation(content=values)
-
-
-def _reach(note: Callable[[str], None]) -> str:
-    """The socket of the local host, which is started if none runs. Raises: NoHost."""
-    places = find_places()
-    client = reach_host(places, note=note)
-    try:
-        return client.place.socket
-    finally:
-        client.close()

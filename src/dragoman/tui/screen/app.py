@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import os
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
-from textual.binding import Binding
 
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import duration, one_line, size
 from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import Choice, OneLine, PromptInput
+from dragoman.tui.screen.parts import OneLine, PromptInput
 from dragoman.tui.screen.transcript import Transcript
 from dragoman.view.rails import UNICODE
 
@@ -34,22 +34,6 @@ if TYPE_CHECKING:
 
 _PAINTS: Final = 20
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
-HELP: Final = (
-    "Enter        send; while a turn runs, the prompt waits for its end",
-    "Ctrl+J       new line (also Alt+Enter, or \\ before Enter)",
-    "Esc          stop the turn",
-    "Tab          into the question, the conversation, and back to the input",
-    "1 2 3        in a question: answer it; Alt+number from the input",
-    "Ctrl+T       thoughts and long outputs open or closed",
-    "Ctrl+P       sessions",
-    "Ctrl+N       a new session",
-    "Shift+Tab    the next mode",
-    "Alt+M        modes and options of the agent",
-    "Ctrl+Q       prompts that wait; choose one to take it back",
-    "PgUp PgDn    scroll; End follows again",
-    "Ctrl+D       leave, with an empty input; also Ctrl+C twice. The work goes on",
-    "F1           this list",
-)
 
 
 def _keep_alt_digits() -> None:
@@ -72,22 +56,6 @@ class TerminalApp(App[None]):
     QuestionCard { display: none; height: auto; max-height: 14; }
     #rule { height: 1; }
     """
-    BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape", "stop", "stop", show=False),
-        Binding("ctrl+c", "interrupt", "leave", show=False, priority=True),
-        Binding("ctrl+d", "leave", "leave", show=False, priority=True),
-        Binding("ctrl+t", "open", "open", show=False, priority=True),
-        Binding("ctrl+p", "sessions", "sessions", show=False, priority=True),
-        Binding("ctrl+n", "new", "new", show=False, priority=True),
-        Binding("ctrl+q", "queue", "queue", show=False, priority=True),
-        Binding("shift+tab", "mode", "mode", show=False, priority=True),
-        Binding("tab", "walk", "walk", show=False, priority=True),
-        Binding("alt+m", "options", "options", show=False, priority=True),
-        Binding("f1", "help", "help", show=False, priority=True),
-        Binding("pageup", "scroll(-1)", "up", show=False, priority=True),
-        Binding("pagedown", "scroll(1)", "down", show=False, priority=True),
-        *(Binding(f"alt+{n}", f"answer({n})", "answer", show=False, priority=True) for n in range(1, 10)),
-    ]
 
     def __init__(
         self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
@@ -104,6 +72,12 @@ class TerminalApp(App[None]):
         self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
         self._seconds = -1
+        for action in ACTIONS:
+            for key in action.keys:
+                self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
+                self._bindings.bind(key, f"do('{action.name}')", action.help, show=False, priority=action.is_priority)
+        for number in range(1, 10):
+            self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
 
     # Textual
 
@@ -119,7 +93,7 @@ class TerminalApp(App[None]):
     def on_mount(self) -> None:
         if self._first:
             _ = self.talk.send(self._first)
-        self._start(self.talk.run())
+        self.start(self.talk.run())
         self.query_one(PromptInput).focus()
         self.set_interval(1 / _PAINTS, self._paint)
 
@@ -137,6 +111,11 @@ class TerminalApp(App[None]):
             self.query_one(PromptInput).focus()
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
+        word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
+        action = self._own_command(word)
+        if action is not None:
+            self.action_do(action, argument.strip())
+            return
         _ = self.talk.send(event.text)
         self.query_one(Transcript).follow()
 
@@ -245,7 +224,26 @@ class TerminalApp(App[None]):
 
     # Actions
 
-    def _start(self, work: Any) -> None:
+    def _own_command(self, word: str) -> str | None:
+        """The action that a slash command of this client names. A command of the agent with that name goes first."""
+        own = word.removeprefix("dragoman:")
+        if own == word and any(each.name == word for each in self.talk.state.commands):
+            return None
+        found = action_named(own)
+        return None if found is None else found.name
+
+    def action_do(self, name: str, argument: str = "") -> None:
+        """Do what a key or a slash command asks for."""
+        action = action_named(name)
+        if action is None:
+            return
+        if not action.run:
+            getattr(self, f"action_{action.name}")(argument)
+        else:
+            load_function(action.run)(self, argument)
+
+    def start(self, work: Any) -> None:
+        """Run a coroutine next to the screen; its errors become a note."""
         task = asyncio.ensure_future(self._guarded(work))
         self._work.add(task)
         task.add_done_callback(self._work.discard)
@@ -256,11 +254,11 @@ class TerminalApp(App[None]):
         except DragomanError as error:
             self.note(str(error))
 
-    def action_stop(self) -> None:
+    def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs."""
-        self._start(self.talk.cancel())
+        self.start(self.talk.cancel())
 
-    def action_interrupt(self) -> None:
+    def action_interrupt(self, argument: str = "") -> None:
         """Leave at the second time; a draft is cleared at the first."""
         now = monotonic()
         if now - self._interrupted_at < _LEAVE_SECONDS:
@@ -269,18 +267,18 @@ class TerminalApp(App[None]):
         self._interrupted_at = now
         self.note("Ctrl+C again leaves; the work goes on")
 
-    def action_leave(self) -> None:
+    def action_leave(self, argument: str = "") -> None:
         """Leave, if the input is empty."""
         if self.query_one(PromptInput).text:
             self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")
         else:
             self.exit()
 
-    def action_open(self) -> None:
+    def action_open(self, argument: str = "") -> None:
         """Open or close thoughts and long outputs."""
         self.query_one(Transcript).toggle_open()
 
-    def action_walk(self) -> None:
+    def action_walk(self, argument: str = "") -> None:
         """Move from the input to the question or the conversation, and back."""
         card, transcript, prompt = self.query_one(QuestionCard), self.query_one(Transcript), self.query_one(PromptInput)
         if prompt.has_focus:
@@ -290,11 +288,17 @@ class TerminalApp(App[None]):
         else:
             prompt.focus()
 
-    def action_scroll(self, pages: int) -> None:
+    def action_page_up(self, argument: str = "") -> None:
         """Scroll the question if it has the keyboard, else the conversation."""
+        self._scrolled().scroll_page_up(animate=False)
+
+    def action_page_down(self, argument: str = "") -> None:
+        """The same, down."""
+        self._scrolled().scroll_page_down(animate=False)
+
+    def _scrolled(self) -> QuestionCard | Transcript:
         card = self.query_one(QuestionCard)
-        target = card if card.has_focus else self.query_one(Transcript)
-        (target.scroll_page_up if pages < 0 else target.scroll_page_down)(animate=False)
+        return card if card.has_focus else self.query_one(Transcript)
 
     def action_answer(self, number: int) -> None:
         """Answer the question in sight with a number."""
@@ -303,96 +307,3 @@ class TerminalApp(App[None]):
         if question is not None and option is not None:
             self.talk.answer(question, option)
         self._is_dirty = True
-
-    def action_mode(self) -> None:
-        """Go to the next mode."""
-        modes = self.talk.state.modes
-        if modes is None or not modes.available_modes:
-            self.note("the agent has no modes")
-            return
-        ids = [mode.id for mode in modes.available_modes]
-        current = self.talk.state.mode
-        self._start(self.talk.set_mode(ids[(ids.index(current) + 1) % len(ids)] if current in ids else ids[0]))
-
-    def action_help(self) -> None:
-        """Show every key."""
-        _ = self.push_screen(Choice("keys", HELP))
-
-    def action_new(self) -> None:
-        """Begin a new session."""
-        if self.talk.phase == "failed":
-            self.talk.retry(is_new=True)
-        else:
-            self._start(self.talk.switch(None))
-
-    def action_queue(self) -> None:
-        """Show the prompts that wait; the chosen one is taken back into the input."""
-        waiting = self.talk.queued
-        if not waiting:
-            self.note("nothing waits")
-            return
-
-        def take(chosen: int | None) -> None:
-            if chosen is not None and self.talk.take_back(waiting[chosen]):
-                self.query_one(PromptInput).text = waiting[chosen].text
-
-        _ = self.push_screen(
-            Choice("prompts that wait; Enter takes one back", [label(p.text, 200) for p in waiting]), take
-        )
-
-    def action_sessions(self) -> None:
-        """Choose another session."""
-        self._start(self._choose_session())
-
-    async def _choose_session(self) -> None:
-        rows = await self.talk.sessions()
-        if not rows:
-            self.note("there are no sessions")
-            return
-        width = max(20, self.size.width - 40)
-        shown = [
-            f"{row.word:<12} {label(row.title or row.name or row.session_id, width):<{width}} {label(row.agent, 18)}"
-            for row in rows
-        ]
-
-        def go(chosen: int | None) -> None:
-            if chosen is not None:
-                self._start(self.talk.switch(rows[chosen]))
-
-        _ = self.push_screen(Choice("sessions", shown), go)
-
-    def action_options(self) -> None:
-        """Choose a mode or a value of an option."""
-        choices: list[tuple[str, Any]] = []
-        state = self.talk.state
-        # Many agents offer their modes twice, the second time as an option.
-        has_option = any(getattr(option, "category", None) == "mode" for option in state.config_options)
-        for mode in () if state.modes is None or has_option else state.modes.available_modes:
-            mark = "*" if mode.id == state.mode else " "
-            choices.append((f"{mark} mode: {label(mode.name, 60)}", (self.talk.set_mode, mode.id)))
-        for option in state.config_options:
-            for value, name in _values(option):
-                mark = "*" if value == getattr(option, "current_value", None) else " "
-                text = f"{mark} {label(str(getattr(option, 'name', '')), 30)}: {label(name, 60)}"
-                choices.append((text, (self.talk.set_option, getattr(option, "id", ""), value)))
-        if not choices:
-            self.note("the agent has neither modes nor options")
-            return
-
-        def use(chosen: int | None) -> None:
-            if chosen is not None:
-                call, *arguments = choices[chosen][1]
-                self._start(call(*arguments))
-
-        _ = self.push_screen(Choice("modes and options", [text for text, _ in choices]), use)
-
-
-def _values(option: Any) -> list[tuple[str | bool, str]]:
-    """The values of an option, with their names; a switch is on or off."""
-    if isinstance(getattr(option, "current_value", None), bool):
-        return [(True, "on"), (False, "off")]
-    found: list[tuple[str | bool, str]] = []
-    for each in getattr(option, "options", None) or ():
-        inner = getattr(each, "options", None)
-        found += [(value.value, value.name) for value in (inner if inner is not None else (each,))]
-    return found

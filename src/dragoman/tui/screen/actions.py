@@ -1,0 +1,64 @@
+"""Every action of the full screen: its name, which is also its slash command, its keys, and what the help says.
+
+An action is a method `action_NAME` of the app, or a function that is named here and imported when it is first used, so
+that a screen which is not opened costs nothing. Both get the words behind the slash command.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+
+class Action(NamedTuple):
+    """One action."""
+
+    name: str
+    keys: tuple[str, ...]
+    """As Textual names them; none for an action that only has a slash command."""
+    help: str
+    run: str = ""
+    """`module:function`, which gets the app and the argument; empty for a method of the app."""
+    is_priority: bool = True
+    """Whether the key works wherever the keyboard is; otherwise the part that has it goes first."""
+
+
+_SCREEN: Final = "dragoman.tui.screen"
+ACTIONS: Final = (
+    Action("stop", ("escape",), "stop the turn", is_priority=False),
+    Action("walk", ("tab",), "into the question, the conversation, and back to the input"),
+    Action("open", ("ctrl+t",), "thoughts and long outputs open or closed"),
+    Action("sessions", ("ctrl+p",), "sessions", f"{_SCREEN}.sessions:choose_session"),
+    Action("new", ("ctrl+n",), "a new session, /new AGENT with another agent", f"{_SCREEN}.sessions:begin_session"),
+    Action("mode", ("shift+tab",), "the next mode", f"{_SCREEN}.options:next_mode"),
+    Action("options", ("alt+m",), "modes and options of the agent", f"{_SCREEN}.options:choose_option"),
+    Action("queue", ("ctrl+q",), "prompts that wait; choose one to take it back", f"{_SCREEN}.queue:choose_queued"),
+    Action("page_up", ("pageup",), "scroll up"),
+    Action("page_down", ("pagedown",), "scroll down; End follows again"),
+    Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on"),
+    Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on"),
+    Action("help", ("f1",), "this list", f"{_SCREEN}.help:show_help"),
+)
+FIXED_KEYS: Final = (
+    ("Enter", "send; while a turn runs, the prompt waits for its end"),
+    ("Ctrl+J", "new line (also Alt+Enter, or \\ before Enter)"),
+    ("1 2 3", "in a question: answer it; Alt+number from the input"),
+)
+"""Keys of the input and the card, which are not actions."""
+
+
+def action_named(name: str) -> Action | None:
+    """The action of a name."""
+    return next((action for action in ACTIONS if action.name == name), None)
+
+
+def load_function(place: str) -> Any:
+    """Import the function that a place `module:function` names."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def shown_key(key: str) -> str:
+    """A key as users read it: `ctrl+t` is `Ctrl+T`."""
+    names = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
+    return "+".join(names.get(part, part.capitalize()) for part in key.split("+"))
