@@ -23,7 +23,7 @@ from dragoman.snapshots.rewind import PlannedPath, RewindOutcome, RewindPlan
 from dragoman.workspace.hunks import Hunk, find_hunks, revert_hunks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.rewind import Rewinder
@@ -70,16 +70,47 @@ class Review:
         self._store = rewinder.store
         self._turn = turn
 
+    @property
+    def turn(self) -> TurnChanges:
+        """The turn that is reviewed, in this folder."""
+        return self._turn
+
     def files(self) -> list[ReviewedFile]:
         """Every change of the turn with its hunks, numbered from 1 in their order."""
+        return self._read(self._turn.changes)
+
+    def file(self, path: str) -> ReviewedFile:
+        """One changed file as it is decided now. Raises: ReviewRefused."""
+        return self._file(path, ())
+
+    def sides(self, file: ReviewedFile) -> tuple[bytes | None, bytes | None]:
+        """What a file held before and after the turn; None for nothing, or for what was not kept."""
+        change = file.change
+        with Contents(self._rewinder.root, self._store.packs) as contents:
+            return (
+                _content(change.old_path, change.before, contents),
+                _content(change.path, change.after, contents),
+            )
+
+    def _read(self, changes: Iterable[TreeChange]) -> list[ReviewedFile]:
         decided = self._store.kept_hunks(self._turn.number)
         rewinds = {record.number: record for record in self._store.rewinds() if not record.is_redone}
         whole = next((n for n, each in rewinds.items() if self._turn.number in each.turns and not each.redoes), 0)
         with Contents(self._rewinder.root, self._store.packs) as contents:
             return [
                 _reviewed(change, _hunks(change, contents), decided.get(_key(change.path), []), rewinds, whole)
-                for change in self._turn.changes
+                for change in changes
             ]
+
+    def keep_all(self) -> None:
+        """Note that the user keeps everything that is not decided. Raises: OSError."""
+        decided = self._store.kept_hunks(self._turn.number)
+        for file in self.files():
+            if file.open:
+                numbers = {str(n) for n in range(1, len(file.hunks) + 1) if n not in file.reverted}
+                key = _key(file.change.path)
+                decided[key] = sorted({*decided.get(key, []), *(numbers if file.reverted else {_WHOLE})})
+        self._store.save_kept_hunks(self._turn.number, decided)
 
     def keep(self, path: str, hunks: Collection[int] = ()) -> None:
         """Note that the user keeps a file, or some hunks of it. Raises: ReviewRefused, OSError."""
@@ -183,8 +214,9 @@ class Review:
         self._store.save_kept_hunks(self._turn.number, decided)
 
     def _file(self, path: str, hunks: Collection[int]) -> ReviewedFile:
-        for file in self.files():
-            if path in (file.change.path, os.path.join(self._rewinder.root, file.change.path)):
+        for change in self._turn.changes:
+            if path in (change.path, os.path.join(self._rewinder.root, change.path)):
+                (file,) = self._read((change,))
                 wrong = [number for number in hunks if not 1 <= number <= len(file.hunks)]
                 if wrong:
                     raise ReviewRefused(f"{path} has {len(file.hunks)} hunks, there is no hunk {wrong[0]}")
@@ -255,6 +287,13 @@ def _moved(hunk: Hunk, back: Collection[Hunk]) -> Hunk:
     """A hunk where it stands after others before it were taken back."""
     shift = sum(len(each.before) - len(each.after) for each in back if each.after_line < hunk.after_line)
     return Hunk(hunk.before_line, hunk.before, hunk.after_line + shift, hunk.after)
+
+
+def _content(path: str, state: FileState | None, contents: Contents) -> bytes | None:
+    try:
+        return None if state is None or state.is_folder else contents.read(path, state)
+    except ContentMissing:
+        return None
 
 
 def _hunks(change: TreeChange, contents: Contents) -> tuple[Hunk, ...]:
