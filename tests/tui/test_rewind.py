@@ -96,7 +96,7 @@ async def test_a_conflict_can_be_taken_and_leaving_the_plan_changes_nothing(
         await press(app, pilot, "enter", "j", "t", "escape")
         assert folder.read("other.txt") == b"mine\n"
         assert not isinstance(app.screen, RewindScreen)
-        screen = await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
+        await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
         lines = await press(app, pilot, "enter", "j", "m")
         assert "y changes 2 paths" in said(lines)
         lines = await press(app, pilot, "y")
