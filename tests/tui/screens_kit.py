@@ -73,6 +73,12 @@ async def press(app: TerminalApp, pilot: Pilot[None], *keys: str) -> list[str]:
     return lines
 
 
+async def type_in(app: TerminalApp, pilot: Pilot[None], key: str, text: str) -> list[str]:
+    """Press a key that asks for a text, and type it in place of what is there."""
+    await pilot.press(key, "ctrl+u", *text, "enter")
+    return await settled(app, pilot)
+
+
 def turns_of(folder: Folder) -> SessionTurns:
     """The turns that were followed in a folder."""
     found = find_session_turns(folder.base, "s1", "an-agent")

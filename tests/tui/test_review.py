@@ -15,7 +15,7 @@ from dragoman.tui.screen.parts import PromptInput
 from dragoman.tui.screen.review import ReviewScreen
 from tests.snapshots.kit import Folder
 from tests.tui.grids import check_grid, grid
-from tests.tui.screens_kit import opened, press, said, shown, turns_of
+from tests.tui.screens_kit import opened, press, said, shown, turns_of, type_in
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 IMPORTER = [f"    step_{number}()\n" for number in range(30)]
@@ -132,7 +132,8 @@ async def test_a_comment_quotes_the_hunk_behind_the_draft(monkeypatch: pytest.Mo
     async with shown(monkeypatch) as (app, pilot):
         await pilot.press(*"draft")
         await opened(app, pilot, ReviewScreen(app, turns_of(folder), 2))
-        await press(app, pilot, "/", *"last_step", "enter", "c")
+        await type_in(app, pilot, "/", "last_step")
+        await press(app, pilot, "c")
         field = app.query_one(PromptInput)
         assert field.text == ("draft\n\nimporter.py:22\n> -    step_20()\n> +    last_step()\n> +    and_more()\n\n")
         assert field.has_focus
@@ -148,9 +149,10 @@ async def test_turns_search_and_an_editor(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert any("an earlier turn" in line for line in lines)
         lines = await press(app, pilot, "[")
         assert "there is no other turn" in said(lines)
-        lines = await press(app, pilot, "]", "/", *"nowhere", "enter")
+        await press(app, pilot, "]")
+        lines = await type_in(app, pilot, "/", "nowhere")
         assert "not found: nowhere" in said(lines)
-        await press(app, pilot, "/", *"and_more", "enter")
+        await type_in(app, pilot, "/", "and_more")
         assert screen.model.row is not None
         assert (screen.model.row.name, screen.model.hunk) == ("importer.py", 1)
         lines = await press(app, pilot, "e")

@@ -92,7 +92,7 @@ async def test_a_conflict_can_be_taken_and_leaving_the_plan_changes_nothing(
     folder = project(tmp_path)
     folder.write("other.txt", "mine\n")
     async with shown(monkeypatch) as (app, pilot):
-        screen = await opened(app, pilot, RewindScreen(app, turns_of(folder), only=3))
+        await opened(app, pilot, RewindScreen(app, turns_of(folder), only=3))
         await press(app, pilot, "enter", "j", "t", "escape")
         assert folder.read("other.txt") == b"mine\n"
         assert not isinstance(app.screen, RewindScreen)

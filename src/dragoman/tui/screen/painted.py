@@ -146,8 +146,12 @@ class PaintedScreen(Screen[Any]):
         printable = event.character if event.is_printable and event.character != " " else None
         name = self.KEYS.get(printable or event.key)
         if name is not None:
-            getattr(self, f"do_{name}")()
-            self.paint()
+            self.press(name)
+
+    def press(self, name: str) -> None:
+        """Do what a key of the table stands for."""
+        getattr(self, f"do_{name}")()
+        self.paint()
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
