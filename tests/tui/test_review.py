@@ -9,10 +9,13 @@ import pytest
 
 pytest.importorskip("textual")
 
+from dragoman.schema import v1
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.tui.review_model import ReviewModel
+from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.parts import PromptInput
 from dragoman.tui.screen.review import ReviewScreen
+from dragoman.tui.values import AskedQuestion
 from tests.snapshots.kit import Folder
 from tests.tui.grids import check_grid, grid
 from tests.tui.screens_kit import opened, press, said, shown, turns_of, type_in
@@ -197,3 +200,24 @@ def test_neighbouring_hunks_share_the_lines_between_them(tmp_path: Path) -> None
     assert model.row is not None
     rows = [(each.hunk, each.head or (each.new or (0, ""))[1]) for each in model.row.rows or ()]
     assert rows == [(0, "1,1"), (0, "ONE"), (0, "two"), (0, "three"), (0, "four"), (1, "5,1"), (1, "FIVE")]
+
+
+async def test_a_question_is_announced_and_not_answered_behind_the_review(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = project(tmp_path)
+    async with shown(monkeypatch) as (app, pilot):
+        call = v1.ToolCallPatch("1", title="Run a command", kind="execute", raw_input={"command": "rm -rf build"})
+        options = [v1.PermissionOption(option_id="no", name="Reject", kind="reject_once")]
+        asked = AskedQuestion("q", v1.RequestPermissionRequest(session_id="s", tool_call=call, options=options), 0.0)
+        app.talk.questions.append(asked)
+        app._paint()
+        await pilot.pause()
+        app.query_one(QuestionCard)._painted_at = 0.0  # long ago
+        await opened(app, pilot, ReviewScreen(app, turns_of(folder), 2))
+        lines = await press(app, pilot, "alt+1", "j")
+        assert not asked.answer.done()
+        assert "the agent waits for your answer" in said(lines)
+        await press(app, pilot, "q")
+        await press(app, pilot, "alt+1")
+        assert asked.answer.result() == "no"
