@@ -16,7 +16,7 @@ from dragoman.schema import v1
 from dragoman.text.secrets import Secrets
 from dragoman.trace.entry import Frame
 from dragoman.trace.violations import PassiveChecker
-from tests.host.kit import OURS, Client
+from tests.host.kit import OURS, Client, hosted
 from tests.host.local.test_local_host import local, new
 from tests.host.test_sessions import Steps
 
@@ -132,3 +132,10 @@ async def test_a_reader_of_an_earlier_connection_gets_the_new_one_from_its_start
 def test_headers_of_servers_are_secrets() -> None:
     server = v1.McpServerHttp("m", "https://x.example", [v1.HttpHeader("Authorization", "Bearer abcdefghijk")])
     assert session_secrets({}, [server]).mask("it is abcdefghijk") == "it is [Authorization]"
+
+
+async def test_a_host_that_shows_its_traffic_to_nobody_keeps_none() -> None:
+    async with hosted(Steps()) as host:
+        client, id = await host.opened()
+        await prompted(client, id, "hello")
+        assert host.session(id).agent.traffic.answer(0, 0, Secrets())["count"] == 0

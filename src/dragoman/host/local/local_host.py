@@ -53,6 +53,8 @@ _LONGEST_NAME: Final = 100
 class LocalHost(Host):
     """Runs the agents of this machine for its user."""
 
+    keeps_traffic = True
+
     def __init__(self, log: EventLog, *, mark: str, idle_seconds: float) -> None:
         """Make a host.
 

@@ -180,7 +180,8 @@ class SessionAgent:
         options = await self._host.services.options(session)
         if self._host.settings.unstable:
             options = {**options, "unstable": True}
-        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, self.traffic)
+        traffic = self.traffic if self._host.keeps_traffic else None
+        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, traffic)
         self._host.descriptions.learn(source, agent.remote)
         return agent
 
