@@ -86,6 +86,6 @@ def turns_of(folder: Folder) -> SessionTurns:
     return found
 
 
-def said(lines: list[str]) -> str:
+def sentence(lines: list[str]) -> str:
     """The sentence above the keys."""
     return " ".join(" ".join(lines[-6:]).split())

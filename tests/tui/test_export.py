@@ -19,7 +19,7 @@ from dragoman.tui.private_file import FileExists, write_private
 from dragoman.tui.screen.export import ReportScreen
 from dragoman.tui.screen.parts import Choice
 from tests.tui.grids import check_grid, grid
-from tests.tui.screens_kit import opened, press, said, settled, shown, type_in
+from tests.tui.screens_kit import opened, press, sentence, settled, shown, type_in
 
 PARTS = [
     ReportPart("README.txt", "what is in this file", b"A report of dragoman.\n"),
@@ -46,10 +46,10 @@ async def test_the_parts_of_a_report_are_shown_before_it_is_written(
         await pilot.press("w", "escape")
         assert os.listdir(tmp_path) == []
         lines = await type_in(app, pilot, "w", "r.zip")
-        assert "readable by you only" in said(lines)
+        assert "readable by you only" in sentence(lines)
         assert os.stat(tmp_path / "r.zip").st_mode & 0o777 == 0o600
         lines = await type_in(app, pilot, "w", "missing/r.zip")
-        assert "not done" in said(lines)
+        assert "not done" in sentence(lines)
 
 
 async def test_an_export_asks_before_it_replaces_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dragoman.trace.reader import open_trace
 from dragoman.tui.screen.inspector import InspectorScreen
 from dragoman.tui.traffic import MOST_ROWS, TrafficModel, what_of
 from tests.tui.grids import check_grid
-from tests.tui.screens_kit import opened, press, said, settled, shown, type_in
+from tests.tui.screens_kit import opened, press, sentence, settled, shown, type_in
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 
@@ -131,7 +131,7 @@ async def test_walking_searching_filtering_and_following(monkeypatch: pytest.Mon
         monkeypatch.setitem(__import__("sys").modules, "dragoman.tui.screen.copy", None)
         lines = await press(app, pilot, "y")
         assert '"agent_message_chunk"' in copied[0]
-        assert "copied" in said(lines)
+        assert "copied" in sentence(lines)
 
 
 async def test_the_export_is_a_recording_and_replaces_nothing_without_a_yes(
@@ -142,7 +142,7 @@ async def test_the_export_is_a_recording_and_replaces_nothing_without_a_yes(
         screen = await opened(app, pilot, InspectorScreen(app))
         await screen.feed(answer(TALK))
         lines = await type_in(app, pilot, "e", "out.jsonl")
-        assert "wrote" in said(lines)
+        assert "wrote" in sentence(lines)
         path = tmp_path / "out.jsonl"
         assert os.stat(path).st_mode & 0o777 == 0o600
         trace = open_trace(path)
@@ -157,7 +157,7 @@ async def test_the_export_is_a_recording_and_replaces_nothing_without_a_yes(
         await type_in(app, pilot, "e", "out.jsonl")
         await pilot.press(*"no", "enter")
         lines = await settled(app, pilot)
-        assert "nothing was written" in said(lines)
+        assert "nothing was written" in sentence(lines)
         assert path.read_text() == "mine"
         await type_in(app, pilot, "e", "out.jsonl")
         await pilot.press(*"yes", "enter")

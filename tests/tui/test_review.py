@@ -18,7 +18,7 @@ from dragoman.tui.screen.review import ReviewScreen
 from dragoman.tui.values import AskedQuestion
 from tests.snapshots.kit import Folder
 from tests.tui.grids import check_grid, grid
-from tests.tui.screens_kit import opened, press, said, shown, turns_of, type_in
+from tests.tui.screens_kit import opened, press, sentence, shown, turns_of, type_in
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 IMPORTER = [f"    step_{number}()\n" for number in range(30)]
@@ -73,7 +73,7 @@ async def test_hunks_are_kept_taken_back_and_brought_back(monkeypatch: pytest.Mo
         lines = await press(app, pilot, "x")
         assert b"    step_20()\n" in folder.read("importer.py")
         assert b"first_step()" in folder.read("importer.py"), "the other hunk stays"
-        assert "taken back: importer.py, hunk 2; u brings it back" in said(lines)
+        assert "taken back: importer.py, hunk 2; u brings it back" in sentence(lines)
         assert any("importer.py" in line and "decided" in line for line in lines)
         lines = await press(app, pilot, "q")
         screen = await opened(app, pilot, ReviewScreen(app, turns_of(folder), 2))
@@ -82,7 +82,7 @@ async def test_hunks_are_kept_taken_back_and_brought_back(monkeypatch: pytest.Mo
             await press(app, pilot, "J")
         lines = await press(app, pilot, "j", "u")
         assert folder.read("importer.py") == before
-        assert "brought back: importer.py, hunk 2" in said(lines)
+        assert "brought back: importer.py, hunk 2" in sentence(lines)
         await press(app, pilot, "A")
         assert screen.model.counts["open"] == 0
 
@@ -120,13 +120,13 @@ async def test_what_others_changed_meanwhile_is_never_overwritten(
         folder.write("importer.py", mine)
         folder.write("data/sample.bin", b"\0mine")
         lines = await press(app, pilot, "x")
-        assert "not done: the lines around line 5 were changed since the turn" in said(lines)
+        assert "not done: the lines around line 5 were changed since the turn" in sentence(lines)
         lines = await press(app, pilot, "X")
-        assert "not done" in said(lines)
+        assert "not done" in sentence(lines)
         assert folder.read("importer.py") == mine
         screen.model.at = 0
         lines = await press(app, pilot, "x")
-        assert "not done: data/sample.bin: it was changed since the turn" in said(lines)
+        assert "not done: data/sample.bin: it was changed since the turn" in sentence(lines)
         assert folder.read("data/sample.bin") == b"\0mine"
 
 
@@ -151,15 +151,15 @@ async def test_turns_search_and_an_editor(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert "turn 1 of 2 · 1 file, 1 hunk" in lines[0]
         assert any("an earlier turn" in line for line in lines)
         lines = await press(app, pilot, "[")
-        assert "there is no other turn" in said(lines)
+        assert "there is no other turn" in sentence(lines)
         await press(app, pilot, "]")
         lines = await type_in(app, pilot, "/", "nowhere")
-        assert "not found: nowhere" in said(lines)
+        assert "not found: nowhere" in sentence(lines)
         await type_in(app, pilot, "/", "and_more")
         assert screen.model.row is not None
         assert (screen.model.row.name, screen.model.hunk) == ("importer.py", 1)
         lines = await press(app, pilot, "e")
-        assert "this terminal cannot show an editor" in said(lines)
+        assert "this terminal cannot show an editor" in sentence(lines)
 
 
 async def test_names_and_lines_of_files_cannot_act_on_the_terminal(
@@ -218,7 +218,7 @@ async def test_a_question_is_announced_and_not_answered_behind_the_review(
         await opened(app, pilot, ReviewScreen(app, turns_of(folder), 2))
         lines = await press(app, pilot, "alt+1", "j")
         assert not asked.answer.done()
-        assert "the agent waits for your answer" in said(lines)
+        assert "the agent waits for your answer" in sentence(lines)
         await press(app, pilot, "q")
         await press(app, pilot, "alt+1")
         assert asked.answer.result() == "no"

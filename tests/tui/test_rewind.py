@@ -13,7 +13,7 @@ from dragoman.state import fold
 from dragoman.tui.screen.rewind import RewindScreen
 from tests.snapshots.kit import Folder, contents
 from tests.tui.grids import check_grid, grid
-from tests.tui.screens_kit import opened, press, said, settled, shown, turns_of
+from tests.tui.screens_kit import opened, press, sentence, settled, shown, turns_of
 
 
 def project(tmp_path: Path) -> Folder:
@@ -69,10 +69,10 @@ async def test_a_rewind_keeps_what_others_changed_and_can_be_redone(
         lines = await press(app, pilot, "y")
         assert (folder.root / "new.txt").exists(), "a yes counts only after the plan was entered"
         lines = await press(app, pilot, "enter")
-        assert "y changes 2 paths" in said(lines)
+        assert "y changes 2 paths" in sentence(lines)
         assert any("keep" in line and "other.txt  it was changed since the turn" in line for line in lines)
         lines = await press(app, pilot, "y")
-        assert "2 paths changed, 1 kept as they are; /redo brings it back" in said(lines)
+        assert "2 paths changed, 1 kept as they are; /redo brings it back" in sentence(lines)
         assert not (folder.root / "new.txt").exists()
         assert folder.read("notes.txt") == b"one\ntwo\nthree\n"
         assert folder.read("other.txt") == b"mine\n"
@@ -98,9 +98,9 @@ async def test_a_conflict_can_be_taken_and_leaving_the_plan_changes_nothing(
         assert not isinstance(app.screen, RewindScreen)
         await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
         lines = await press(app, pilot, "enter", "j", "m")
-        assert "y changes 2 paths" in said(lines)
+        assert "y changes 2 paths" in sentence(lines)
         lines = await press(app, pilot, "y")
-        assert "not changed: other.txt: it cannot be merged" in said(lines)
+        assert "not changed: other.txt: it cannot be merged" in sentence(lines)
         assert folder.read("other.txt") == b"mine\n"
         folder.redo()
         await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
@@ -114,7 +114,7 @@ async def test_no_rewind_while_a_turn_runs(monkeypatch: pytest.MonkeyPatch, tmp_
         await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
         app.talk.is_foreign_turn = True
         lines = await press(app, pilot, "enter", "y")
-        assert "a turn runs" in said(lines)
+        assert "a turn runs" in sentence(lines)
         assert (folder.root / "new.txt").exists()
 
 

@@ -1,7 +1,7 @@
 """What a bug report needs, in one file without private contents: versions, settings, traffic, stderr, the terminal.
 
 Owns what is in it and what is removed. Messages keep their form and lose their texts (`redact.py`); of the conversation
-only the kinds and sizes of its blocks are told; settings lose values that may be secrets; stderr loses known keys, what
+only the kinds and sizes of its blocks are kept; settings lose values that may be secrets; stderr loses known keys, what
 looks like a key, and the name of the home folder. The user sees each part before the file is written.
 """
 

@@ -1,4 +1,4 @@
-"""Writing a file that only its owner can read, and that replaces another one only if the user said so."""
+"""Writing a file that only its owner can read, and that replaces another one only if the user wants that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError
 
 
 class FileExists(DragomanError):
-    """There is a file of this name, and nobody said that it may be replaced."""
+    """There is a file of this name, and it is not known that it may be replaced."""
 
 
 def file_place(text: str, folder: str) -> str:

@@ -134,7 +134,7 @@ def test_headers_of_servers_are_secrets() -> None:
     assert session_secrets({}, [server]).mask("it is abcdefghijk") == "it is [Authorization]"
 
 
-async def test_a_host_that_shows_its_traffic_to_nobody_keeps_none() -> None:
+async def test_a_host_that_does_not_show_its_traffic_keeps_none() -> None:
     async with hosted(Steps()) as host:
         client, id = await host.opened()
         await prompted(client, id, "hello")

@@ -26,7 +26,7 @@ def editor_command(path: str, line: int) -> list[str]:
 
 
 def edit_file(app: TerminalApp, path: str, line: int = 1) -> str:
-    """Let the user edit a file; returns what came of it as a sentence."""
+    """Let the user edit a file; returns the result as a sentence."""
     if not os.path.isfile(path):
         return f"not done: {path} is not there any more"
     try:

@@ -191,14 +191,17 @@ class InspectorScreen(PaintedScreen):
         right = f" {took:>6} {size(model.size_bytes(row)):>5} "
         why = label(loud[0].message, 60) if loud else "open" if row.kind == "request" and row.answer is None else ""
         room = max(8, width - 1 - cells(left) - cells(right))
-        told = min(room // 2, cells(why) + 1) if why else 0
-        what = fit(label(what_of(row), room, ""), room - told)
+        reason_width = min(room // 2, cells(why) + 1) if why else 0
+        what = fit(label(what_of(row), room, ""), room - reason_width)
         style: Style = "bold" if is_chosen else "bad" if row.is_bad else ""
         return (
             (mark, "bad" if is_broken(row) and not is_chosen else "user"),
             (left, "dim"),
             (what, style),
-            (fit(f" {why}", told) if told else "", "bad" if is_broken(row) else "warn" if loud else "dim"),
+            (
+                fit(f" {why}", reason_width) if reason_width else "",
+                "bad" if is_broken(row) else "warn" if loud else "dim",
+            ),
             (right, "dim"),
         )
 
@@ -294,11 +297,11 @@ class InspectorScreen(PaintedScreen):
             return
         text = self.model.pretty(row)
         try:
-            said = load_function("dragoman.tui.screen.copy:copy_text")(self.terminal, text)
+            result = load_function("dragoman.tui.screen.copy:copy_text")(self.terminal, text)
         except ModuleNotFoundError:
             self.terminal.copy_to_clipboard(text)
-            said = None
-        self.message = said if isinstance(said, str) else f"copied {len(text)} characters"
+            result = None
+        self.message = result if isinstance(result, str) else f"copied {len(text)} characters"
 
     def do_export(self) -> None:
         from dragoman.tui.screen.export import save_file

@@ -94,9 +94,9 @@ class PaintedScreen(Screen[Any]):
     async def _work(self, job: Callable[[], str | None]) -> None:
         try:
             async with self._lock:
-                said = await asyncio.to_thread(job)
-            if said is not None:
-                self.message = said
+                result = await asyncio.to_thread(job)
+            if result is not None:
+                self.message = result
         except (DragomanError, ReviewRefused, OSError, ValueError) as error:
             self.message = f"not done: {error}"
         finally:
@@ -113,8 +113,8 @@ class PaintedScreen(Screen[Any]):
         if self._asking is not None:
             return [((fit(f" {self._asking[0]}: {label(self._typed, width, '')}_", width), "bold"),), *_keys(keys)]
         waiting = self.terminal.talk.questions
-        said = "the agent waits for your answer: q goes back to it" if waiting else one_line(self.message)
-        lines = list(by_words(said, max(10, width - 2)))[:3] or [""]
+        sentence = "the agent waits for your answer: q goes back to it" if waiting else one_line(self.message)
+        lines = list(by_words(sentence, max(10, width - 2)))[:3] or [""]
         return [*[((fit(f" {line}", width), "warn" if waiting else "dim"),) for line in lines], *_keys(keys)]
 
     def leave(self, result: Any = None) -> None:

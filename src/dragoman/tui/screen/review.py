@@ -166,9 +166,9 @@ class ReviewScreen(PaintedScreen):
 
         def job() -> str:
             assert callable(decide)
-            said = str(decide())
+            result = str(decide())
             self.model.read_rows()
-            return said
+            return result
 
         self.work(job)
 
