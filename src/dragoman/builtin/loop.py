@@ -20,8 +20,10 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
+from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
+from dragoman.builtin.repetition import Repetitions
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
 from dragoman.builtin.tools.jobs import ended_jobs
@@ -71,12 +73,15 @@ class Loop:
         self._usage = usage
         self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
-        self._offered = offered_tools(context.tools, context.model.name)
+        self._offered = offered_tools(
+            context.tools, context.model.name, is_planning=context.modes is not None and context.modes.current == PLAN
+        )
         self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
         self._edits = asyncio.Lock()
         self._previews = Previews()
+        self._repetitions = Repetitions()
         self._window = ContextWindow(context, self._specs, self._account)
 
     async def run(self) -> None:
@@ -126,6 +131,8 @@ class Loop:
             await asyncio.gather(*map(self._call, wanted))
             await context.emit(c.FinishStep())
             await self._account(end)
+            if self._repetitions.stop_reason:
+                return await self._stop_in_circle(self._repetitions.stop_reason)
             if context.questions:
                 await self._emit_questions()
                 if not context.steering.texts:
@@ -163,6 +170,11 @@ class Loop:
             if cost_usd is not None and (spent.cost_usd or 0.0) >= cost_usd:
                 return "cost", f"the {scope}'s limit of {cost_usd:g} USD is reached"
         return None
+
+    async def _stop_in_circle(self, reason: str) -> str:
+        """End the turn of a model that repeats itself, in words of the answer, which every client shows."""
+        await self._emit_text(f"{self._context.message.id}.r", f"The turn ends here: {reason}.")
+        return await self._stop_at("steps")
 
     async def _stop_at(self, limit: str, reason: str = "") -> str:
         if reason:
@@ -324,7 +336,9 @@ class Loop:
             else:
                 output = await self._permitted_run(tool, call, context)
         except ToolError as error:
-            await context.emit(c.ToolOutputError(call.id, self._with_jobs(Secrets(os.environ).mask(str(error)))))
+            why = Secrets(os.environ).mask(str(error))
+            noted = self._noted(call, why, has_failed=True)
+            await context.emit(c.ToolOutputError(call.id, self._with_jobs(noted)))
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and was_asked_for():
                 raise
@@ -332,9 +346,18 @@ class Loop:
             why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
             await context.emit(c.ToolOutputError(call.id, why))
         else:
-            if output is not None:
-                output = msgspec.structs.replace(output, text=self._with_jobs(output.text))
+            if output is None:
+                _ = self._noted(call, "refused", has_failed=True)
+            else:
+                noted = self._noted(call, output.text, has_failed=False)
+                output = msgspec.structs.replace(output, text=self._with_jobs(noted))
                 await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
+
+    def _noted(self, call: WantedCall, text: str, *, has_failed: bool) -> str:
+        """The text of a result, with a reminder behind it if the model repeats itself."""
+        assert call.tool is not None
+        reminder = self._repetitions.note(call.tool.name, call.tool.kind, call.arguments, text, has_failed=has_failed)
+        return f"{text}\n{reminder}" if reminder else text
 
     def _with_jobs(self, text: str) -> str:
         """The text of a result, after a line about each background job that has ended since the last one."""

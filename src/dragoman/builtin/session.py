@@ -105,6 +105,8 @@ class OpenSession:
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
         self.has_sandbox = False
+        self.mode_changed = asyncio.Event()
+        """Set when the mode is changed; the next change has another event."""
         self.environment = environment
         self.env: Mapping[str, str] = os.environ if environment is None else environment.models
         """The environment of its models: with the stored keys, which no command gets."""
@@ -257,6 +259,9 @@ class OpenSession:
     async def choose(self, chooser: Viewer | None = None, **choice: Any) -> None:
         """Store a mode, model or effort, and show it to the viewers except the `chooser`, which gets a response."""
         await self.set(**choice)
+        if "mode" in choice:
+            self.mode_changed.set()
+            self.mode_changed = asyncio.Event()
         self.warm_up()
         for viewer in self.viewers:
             if viewer is not chooser:

@@ -15,6 +15,7 @@ from dragoman.builtin.context.history import model_view
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows
+from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
 from dragoman.builtin.tools.jobs import ended_jobs
@@ -71,6 +72,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        modes=None if viewer.is_headless else SessionModeSwitch(session),
     )
 
 
