@@ -20,6 +20,7 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
+from dragoman.builtin.hooks.calls import after_call, before_call
 from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
@@ -36,11 +37,13 @@ from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, ToolOutput, with_display
+from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.context.own_commands import TurnAction
+    from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
@@ -137,9 +140,20 @@ class Loop:
                 await self._emit_questions()
                 if not context.steering.texts:
                     return "stop"
-            if not wanted and not context.steering.texts:
+            if not wanted and not context.steering.texts and not await self._goes_on():
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
+
+    async def _goes_on(self) -> bool:
+        """Whether a hook of the user's wants the turn to go on; the model reads why, as a text of the user."""
+        context = self._context
+        if context.hooks is None:
+            return False
+        texts = [part.text for part in context.message.parts if isinstance(part, TextPart)]
+        more = await context.hooks.stop(texts[-1] if texts else "")
+        if more:
+            context.steering.texts.append(more)
+        return bool(more)
 
     async def _emit_steering(self) -> None:
         context = self._context
@@ -366,6 +380,13 @@ class Loop:
 
     async def _permitted_run(self, tool: Tool, call: WantedCall, context: TurnContext) -> ToolOutput | None:
         """Check the call, ask for permission where it is needed, and run it. None if it was refused."""
+        wish: Wish = ""
+        if context.hooks is not None:
+            before = await before_call(context.hooks, tool, call.arguments, call.id)
+            if before.refusal:
+                await context.emit(c.ToolOutputError(call.id, before.refusal))
+                return None
+            call, wish = msgspec.structs.replace(call, arguments=before.arguments), before.wish
         requests = tool.requests(call.arguments, context)
         preview = None
         # What is denied anyway is not worth a look at the files.
@@ -375,7 +396,7 @@ class Loop:
             display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
             shown = {"tool_call_id": call.id, "title": preview.title, "display": display}
             await context.emit(c.Data("tool-display", shown, transient=True))
-        decision = await context.permissions.decide(requests, partial(self._ask, call.id))
+        decision = await context.permissions.decide(requests, partial(self._ask, call.id), wish=wish)
         if decision.was_asked:
             reason = UNSET if decision.is_allowed else decision.reason
             await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
@@ -384,7 +405,9 @@ class Loop:
             await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
             return None
         await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
-        return await tool.run(call.arguments, context)
+        began = time.monotonic()
+        output = await tool.run(call.arguments, context)
+        return await after_call(context, tool, call.arguments, output, requests, time.monotonic() - began)
 
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.context.command import Invocation
+    from dragoman.builtin.hooks.edits import AfterEdits
+    from dragoman.builtin.hooks.session_hooks import SessionHooks
     from dragoman.builtin.mode_switch import ModeSwitch
     from dragoman.builtin.models.model import Model, StepEnd
     from dragoman.builtin.permission import ToolPermissions
@@ -134,6 +136,10 @@ class TurnContext(Struct):
     """A command of the agent that needs the turn itself, such as `/compact`; no model is asked then."""
     modes: ModeSwitch | None = None
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
+    hooks: SessionHooks | None = None
+    """Commands of the user before and after tool calls and at the end of the turn; None if there are none."""
+    after_edits: AfterEdits | None = None
+    """Formatters and checks after an edit; None if there are none."""
     tool_call_id: str = ""
 
     def for_call(self, tool_call_id: str) -> TurnContext:

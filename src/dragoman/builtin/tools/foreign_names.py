@@ -97,6 +97,27 @@ def our_tool_name(name: str) -> str:
     return _OURS.get(name, name)
 
 
+def foreign_name(name: str) -> str:
+    """Return what Claude Code calls a tool of ours; the same name if it has none."""
+    return _TOOL_NAMES.get(name, name).split()[0]
+
+
+def foreign_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call under the names that others use, where they differ from ours."""
+    names = {ours: others.split()[0] for ours, others in _ARGUMENTS.get(tool, {}).items()}
+    return {names[name]: value for name, value in arguments.items() if name in names}
+
+
+def changed_arguments(tool: str, sent: Mapping[str, Any], returned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changed arguments under one name each: of two names, the one whose value is not what was sent counts."""
+    found = dict(returned)
+    for ours, others in _ARGUMENTS.get(tool, {}).items():
+        other = others.split()[0]
+        if ours in found and other in found:
+            del found[ours if found[other] != sent.get(ours) else other]
+    return found
+
+
 def read_arguments(tool: Tool, given: Any) -> Any:
     """Return the arguments of a call, decoded. Raises: ToolError that names what is wrong and what would be right."""
     if tool.schema is not None:  # the tool of a server, which reads its arguments by itself
