@@ -194,6 +194,7 @@ class InspectorScreen(PaintedScreen):
         reason_width = min(room // 2, cells(why) + 1) if why else 0
         what = fit(label(what_of(row), room, ""), room - reason_width)
         style: Style = "bold" if is_chosen else "bad" if row.is_bad else ""
+        why_style: Style = "bad" if is_broken(row) else "warn" if loud else "dim"
         return (
             (mark, "bad" if is_broken(row) and not is_chosen else "user"),
             (left, "dim"),
