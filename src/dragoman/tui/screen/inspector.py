@@ -199,10 +199,7 @@ class InspectorScreen(PaintedScreen):
             (mark, "bad" if is_broken(row) and not is_chosen else "user"),
             (left, "dim"),
             (what, style),
-            (
-                fit(f" {why}", reason_width) if reason_width else "",
-                "bad" if is_broken(row) else "warn" if loud else "dim",
-            ),
+            (fit(f" {why}", reason_width) if reason_width else "", why_style),
             (right, "dim"),
         )
 
