@@ -20,7 +20,7 @@ from dragoman.uistream.messages import DataPart, TextPart, UIMessage
 from tests.builtin.http_service import Service
 
 
-async def said(session: Session, text: str) -> str:
+async def answer_to(session: Session, text: str) -> str:
     await session.prompt(text)
     return session.state.turns[-1].text
 
@@ -41,17 +41,17 @@ async def test_undo_takes_back_the_last_turn_and_redo_brings_it_back(tmp_path: P
     async with service.session() as session:
         await session.prompt("write a.txt first\nsay one")
         await session.prompt("run echo second > a.txt; echo new > b.txt\nsay two")
-        answer = await said(session, "/undo")
+        answer = await answer_to(session, "/undo")
         assert "a.txt" in answer
         assert file.read_text().strip() == "first"
         assert not (service.project / "b.txt").exists()
         known = await known_to_model(service, session.id)
         assert "one" in known
         assert "two" not in known
-        await said(session, "/redo")
+        await answer_to(session, "/redo")
         assert file.read_text().strip() == "second"
         assert "two" in await known_to_model(service, session.id)
-        assert "nothing to bring back" in await said(session, "/redo")
+        assert "nothing to bring back" in await answer_to(session, "/redo")
 
 
 async def test_undo_goes_back_turn_by_turn_and_rewind_to_a_number(tmp_path: Path) -> None:
@@ -60,21 +60,21 @@ async def test_undo_goes_back_turn_by_turn_and_rewind_to_a_number(tmp_path: Path
     async with service.session() as session:
         for number in (1, 2, 3, 4):
             await session.prompt(f"write a.txt v{number}\nsay turn{number}")
-        await said(session, "/undo")
-        await said(session, "/undo")
+        await answer_to(session, "/undo")
+        await answer_to(session, "/undo")
         assert file.read_text().strip() == "v2"
-        listed = await said(session, "/rewind")
+        listed = await answer_to(session, "/rewind")
         assert "1: write a.txt v1" in listed
         assert "(1 file changed)" in listed
         assert "3:" not in listed
         await session.prompt("write a.txt v5\nsay turn5")
-        assert "nothing to bring back" in await said(session, "/redo")
-        await said(session, "/rewind 2")
+        assert "nothing to bring back" in await answer_to(session, "/redo")
+        await answer_to(session, "/rewind 2")
         assert file.read_text().strip() == "v1"
         known = await known_to_model(service, session.id)
         assert "turn1" in known
         assert not any(f"turn{number}" in known for number in (2, 3, 4, 5))
-        assert "There is no turn" in await said(session, "/rewind 9")
+        assert "There is no turn" in await answer_to(session, "/rewind 9")
 
 
 async def test_what_others_changed_since_is_not_overwritten(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_what_others_changed_since_is_not_overwritten(tmp_path: Path) -> N
     async with service.session() as session:
         await session.prompt("write a.txt agent\n& write b.txt agent\nsay done")
         (service.project / "a.txt").write_text("mine\n")
-        answer = await said(session, "/undo")
+        answer = await answer_to(session, "/undo")
         assert (service.project / "a.txt").read_text() == "mine\n"
         assert not (service.project / "b.txt").exists()
         assert "changed since by others" in answer
@@ -93,13 +93,13 @@ async def test_a_turn_without_changes_is_taken_back_without_touching_files_of_an
     async with service.session() as session:
         await session.prompt("write a.txt x\nsay one")
         await session.prompt("say two")
-        await said(session, "/undo")
+        await answer_to(session, "/undo")
         assert (service.project / "a.txt").exists()
-        await said(session, "/undo")
+        await answer_to(session, "/undo")
         assert not (service.project / "a.txt").exists()
-        await said(session, "/redo")
+        await answer_to(session, "/redo")
         assert (service.project / "a.txt").exists()
-        await said(session, "/redo")
+        await answer_to(session, "/redo")
         assert "two" in await known_to_model(service, session.id)
         assert not (tmp_path / "home" / "checkpoints" / "refused").exists()
 
@@ -109,12 +109,12 @@ async def test_another_process_knows_what_was_taken_back(tmp_path: Path) -> None
     async with service.session() as session:
         await session.prompt("write a.txt x\nsay one")
         await session.prompt("write a.txt y\nsay two")
-        await said(session, "/undo")
+        await answer_to(session, "/undo")
         id = session.id
     async with Service(tmp_path, mode="full").client() as agent:
         again = await agent.load_session(id, service.project)
         assert "two" in str(again.state.timeline)  # clients see everything
-        await said(again, "/redo")
+        await answer_to(again, "/redo")
         assert (service.project / "a.txt").read_text().strip() == "y"
 
 
@@ -159,13 +159,13 @@ async def test_undo_past_a_compaction_gives_the_model_the_messages_before_it_aga
         await session.prompt(early)
         for _ in range(4):
             await session.prompt("say middle " + "word " * 6_000)
-        assert "shortened" in await said(session, "/compact")
+        assert "shortened" in await answer_to(session, "/compact")
         id = session.id
     async with Service(tmp_path, mode="full").client() as agent:
         again = await agent.resume_session(id, service.project)  # only what the model needs is in memory
         await again.prompt("say late")
         assert early.strip() not in requests[-1]
-        await said(again, "/rewind 2")
+        await answer_to(again, "/rewind 2")
         await again.prompt("say after")
     assert early.strip() in requests[-1]
     assert "say middle word" not in requests[-1]
