@@ -103,7 +103,7 @@ class PlainChanges:
         for word, path, why in plan_lines(model):
             self._write(f"  {word} {spelled(path)}{f': {one_line(why)}' if why else ''}")
         if any(command.name == "rewind" for command in self._talk.state.commands):
-            self._write("note: files only; the agent's own command for its conversation is sent as it is typed")
+            self._write("note: files only; the conversation stays, although the agent has a command for it")
         self._ask(f"change {model.count} paths?", "leave everything as it is", lambda: self._apply(model))
 
     async def _apply(self, model: RewindModel) -> str:
