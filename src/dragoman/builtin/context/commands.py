@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import UNSET
 
 from dragoman.builtin.context.command import Command
+from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.context.own_commands import OWN
 from dragoman.schema import v1
 from dragoman.settings.project import PROJECT_FOLDER, find_project
@@ -90,23 +91,14 @@ def _templates(folder: Path, source: Literal["user", "project"], root: Path | No
         except (OSError, WorkspaceError) as error:
             _log.warning("a command is left out: %s", error)
             continue
-        members, body = _front_matter(text)
-        if body:
-            description = members.get("description") or body.splitlines()[0].strip("# ")
-            yield Command(name, description[:_DESCRIPTION_CHARACTERS], members.get("argument-hint", ""), body, source)
+        matter = read_front_matter(text)
+        if matter.body:
+            described = " ".join(matter.text("description").split())
+            description = described or matter.body.splitlines()[0].strip("# ")
+            hint = " ".join(matter.text("argument-hint").split())
+            yield Command(name, description[:_DESCRIPTION_CHARACTERS], hint, matter.body, source)
 
 
 def _read_own(path: Path) -> str:
     real = Path(os.path.realpath(path))
     return Workspace([real.parent], limits=FileLimits(file_bytes=_LARGEST_BYTES)).read_text(real)
-
-
-def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Split off `key: value` lines between two lines `---` at the beginning."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
-        return {}, text.strip()
-    end = next(number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---")
-    pairs = (line.partition(":") for line in lines[1:end])
-    members = {key.strip().lower(): " ".join(value.split()).strip("\"'") for key, colon, value in pairs if colon}
-    return members, "\n".join(lines[end + 1 :]).strip()
