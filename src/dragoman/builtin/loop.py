@@ -28,7 +28,7 @@ from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.turn import PREVIEW, Spent, usage_row
+from dragoman.builtin.turn import PREVIEW, usage_row
 from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
 from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
@@ -69,13 +69,12 @@ class Loop:
         """
         self._context = context
         self._usage = usage
-        self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
         self._offered = offered_tools(context.tools, context.model.name)
         self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
-        self._edits = asyncio.Lock()
+        self._edits = context.edits
         self._previews = Previews()
         self._window = ContextWindow(context, self._specs, self._account)
 
@@ -153,10 +152,10 @@ class Loop:
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
-        limits = self._context.limits
+        limits, spending = self._context.limits, self._context.spending
         for spent, tokens, cost_usd, scope in (
-            (self._spent, limits.tokens, limits.cost_usd, "turn"),
-            (self._context.spent, limits.session_tokens, limits.session_cost_usd, "session"),
+            (spending.turn, limits.tokens, limits.cost_usd, "turn"),
+            (spending.session, limits.session_tokens, limits.session_cost_usd, "session"),
         ):
             if tokens is not None and spent.tokens >= tokens:
                 return "tokens", f"the {scope}'s limit of {tokens} tokens is reached"
@@ -254,13 +253,13 @@ class Loop:
             return
         tokens = msgspec.structs.asdict(end.usage)
         self._usage.append(call)
-        self._spent, context.spent = self._spent.plus(call), context.spent.plus(call)
+        context.spending.add(call)
         fill = {"used": end.usage.context if used is None else used, "size": self._window.known_size}
         usage = {**fill, "model": call.model, **tokens}
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
-        if context.spent.cost_usd is not None:
-            usage["cost_usd"] = context.spent.cost_usd
+        if context.spending.session.cost_usd is not None:
+            usage["cost_usd"] = context.spending.session.cost_usd
         await context.emit(c.Data("usage", usage, "usage", transient=True))
 
     # What is shown of a call

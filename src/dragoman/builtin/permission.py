@@ -12,7 +12,7 @@ import asyncio
 import logging
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.placement import Where
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
+    from dragoman.builtin.subagents.declaration import AgentDeclaration
     from dragoman.policy import Action, Request, Rule, Verdict
     from dragoman.policy.decide import Decision, Option, RememberScope
     from dragoman.settings import EffectiveSettings
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     AskUser = Callable[[Sequence[Option]], Awaitable[UserAnswer]]
 
 _log = logging.getLogger("dragoman.builtin")
+
+_ACTIONS: Final = ("allow", "ask", "deny")
+_BOUNDARIES: Final[tuple[Where, ...]] = ("outside", "safe", "sandbox")
 
 
 class SessionRules:
@@ -93,6 +97,16 @@ class SessionRules:
             _log.warning("the MCP servers of the settings are left out: %s", error)
             return dict(self._settings.mcp_servers)
 
+    def subagents(self, project: str) -> tuple[AgentDeclaration, ...]:
+        """The other ACP agents that the user's settings allow as subagents. A project cannot name any."""
+        from dragoman.builtin.subagents.external import declared_in
+
+        try:
+            return declared_in(self._settings_of(project)[0])
+        except ConfigError as error:
+            _log.warning("the subagents of the settings are left out: %s", error)
+            return ()
+
     def _settings_of(self, project: str) -> tuple[EffectiveSettings, Sequence[Rule]]:
         """The settings files and their rules, read once for each folder. Raises: ConfigError."""
         from dragoman.settings.effective import load_settings
@@ -140,6 +154,10 @@ class ToolPermissions:
     def for_call(self) -> ToolPermissions:
         """Return the permissions of one call, which keep where its command runs."""
         return copy(self)
+
+    def narrowed(self, mode: Mode | None) -> ToolPermissions:
+        """Return the permissions of a subagent: what is permitted here and, if it has a mode of its own, there too."""
+        return NarrowedPermissions(self, mode)
 
     async def decide(self, requests: Sequence[Request], ask: AskUser) -> Decision:
         """Decide one tool call. A call that needs several permissions needs all of them.
@@ -256,6 +274,36 @@ class ToolPermissions:
         return bool(parts) and len(known.safe_parts) == len(parts)
 
 
+class NarrowedPermissions(ToolPermissions):
+    """The permissions of a subagent, never wider than those of the agent that started it.
+
+    Every request is judged by the parent's rules and its mode of this moment, and again with the subagent's own mode
+    in its place; the stricter verdict counts. So a deny of either stays a deny, whatever the other allows.
+    """
+
+    def __init__(self, parent: ToolPermissions, mode: Mode | None) -> None:
+        self.__dict__.update(parent.__dict__)  # with the lock: one question at a time, whoever asks
+        self._parent = parent
+        self._base: ToolPermissions = parent._base if isinstance(parent, NarrowedPermissions) else parent
+        self._own: ToolPermissions | None = None
+        if mode is not None:
+            self._own = copy(self._base)
+            self._own._mode = lambda: mode
+        self.placement = OUTSIDE
+
+    @property
+    def _is_sandboxing(self) -> bool:
+        return self._parent._is_sandboxing or (self._own is not None and self._own._is_sandboxing)
+
+    def _judge(self, request: Request) -> _Judged:
+        judged = self._parent._judge(request)
+        return judged if self._own is None else _stricter(judged, self._own._judge(request))
+
+    def _judge_outside(self, request: Request) -> _Judged:
+        judged = self._parent._judge_outside(request)
+        return judged if self._own is None else _stricter(judged, self._own._judge_outside(request))
+
+
 class _Judged(Struct, frozen=True):
     """A verdict, and where a command may run because of it.
 
@@ -265,6 +313,13 @@ class _Judged(Struct, frozen=True):
     verdict: Verdict
     where: Where = "outside"
     is_free: bool = False
+
+
+def _stricter(one: _Judged, other: _Judged) -> _Judged:
+    """The stricter of two verdicts; of two that allow a command, the one with the narrower boundary."""
+    if one.verdict.action == other.verdict.action == "allow":
+        return other if _BOUNDARIES.index(other.where) > _BOUNDARIES.index(one.where) else one
+    return other if _ACTIONS.index(other.verdict.action) > _ACTIONS.index(one.verdict.action) else one
 
 
 def _with_outside(option: Option) -> Option:

@@ -17,6 +17,7 @@ from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
+from dragoman.builtin.subagents.scope import SubagentScope
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
 
@@ -65,12 +66,13 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
         effort=effort_for(session.model_name, session.row.effort),
         limits=session.settings.limits,
-        spent=session.usage.spent,
+        spending=session.usage.spending,
         steering=session.steering,
         set_retrying=session.set_retrying,
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        subagents=SubagentScope(session.subagents),
     )
 
 
