@@ -39,6 +39,7 @@ _SLOW_SECONDS: Final = 0.05
 _SPEAKING: Final = frozenset({"say", "think", "slow", "flood", "pause", "error", "busy", "cut", "length", "refuse"})
 _TOOLS: Final = frozenset({"read", "write", "edit", "glob", "grep", "run", "todo", "question", "task", "call"})
 VERBS: Final = _SPEAKING | _TOOLS
+_TASK: Final = re.compile(r"(?:task|Task|Agent)\b")
 
 
 class ScriptAction(Struct, frozen=True):
@@ -104,7 +105,8 @@ class ScriptedModel(Model):
         result = _last_result(reply)
         for position, action in enumerate(steps[number] if number < len(steps) else []):
             # The script of a subagent has results of its own.
-            rest = action.rest if action.verb == "task" else action.rest.replace("{result}", result)
+            is_task = action.verb == "task" or (action.verb == "call" and _TASK.match(action.rest))
+            rest = action.rest if is_task else action.rest.replace("{result}", result)
             id = f"{reply.id}.{number}.{position}"
             if action.verb in _TOOLS:
                 called = True

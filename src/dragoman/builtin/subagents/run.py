@@ -133,6 +133,7 @@ class SubagentRun:
         self._projector = new_projector(starts_on_input=False, shows_compactions=False)
         self._asked: set[str] = set()
         """Calls that the user was asked about: these are shown in the parent's session."""
+        self._prompt_id = new_id("msg")  # before that of the answer: messages are sorted by their ids
         self._log = TurnLog(subagents.session.store, new_id("msg"), self._show)
 
     async def run(self, prompt: str) -> RunEnd:
@@ -142,7 +143,7 @@ class SubagentRun:
         past = StoredPast(store, self._row.id)
         await past.open()
         await past.read(history)
-        message = UIMessage(new_id("msg"), "user", [TextPart(prompt)])
+        message = UIMessage(self._prompt_id, "user", [TextPart(prompt)])
         await asyncio.to_thread(add_environment, message, self._parent.cwd, model_view(history))
         chosen = choose_tools(self._declared, self._parent.tools, may_delegate=self._scope.may_delegate)
         context = await self._context((*history, message), chosen)

@@ -130,18 +130,21 @@ class Subagents:
             if id in self._running:
                 raise ToolError(f"{id} is still working; wait for its end, or end it with bash_stop")
         name = _name_of(row) if row is not None else agent or DEFAULT_AGENT
-        declared = None if self.declared is None else find_agent(name, self.declared.agents)
+        agents = {} if self.declared is None else self.declared.agents
+        declared = find_agent(name, agents)
         if declared is None:  # it may have been written since; the list of the description stays as it is
             self.declared = await self._read()
-            declared = find_agent(name, self.declared.agents)
+            agents = self.declared.agents
+            declared = find_agent(name, agents)
         if declared is None:
-            raise ToolError(f"there is no agent {name!r}; there are: {', '.join(self.declared.agents)}")
+            raise ToolError(f"there is no agent {name!r}; there are: {', '.join(agents)}")
         return _Found(declared, row)
 
     async def _known(self) -> dict[str, SessionRow]:
         if self._rows is None:
             rows = await self.session.store.children(self.session.row.id)
-            self._rows = {str(row.metadata.get(METADATA, {}).get("id", row.id)): row for row in rows}
+            if self._rows is None:  # a call in parallel may have read them too, and added one
+                self._rows = {str(row.metadata.get(METADATA, {}).get("id", row.id)): row for row in rows}
         return self._rows
 
     # Runs
