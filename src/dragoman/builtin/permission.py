@@ -99,10 +99,13 @@ class SessionRules:
 
     def subagents(self, project: str) -> tuple[AgentDeclaration, ...]:
         """The other ACP agents that the user's settings allow as subagents. A project cannot name any."""
-        from dragoman.builtin.subagents.external import declared_in
-
         try:
-            return declared_in(self._settings_of(project)[0])
+            user = self._settings_of(project)[0].user
+            if not user.subagents:
+                return ()
+            from dragoman.builtin.subagents.external import declared_in
+
+            return declared_in(user)
         except ConfigError as error:
             _log.warning("the subagents of the settings are left out: %s", error)
             return ()
@@ -223,6 +226,14 @@ class ToolPermissions:
         """What rules and mode state about one request. The user is not asked."""
         return self._judge(request).verdict
 
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""
+        from dragoman.policy import Rule
+
+        mode = self._mode()
+        inside = (Rule("allow", "execute:*", "flag", "the sandbox"),) if mode.is_sandboxed else ()
+        return (*self._rules_now(mode), *inside, *_denials(mode))
+
     @property
     def _is_sandboxing(self) -> bool:
         return self._has_sandbox and self._mode().is_sandboxed
@@ -291,6 +302,14 @@ class NarrowedPermissions(ToolPermissions):
             self._own._mode = lambda: mode
         self.placement = OUTSIDE
 
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """As for its parent; a mode of its own only takes away, so that what it does not allow is asked about."""
+        if self._own is None:
+            return self._parent.rules_in_force()
+        own = self._own._mode()
+        denials = [rule for rule in self._parent.rules_in_force() if rule.action != "allow"]
+        return (*self._rules.of(self._roots[0]), *denials, *_denials(own))
+
     @property
     def _is_sandboxing(self) -> bool:
         return self._parent._is_sandboxing or (self._own is not None and self._own._is_sandboxing)
@@ -313,6 +332,14 @@ class _Judged(Struct, frozen=True):
     verdict: Verdict
     where: Where = "outside"
     is_free: bool = False
+
+
+def _denials(mode: Mode) -> tuple[Rule, ...]:
+    """What a mode forbids, as rules."""
+    from dragoman.policy import Rule
+    from dragoman.policy.rule import KINDS
+
+    return tuple(Rule("deny", kind, "flag", f"mode {mode.id}") for kind in sorted(mode.forbids) if kind in KINDS)
 
 
 def _stricter(one: _Judged, other: _Judged) -> _Judged:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
-    from dragoman.builtin.subagents.scope import SubagentScope
+    from dragoman.builtin.subagents.subagents import SubagentScope
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Decision, Option

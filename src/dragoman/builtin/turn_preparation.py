@@ -17,7 +17,7 @@ from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
-from dragoman.builtin.subagents.scope import SubagentScope
+from dragoman.builtin.subagents.subagents import SubagentScope
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
 

@@ -43,7 +43,7 @@ def settings(service: Service, members: dict[str, Any]) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - what another program writes cannot be waited for otherwise
             await asyncio.sleep(0.01)
 
 
@@ -180,7 +180,8 @@ async def test_a_task_is_resumed_with_its_conversation_also_by_another_process(
         assert "the second" in again.state.text
         resumed = next(each for each in model.requests if each.session_id != again.id and len(each.messages) == 4)
         assert "the first answer" in str(resumed.messages[1].parts)
-        assert [info.session_id async for info in agent.sessions()] == [session.id]  # that of the subagent is not listed
+        # That of the subagent is not listed.
+        assert [info.session_id async for info in agent.sessions()] == [session.id]
         await agent.delete_session(session.id)
     store = await Store.open(tmp_path / "home" / "sessions.db")
     assert await store.children(session.id) == ()

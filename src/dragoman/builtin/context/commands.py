@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import UNSET
 
 from dragoman.builtin.context.command import Command
-from dragoman.builtin.context.front_matter import read_front_matter
-from dragoman.builtin.context.markdown_files import markdown_files
 from dragoman.builtin.context.own_commands import OWN
 from dragoman.schema import v1
 from dragoman.settings.project import PROJECT_FOLDER, find_project
@@ -72,6 +70,11 @@ def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpda
 
 def _templates(folder: Path, source: Literal["user", "project"], root: Path | None = None) -> Iterator[Command]:
     """Return the templates of a folder by name. A link that leads out of a project is not followed."""
+    if not folder.is_dir():
+        return
+    from dragoman.builtin.context.front_matter import read_front_matter  # most users have no templates
+    from dragoman.builtin.context.markdown_files import markdown_files
+
     for file in markdown_files(folder, root):
         if file.problem:
             _log.warning("a command is left out: %s", file.problem)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Source: TypeAlias = Literal["built-in", "user", "project", "settings"]
 T = TypeVar("T", bound="Tool")
 
+FOLDER: Final = "agents"
+"""Name of the folder with the user's, or a project's, declarations."""
 TASK: Final = "task"
 # A subagent has no user to talk to: what it does not know, it states in its answer.
 _NEVER: Final = frozenset({"question"})
@@ -57,6 +59,13 @@ class AgentDeclaration(Struct, frozen=True):
         text = " ".join(self.description.split())
         short = text if len(text) <= _DESCRIPTION_CHARACTERS else f"{text[: _DESCRIPTION_CHARACTERS - 1]}…"
         return f"- {self.name}{mark}: {short}"
+
+
+class Declared(Struct, frozen=True):
+    """The agents by name, in the order in which they are listed, and what is wrong with files, for the user."""
+
+    agents: dict[str, AgentDeclaration] = {}
+    problems: tuple[str, ...] = ()
 
 
 class ChosenTools(Struct, frozen=True):

@@ -11,12 +11,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.context.markdown_files import NAME, markdown_files
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.subagents.declaration import BUILT_IN, AgentDeclaration
+from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, AgentDeclaration, Declared
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 
 if TYPE_CHECKING:
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.front_matter import FrontMatter
     from dragoman.builtin.subagents.declaration import Source
 
-FOLDER: Final = "agents"
 MOST_STEPS: Final = 200
 _MEMBERS: Final = frozenset(
     (
@@ -45,13 +42,6 @@ _MODES: Final = {
     "acceptedits": "edit",
     **{mode: mode for mode in MODES},
 }
-
-
-class Declared(Struct, frozen=True):
-    """The agents by name, in the order in which they are listed, and what is wrong with files, for the user."""
-
-    agents: dict[str, AgentDeclaration] = {}
-    problems: tuple[str, ...] = ()
 
 
 class _Wrong(Exception):

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from dragoman.builtin.tools.built_in import ListedTool
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.errors import ConfigError
+from dragoman.settings.project import PROJECT_FOLDER, find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.models.model import Model
+    from dragoman.builtin.permission import SessionRules
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.session import OpenSession
-    from dragoman.builtin.subagents.declaration import AgentDeclaration
-    from dragoman.builtin.subagents.files import Declared
+    from dragoman.builtin.subagents.declaration import AgentDeclaration, Declared
     from dragoman.builtin.subagents.progress import Progress
     from dragoman.builtin.subagents.run import RunEnd
     from dragoman.builtin.turn import TurnContext
@@ -38,9 +41,35 @@ _log = logging.getLogger("dragoman.builtin")
 
 MOST_PARALLEL: Final = 4
 """Runs of one level that work at the same time; more would meet the providers' limits of requests per minute."""
+MOST_DEPTH: Final = 2
+"""The agent, its subagents, and theirs. One that builds may let another explore; below that no user can follow what is
+done in their name, each level loses what the one above knows, and a run costs the product of all levels."""
 METADATA: Final = "subagent"
 """In the metadata of a subagent's session: `{"id", "name", "path"}`."""
 DEFAULT_AGENT: Final = "build"
+
+
+class SubagentScope(Struct, frozen=True):
+    """Where in the tree of agents a turn stands: its session's subagents, and the names of the agents above it."""
+
+    subagents: Subagents
+    path: tuple[str, ...] = ()
+    """The names of the subagents from the session's own agent down to this one."""
+    call_id: str = ""
+    """The call of the session's own agent that this turn belongs to."""
+
+    @property
+    def may_delegate(self) -> bool:
+        return len(self.path) < MOST_DEPTH
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the session's own agent, and not a subagent."""
+        return not self.path
+
+    def below(self, name: str, call_id: str) -> SubagentScope:
+        """The scope of a subagent that this turn starts with a call."""
+        return SubagentScope(self.subagents, (*self.path, name), self.call_id or call_id)
 
 
 class _Found(Struct, frozen=True):
@@ -89,16 +118,16 @@ class Subagents:
         return declared
 
     async def _read(self) -> Declared:
-        from dragoman.builtin.subagents.files import read_agents
-
         session = self.session
-        external = await asyncio.to_thread(session.rules.subagents, self._cwd)
-        return await asyncio.to_thread(read_agents, self._cwd, session.settings.config_dir, external)
+        return await asyncio.to_thread(_read_all, session.rules, self._cwd, session.settings.config_dir)
 
     async def check(self, agent: str | None, id: str | None) -> None:
         """Raises: ToolError if there is no such agent or task, or it cannot run here."""
+        is_asked_for = bool(self.requests(agent, id, self._cwd))
         found = await self._find(agent, id)
         if found.declared.agent:
+            if not is_asked_for:  # it was found just now, after the permissions of this call were collected
+                raise ToolError(f"the agent {found.declared.name} was not known yet; make the same call again")
             from dragoman.builtin.subagents.external import check_external
 
             await check_external(found.declared, self.session)
@@ -260,6 +289,12 @@ class Subagents:
         rows[id] = await self.session.store.create_session(row)
         return rows[id]
 
+    async def note_metadata(self, row: SessionRow, metadata: dict[str, Any]) -> None:
+        """Store what a run has to know when it is resumed. Raises: StoreError."""
+        rows = await self._known()
+        await self.session.store.update_session(row.id, metadata=metadata)
+        rows[str(metadata[METADATA]["id"])] = structs.replace(row, metadata=metadata)
+
     def model_of(self, declared: AgentDeclaration, parent: Model) -> Model:
         """The model of an agent. Raises: ToolError."""
         if not declared.model:
@@ -367,6 +402,20 @@ class Subagents:
         for viewer in tuple(self.session.viewers):
             if updates and viewer.shows_subagents:
                 await show_updates(viewer, child_id, updates)
+
+
+def _read_all(rules: SessionRules, cwd: str, config_dir: Path) -> Declared:
+    """Every agent for work in `cwd`. Most users have declared none: then nothing is imported to read them. Blocks."""
+    from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, Declared
+
+    external = rules.subagents(cwd)
+    here = Path(os.path.realpath(cwd))
+    projects = [folder / PROJECT_FOLDER / FOLDER for folder in dict.fromkeys((here, find_project(here)))]
+    if not external and not any(folder.is_dir() for folder in (config_dir / FOLDER, *projects)):
+        return Declared({declared.name: declared for declared in BUILT_IN})
+    from dragoman.builtin.subagents.files import read_agents
+
+    return read_agents(cwd, config_dir, external)
 
 
 def _name_of(row: SessionRow) -> str:

@@ -184,6 +184,7 @@ class Jobs:
 
     async def start(self, command: str, cwd: str, timeout_seconds: float, context: ToolContext) -> Job:
         """Start a command where its permission puts it. Raises: ToolError."""
+        self._make_room()
         id, path = self._next(context.overflow_dir)
         job = self.place(id, command, timeout_seconds, path)
         try:

@@ -12,7 +12,7 @@ from dragoman.builtin.turn import TurnContext
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
-    from dragoman.builtin.subagents.scope import SubagentScope
+    from dragoman.builtin.subagents.subagents import SubagentScope
     from dragoman.builtin.tools.tool import ToolContext
     from dragoman.policy import Request
 
@@ -36,9 +36,9 @@ class TaskArguments(Struct):
         Meta(description="Id of an earlier task, such as task_1, to go on with its conversation; agent is not needed."),
     ] = None
     background: Annotated[
-        bool,
+        bool | None,
         Meta(description="Go on at once. You are informed of its end; look with bash_output, end it with bash_stop."),
-    ] = False
+    ] = None
 
 
 class TaskTool(Tool):
@@ -76,7 +76,7 @@ class TaskTool(Tool):
             id=arguments.id,
             description=arguments.description,
             prompt=arguments.prompt,
-            is_background=arguments.background,
+            is_background=bool(arguments.background),
         )
 
 
