@@ -92,7 +92,10 @@ def find_entry(declared: AgentDeclaration, session: OpenSession) -> AgentEntry:
 
 def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
     """What starting it needs permission for. Rules name it as the command `subagent NAME`."""
-    title = f"Run the agent {declared.agent} in the sandbox, where it may change files of the project and run commands"
+    title = (
+        f"{declared.name}: run the agent {one_line(declared.agent)} in the sandbox, where it may change files of the "
+        "project and run commands"
+    )
     home = os.path.expanduser("~")
     return Request("dragoman", "execute", title, command=("subagent", declared.name), root=cwd, home=home)
 

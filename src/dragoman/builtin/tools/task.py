@@ -60,10 +60,12 @@ class TaskTool(Tool):
         title = f"{who}: {what}" if what else who
         return Preview(shorten(" ".join(title.split()), _TITLE_CHARACTERS))
 
-    async def check(self, arguments: TaskArguments, context: ToolContext) -> None:
+    async def check(self, arguments: TaskArguments, context: ToolContext) -> Preview | None:
         if not arguments.prompt.strip():
             raise ToolError("prompt is empty; write the whole task")
         await _scope(context).subagents.check(arguments.agent, arguments.id)
+        needed = self.requests(arguments, context)
+        return Preview(needed[0].title) if needed else None  # what the user permits
 
     def requests(self, arguments: TaskArguments, context: ToolContext) -> tuple[Request, ...]:
         return _scope(context).subagents.requests(arguments.agent, arguments.id, context.cwd)
