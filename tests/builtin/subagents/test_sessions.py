@@ -25,7 +25,7 @@ NOTIFICATION = Draft202012Validator({"$defs": SCHEMA["$defs"], "$ref": "#/$defs/
 
 async def heard(client: KindClient, request_id: int) -> list[dict[str, Any]]:
     """The params of every update before the answer to a request."""
-    found = []
+    found: list[dict[str, Any]] = []
     while True:
         message = await asyncio.wait_for(client.next(), 30)
         if "method" not in message:
@@ -68,7 +68,8 @@ async def test_a_client_that_knows_them_is_shown_the_sessions_of_subagents(tmp_p
 
 
 async def test_other_clients_and_a_stable_agent_send_none_of_it(tmp_path: Path) -> None:
-    for name, capabilities, unstable in (("a", {}, True), ("b", {"subagents": {}}, False)):
+    cases: list[tuple[str, dict[str, Any], bool]] = [("a", {}, True), ("b", {"subagents": {}}, False)]
+    for name, capabilities, unstable in cases:
         service = Service(tmp_path / name, unstable=unstable)
         async with kind_client(service, capabilities) as client:
             session_id = await client.start()
