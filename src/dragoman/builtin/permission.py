@@ -293,7 +293,7 @@ class NarrowedPermissions(ToolPermissions):
     """
 
     def __init__(self, parent: ToolPermissions, mode: Mode | None) -> None:
-        self.__dict__.update(parent.__dict__)  # with the lock: one question at a time, whoever asks
+        self.__dict__.update(parent.__dict__)  # with the lock: one question at a time, of all agents
         self._parent = parent
         self._base: ToolPermissions = parent._base if isinstance(parent, NarrowedPermissions) else parent
         self._own: ToolPermissions | None = None

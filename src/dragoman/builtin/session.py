@@ -38,7 +38,7 @@ from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.steering import Steering
-from dragoman.builtin.subagents.subagents import Subagents
+from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
@@ -105,7 +105,7 @@ class OpenSession:
         self.servers: McpServers | None = None
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
-        self.subagents = Subagents(self)
+        self.subagents = SessionSubagents(self)
         self.has_sandbox = False
         self.environment = environment
         self.env: Mapping[str, str] = os.environ if environment is None else environment.models

@@ -23,7 +23,7 @@ SCHEMA = json.loads((ROOT / "tools" / "schema" / "acp-v1-unstable.json").read_te
 NOTIFICATION = Draft202012Validator({"$defs": SCHEMA["$defs"], "$ref": "#/$defs/SessionNotification"})
 
 
-async def heard(client: KindClient, request_id: int) -> list[dict[str, Any]]:
+async def received(client: KindClient, request_id: int) -> list[dict[str, Any]]:
     """The params of every update before the answer to a request."""
     found: list[dict[str, Any]] = []
     while True:
@@ -46,7 +46,7 @@ async def test_a_client_that_knows_them_is_shown_the_sessions_of_subagents(tmp_p
     async with kind_client(service, {"subagents": {}}) as client:
         session_id = await client.start()
         prompt = client.prompt(session_id, "\n".join([task("explore", "read a.txt", "say found it"), "say done"]))
-        updates = await heard(client, prompt)
+        updates = await received(client, prompt)
         shown = [each["update"] for each in updates if each["update"]["sessionUpdate"] == "subagent_update"]
         first, last = shown[0], shown[-1]
         child = first["sessionId"]
@@ -60,7 +60,7 @@ async def test_a_client_that_knows_them_is_shown_the_sessions_of_subagents(tmp_p
         assert kinds(updates, session_id).count("tool_call") == 1
     async with kind_client(service, {"subagents": {}}) as client:
         params = {"sessionId": session_id, "cwd": str(service.project), "mcpServers": []}
-        again = await heard(client, client.ask("session/load", **params))
+        again = await received(client, client.ask("session/load", **params))
         assert {"tool_call", "agent_message_chunk", "user_message_chunk"} <= set(kinds(again, child))
         assert "subagent_update" in kinds(again, session_id)
         error = await client.error("session/load", **{**params, "sessionId": child})
@@ -73,7 +73,7 @@ async def test_other_clients_and_a_stable_agent_send_none_of_it(tmp_path: Path) 
         service = Service(tmp_path / name, unstable=unstable)
         async with kind_client(service, capabilities) as client:
             session_id = await client.start()
-            updates = await heard(client, client.prompt(session_id, task("explore", "say found it")))
+            updates = await received(client, client.prompt(session_id, task("explore", "say found it")))
             assert {each["sessionId"] for each in updates} == {session_id}
             assert "subagent_update" not in kinds(updates, session_id)
 

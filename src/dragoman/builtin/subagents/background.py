@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dragoman.builtin.subagents.declaration import AgentDeclaration
-    from dragoman.builtin.subagents.progress import Progress
+    from dragoman.builtin.subagents.progress import RunProgress
     from dragoman.builtin.subagents.run import RunEnd
     from dragoman.builtin.tools.jobs import Job
     from dragoman.builtin.turn import TurnContext
@@ -44,7 +44,7 @@ def start_background(
     description: str,
     context: TurnContext,
     work: Coroutine[Any, Any, RunEnd],
-    progress: Progress,
+    progress: RunProgress,
 ) -> asyncio.Task[None]:
     """Start the work as a job with the id of the task. Raises: ToolError if there are too many jobs."""
     path = os.path.join(context.overflow_dir, f"{task_id}.{os.urandom(4).hex()}.txt")  # a resumed task has a new file
@@ -59,7 +59,7 @@ def start_background(
 
 
 async def _follow(
-    job: Job, task_id: str, declared: AgentDeclaration, work: Coroutine[Any, Any, RunEnd], progress: Progress
+    job: Job, task_id: str, declared: AgentDeclaration, work: Coroutine[Any, Any, RunEnd], progress: RunProgress
 ) -> None:
     """Do the work; its calls and its answer are the output of the job."""
     reporting = asyncio.create_task(_report(job, progress))
@@ -81,7 +81,7 @@ async def _follow(
         reporting.cancel()
 
 
-async def _report(job: Job, progress: Progress) -> None:
+async def _report(job: Job, progress: RunProgress) -> None:
     while True:
         await asyncio.sleep(SHOW_SECONDS)
         lines = progress.ended_lines()

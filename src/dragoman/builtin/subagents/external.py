@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from dragoman.builtin.session import OpenSession
-    from dragoman.builtin.subagents.progress import Progress
-    from dragoman.builtin.subagents.subagents import Subagents
+    from dragoman.builtin.subagents.progress import RunProgress
+    from dragoman.builtin.subagents.subagents import SessionSubagents
     from dragoman.builtin.turn import TurnContext
     from dragoman.client import RemoteAgent, Session
     from dragoman.client.guard import AgentGuard
@@ -105,11 +105,11 @@ class ExternalRun:
 
     def __init__(
         self,
-        subagents: Subagents,
+        subagents: SessionSubagents,
         declared: AgentDeclaration,
         row: SessionRow,
         parent: TurnContext,
-        progress: Progress,
+        progress: RunProgress,
     ) -> None:
         assert parent.subagents is not None
         self._subagents = subagents

@@ -42,7 +42,7 @@ class SeenCall(Struct):
         return f"{_MARKS.get(self.status, '…')} {shorten(self.title, _TITLE_CHARACTERS)}"
 
 
-class Progress:
+class RunProgress:
     """The progress of one run."""
 
     def __init__(self, name: str) -> None:

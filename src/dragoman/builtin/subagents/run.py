@@ -30,7 +30,7 @@ from dragoman.builtin.modes import MODES
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.replay import new_projector, without_terminal
 from dragoman.builtin.subagents.declaration import choose_tools
-from dragoman.builtin.subagents.progress import Progress
+from dragoman.builtin.subagents.progress import RunProgress
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.turn import Spending, TurnContext, TurnLog, error_text, left_open_by
 from dragoman.errors import DragomanError, StoreError
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.subagents.declaration import AgentDeclaration, ChosenTools
-    from dragoman.builtin.subagents.subagents import Subagents
+    from dragoman.builtin.subagents.subagents import SessionSubagents
     from dragoman.builtin.tools.tool import ToolAccess
     from dragoman.builtin.turn import Spent
     from dragoman.policy.decide import Option
@@ -65,7 +65,7 @@ _ROLE: Final = """\
 
 You are the subagent {name}. Another agent gave you the task below. It reads nothing but your last message, and knows
 nothing of what you saw: that message must answer the task completely by itself. No user reads what you write, and you
-can ask nobody: choose what is most likely meant, and state it. A call that is refused stays refused; do the rest, and
+cannot ask: choose what is most likely meant, and state it. A call that is refused stays refused; do the rest, and
 report what you could not do.{only_reads}
 
 {prompt}"""
@@ -83,7 +83,7 @@ class RunEnd(Struct, frozen=True):
 class DelegatedSpending(Spending):
     """Counts the calls of a run in its parent's session, at once, so that the limits of all loops see them."""
 
-    def __init__(self, subagents: Subagents, progress: Progress) -> None:
+    def __init__(self, subagents: SessionSubagents, progress: RunProgress) -> None:
         super().__init__()
         self._usage = subagents.session.usage
         self._progress = progress
@@ -112,14 +112,14 @@ class SubagentRun:
 
     def __init__(
         self,
-        subagents: Subagents,
+        subagents: SessionSubagents,
         declared: AgentDeclaration,
         row: SessionRow,
         parent: TurnContext,
         *,
         access: ToolAccess,
         memory: dict[str, Any],
-        progress: Progress,
+        progress: RunProgress,
     ) -> None:
         assert parent.subagents is not None
         self._subagents = subagents
@@ -279,7 +279,7 @@ def _answer(message: UIMessage) -> str:
     return "\n\n".join(texts).strip() or found
 
 
-async def report_progress(progress: Progress, show: Callable[[str], Awaitable[None]]) -> None:
+async def report_progress(progress: RunProgress, show: Callable[[str], Awaitable[None]]) -> None:
     """Show the progress a few times a second, until cancelled."""
     while True:
         text = progress.due()

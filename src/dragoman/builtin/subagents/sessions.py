@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.subagents.declaration import AgentDeclaration
-    from dragoman.builtin.subagents.progress import Progress
+    from dragoman.builtin.subagents.progress import RunProgress
     from dragoman.builtin.subagents.run import RunEnd
-    from dragoman.builtin.subagents.subagents import Subagents
+    from dragoman.builtin.subagents.subagents import SessionSubagents
     from dragoman.builtin.viewer import Viewer
     from dragoman.store.sessions import SessionRow
 
@@ -29,12 +29,12 @@ _log = logging.getLogger("dragoman.builtin")
 _LIMITED = {"tokens": "max_tokens", "cost": "max_tokens", "steps": "max_turn_requests"}
 
 
-async def announce_child(subagents: Subagents, row: SessionRow, declared: AgentDeclaration) -> None:
+async def announce_child(subagents: SessionSubagents, row: SessionRow, declared: AgentDeclaration) -> None:
     """Announce that a subagent works, before any update of its session."""
     await _present(subagents, _described(row, v1.RunningStateUpdate(), declared.description))
 
 
-async def child_ended(subagents: Subagents, row: SessionRow, end: RunEnd | None, progress: Progress) -> None:
+async def child_ended(subagents: SessionSubagents, row: SessionRow, end: RunEnd | None, progress: RunProgress) -> None:
     """Report that a subagent has ended. `end` is None if it was cancelled, or could not begin."""
     if end is None:
         state = v1.IdleStateUpdate(stop_reason="cancelled")
@@ -54,7 +54,7 @@ async def show_updates(viewer: Viewer, child_id: str, updates: Sequence[v1.Sessi
         _log.debug("a viewer is gone", exc_info=True)
 
 
-async def replay_children(subagents: Subagents, viewer: Viewer) -> None:
+async def replay_children(subagents: SessionSubagents, viewer: Viewer) -> None:
     """Repeat the sessions of all subagents for a client that loads the session. Raises: StoreError."""
     store = subagents.session.store
     for row in await store.children(subagents.session.row.id):
@@ -68,7 +68,7 @@ async def replay_children(subagents: Subagents, viewer: Viewer) -> None:
                 await show_updates(viewer, row.id, stored_updates(message, shows_compactions=False))
 
 
-async def _present(subagents: Subagents, update: v1.SubagentUpdate) -> None:
+async def _present(subagents: SessionSubagents, update: v1.SubagentUpdate) -> None:
     await subagents.session.settle()
     for viewer in tuple(subagents.session.viewers):
         if viewer.shows_subagents:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.subagents.declaration import AgentDeclaration, Declared
-    from dragoman.builtin.subagents.progress import Progress
+    from dragoman.builtin.subagents.progress import RunProgress
     from dragoman.builtin.subagents.run import RunEnd
     from dragoman.builtin.turn import TurnContext
     from dragoman.builtin.viewer import Viewer
@@ -52,7 +52,7 @@ DEFAULT_AGENT: Final = "build"
 class SubagentScope(Struct, frozen=True):
     """Where in the tree of agents a turn stands: its session's subagents, and the names of the agents above it."""
 
-    subagents: Subagents
+    subagents: SessionSubagents
     path: tuple[str, ...] = ()
     """The names of the subagents from the session's own agent down to this one."""
     call_id: str = ""
@@ -79,7 +79,7 @@ class _Found(Struct, frozen=True):
     row: SessionRow | None = None
 
 
-class Subagents:
+class SessionSubagents:
     """The subagents of one open session."""
 
     def __init__(self, session: OpenSession) -> None:
@@ -189,7 +189,7 @@ class Subagents:
         is_background: bool = False,
     ) -> ToolOutput:
         """Run a subagent and return its answer; in the background, the id of the task. Raises: ToolError."""
-        from dragoman.builtin.subagents.progress import Progress
+        from dragoman.builtin.subagents.progress import RunProgress
 
         assert context.subagents is not None
         found = await self._find(agent, id)
@@ -198,7 +198,7 @@ class Subagents:
         else:
             row = found.row
         task_id = str(row.metadata[METADATA]["id"])
-        progress = Progress(found.declared.name)
+        progress = RunProgress(found.declared.name)
         # A subagent waits for what it starts: its own run ends with its answer.
         if is_background and context.subagents.is_main:
             return await self._start(task_id, found.declared, row, context, description, prompt, progress)
@@ -219,7 +219,7 @@ class Subagents:
         context: TurnContext,
         description: str,
         prompt: str,
-        progress: Progress,
+        progress: RunProgress,
     ) -> ToolOutput:
         from dragoman.builtin.subagents.background import start_background
 
@@ -239,7 +239,7 @@ class Subagents:
         row: SessionRow,
         context: TurnContext,
         prompt: str,
-        progress: Progress,
+        progress: RunProgress,
         *,
         is_background: bool = False,
     ) -> RunEnd:
@@ -432,13 +432,13 @@ async def _awaited(work: asyncio.Future[RunEnd]) -> RunEnd:
         raise
 
 
-async def _show_in_call(progress: Progress, context: TurnContext) -> None:
+async def _show_in_call(progress: RunProgress, context: TurnContext) -> None:
     from dragoman.builtin.subagents.run import report_progress
 
     await report_progress(progress, lambda text: context.progress(ToolOutput(text)))
 
 
-def _output(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: Progress) -> ToolOutput:
+def _output(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress) -> ToolOutput:
     """What the model reads of a run that ended, and what the user is shown with it. Raises: ToolError."""
     if end.failure:
         raise ToolError(
@@ -448,7 +448,7 @@ def _output(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: Pro
     return ToolOutput(answer_text(task_id, declared, end, progress), details=progress.call_lines)
 
 
-def answer_text(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: Progress) -> str:
+def answer_text(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress) -> str:
     """The answer, and a line about the run: how to go on with it, and what is wrong with it."""
     notes = [f"[{task_id}, {declared.name}: {progress.summary}]"]
     if progress.limit:

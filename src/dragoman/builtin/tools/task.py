@@ -26,7 +26,7 @@ class TaskArguments(Struct):
     prompt: Annotated[
         str,
         Meta(
-            description="The whole task. The subagent knows nothing of this conversation: state the goal, what you "
+            description="The whole task. The subagent does not see this conversation: state the goal, what you "
             "know, the files, and what its answer must contain."
         ),
     ]
