@@ -130,7 +130,7 @@ def test_tools_are_chosen_by_name_and_what_is_unknown_is_named(
 
 
 def test_an_agent_without_a_list_has_all_tools_but_questions_and_delegates_only_where_it_may() -> None:
-    everything = set(built_in_tools()) - {"question"}
+    everything = set(built_in_tools()) - {"question", "present_plan"}
     build = BUILT_IN[2]
     assert set(choose_tools(build, built_in_tools(), may_delegate=True).tools) == everything
     assert set(choose_tools(build, built_in_tools(), may_delegate=False).tools) == everything - {"task"}

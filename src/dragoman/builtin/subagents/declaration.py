@@ -20,8 +20,8 @@ T = TypeVar("T", bound="Tool")
 FOLDER: Final = "agents"
 """Name of the folder with the user's, or a project's, declarations."""
 TASK: Final = "task"
-# A subagent has no user to talk to: what it does not know, it states in its answer.
-_NEVER: Final = frozenset({"question"})
+# A subagent has no user to talk to: what it does not know, it states in its answer. Its plan is its answer, too.
+_NEVER: Final = frozenset({"question", "present_plan"})
 # Which of these a model is offered depends on the model. They change files in the same way, with the same permission.
 _EDITING: Final = frozenset({"edit", "write", "apply_patch"})
 _OF_JOBS: Final = frozenset({"bash_output", "bash_stop"})

@@ -195,6 +195,7 @@ class SubagentRun:
             questions=[],
             set_retrying=lambda is_retrying: None,
             command=None,
+            modes=None,
             subagents=self._scope,
             tool_call_id="",
         )
