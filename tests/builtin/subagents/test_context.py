@@ -4,30 +4,49 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
 from dragoman.builtin.context.window.facts import CONTEXT
-from dragoman.builtin.models.model import ModelRequest, StepEnd
+from dragoman.builtin.models.model import Model, ModelRequest, StepEnd
 from dragoman.builtin.subagents.run import RunEnd, SubagentRun
 from dragoman.builtin.subagents.subagents import MOST_PARALLEL
 from dragoman.store.messages import message_from_row
 from dragoman.store.sessions import Store
+from dragoman.uistream import chunks as c
 from dragoman.uistream.chunks import Chunk
 from dragoman.uistream.messages import DataPart, Usage
 from tests.builtin.http_service import RecordingModel, Service, ask
 from tests.builtin.subagents.test_runs import calls, output_of, task
-from tests.builtin.window.counting_model import text_of
+from tests.builtin.window.counting_model import GOOD_SUMMARY, is_summary, text_of
+
+FILES = 12
 
 
-class SmallModel(RecordingModel):
-    """A model with a small window, which counts all that it is sent."""
+class Reader(Model):
+    """A subagent's model with a small window: it reads one file after the other, and counts what it is sent."""
 
-    context_tokens = 14_000
+    name = "scripted"
+    context_tokens = 32_000
+    is_scripted = True
+
+    def __init__(self) -> None:
+        self._steps = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Chunk | StepEnd, None]:
         counted = Usage(input=len(text_of(request)) // 3, output=10)
-        async for item in super().stream(request):
-            yield structs.replace(item, usage=counted) if isinstance(item, StepEnd) else item
+        reads = not is_summary(request) and self._steps < FILES
+        if reads:
+            yield c.ToolInputAvailable(f"call_{self._steps}", "read", {"path": f"{self._steps}.txt"})
+            self._steps += 1
+        else:
+            yield c.TextStart("t")
+            yield c.TextDelta("t", GOOD_SUMMARY if is_summary(request) else "read all of them")
+            yield c.TextEnd("t")
+        yield StepEnd("tool-calls" if reads else "stop", counted)
+
+
+class MainModel(RecordingModel):
+    def for_subagent(self) -> Model:
+        return Reader()
 
 
 async def facts_of(service: Service, session_id: str, *, of_child: bool) -> list[str]:
@@ -43,13 +62,12 @@ async def facts_of(service: Service, session_id: str, *, of_child: bool) -> list
 async def test_a_window_that_fills_inside_a_run_is_shortened_there_and_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service, model = Service(tmp_path), SmallModel()
+    service, model = Service(tmp_path), MainModel()
     monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)
-    for number in range(8):
+    for number in range(FILES):
         (service.project / f"{number}.txt").write_text(f"line {number} of a long file\n" * 400)
     async with service.session() as session:
-        reads = [f"read {number}.txt" for number in range(8)]
-        await ask(session, task("explore", *reads, "say read all of them"), "say {result}")
+        await ask(session, task("explore", "read all files"), "say {result}")
         assert "read all of them" in session.state.text
         shortened = set(await facts_of(service, session.id, of_child=True)) & {CONTEXT, "compaction"}
         assert shortened
