@@ -120,6 +120,7 @@ class SubagentRun:
         access: ToolAccess,
         memory: dict[str, Any],
         progress: RunProgress,
+        is_background: bool = False,
     ) -> None:
         assert parent.subagents is not None
         self._subagents = subagents
@@ -129,6 +130,7 @@ class SubagentRun:
         self._access = access
         self._memory = memory
         self._progress = progress
+        self._is_background = is_background
         self._scope = parent.subagents.below(declared.name, parent.tool_call_id)
         self._projector = new_projector(starts_on_input=False, shows_compactions=False)
         self._asked: set[str] = set()
@@ -196,6 +198,8 @@ class SubagentRun:
             set_retrying=lambda is_retrying: None,
             command=None,
             modes=None,
+            # What is changed after the turn has ended belongs to no turn.
+            checkpoint=None if self._is_background else parent.checkpoint,
             subagents=self._scope,
             tool_call_id="",
         )

@@ -264,7 +264,13 @@ class SessionSubagents:
                     viewer = self.session.prompting
                     access = viewer.local_access if is_background and viewer is not None else context.access
                     memory = self._memories.setdefault(task_id, {})
-                    run = SubagentRun(self, declared, row, context, access=access, memory=memory, progress=progress)
+                    run = SubagentRun(
+                        *(self, declared, row, context),
+                        access=access,
+                        memory=memory,
+                        progress=progress,
+                        is_background=is_background,
+                    )
                     end = await run.run(prompt)
                 return end
             finally:
