@@ -28,6 +28,8 @@ class QueuedPrompt(Struct):
     """The slash command the prompt begins with."""
     metadata: dict[str, Any] = {}
     """Stored with the message."""
+    answer: str = ""
+    """Answers instead of a model, such as that an MCP server refused its prompt."""
 
     @property
     def is_for_model(self) -> bool:

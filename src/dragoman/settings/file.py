@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.settings.documents import did_you_mean, read_document
 from dragoman.settings.project import PROJECT_FOLDER
-from dragoman.settings.servers import AgentServer, check_mcp_server, read_agent_server
+from dragoman.settings.servers import AgentServer, check_mcp_server, mcp_server_of_project, read_agent_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +126,9 @@ class _Reader:
         mcp_servers = self._object("mcp_servers")
         for name, value in mcp_servers.items():
             check_mcp_server(self._document, ("mcp_servers", name), value)
+            if self._owner == "project":
+                keys = ("mcp_servers", name)
+                mcp_servers[name] = mcp_server_of_project(self._document, keys, value, self._notes)
         return SettingsFile(
             self._document.path,
             self._owner,

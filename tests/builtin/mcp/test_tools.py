@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -144,7 +145,7 @@ HEADERS = {"A": "b"}
     ],
 )
 def test_configured_servers_are_read(entry: Any, spec: ServerSpec) -> None:
-    assert read_servers((), {"s": entry}) == ((spec,), ())
+    assert read_servers((), {"s": entry}) == ((structs.replace(spec, is_configured=True),), ())
 
 
 @pytest.mark.parametrize(
@@ -173,7 +174,7 @@ def test_servers_of_the_client_are_read_and_replace_configured_ones() -> None:
         ServerSpec("a", ("cmd", "x"), {"K": "v"}),
         ServerSpec("b", url="http://h", headers=HEADERS),
         ServerSpec("c", url="http://h", is_sse=True),
-        ServerSpec("e", ("more",)),
+        ServerSpec("e", ("more",), is_configured=True),
     )
     assert [type(problem) for problem in problems] == [Problem]
     assert problems[0].name == "d"
