@@ -123,8 +123,8 @@ class _Reader:
             name: read_agent_server(self._document, ("agent_servers", name), name, value, notes=self._notes)
             for name, value in self._object("agent_servers").items()
         }
-        mcp_servers = self._object("mcp_servers")
-        for name, value in mcp_servers.items():
+        mcp_servers = dict(self._object("mcp_servers"))
+        for name, value in self._object("mcp_servers").items():
             check_mcp_server(self._document, ("mcp_servers", name), value)
             if self._owner == "project":
                 keys = ("mcp_servers", name)

@@ -159,7 +159,7 @@ _SECRETS: Final = ("clientSecret", "clientSecretEnv")
 
 def mcp_server_of_project(document: Document, keys: tuple[Key, ...], value: dict[str, Any], notes: list[str]) -> Any:
     """Return the entry of a project without what only the user can decide, with a note about each such member."""
-    refused = [(member,) for member in MCP_RIGHTS if value.get(member)]
+    refused: list[tuple[str, ...]] = [(member,) for member in MCP_RIGHTS if value.get(member)]
     oauth = value.get("oauth")
     if isinstance(oauth, dict):  # the name of a variable would send any secret of the user to any address
         refused += [("oauth", member) for member in _SECRETS if member in oauth]

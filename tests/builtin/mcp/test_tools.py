@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import structs
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from dragoman.builtin.mcp.config import Problem, ServerSpec, read_servers
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of

@@ -1,4 +1,4 @@
-"""`/mcp`: the MCP servers of the session with their states, and what they offer; `/mcp reconnect NAME` tries one again."""
+"""`/mcp`: the MCP servers of the session with their states, and what they offer; `/mcp reconnect NAME` tries again."""
 
 from __future__ import annotations
 

@@ -170,7 +170,9 @@ def read_entry(name: str, entry: Any) -> ServerSpec | Problem | None:
         words = (read.command,) if isinstance(read.command, str) else tuple(read.command)
         return replace(_allowed(name, read), command=(*words, *read.args), env=read.env, cwd=read.cwd)
     if kind in ("http", "streamable-http", "streamable_http", "sse") and read.url:
-        return replace(_allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=_oauth(read))
+        return replace(
+            _allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=_oauth(read)
+        )
     return Problem(name, "its configuration has neither a command nor a url that fits its type; add one")
 
 

@@ -1,8 +1,9 @@
 """One connection to an MCP server, through the official `mcp` package.
 
-Owns the three transports, the requests to the server, and the messages about their failures. A server on stdio is a child of `dragoman.process`, so
-that its whole process tree ends with it. The package takes most of a second to import and is not part of a base
-install, so `load` imports it, in a thread, when a session has a server; all other imports of it are inside functions.
+Owns the three transports and the requests to the server; `losses.py` has the messages about failures. A server on stdio
+is a child of `dragoman.process`, so that its whole process tree ends with it. The package takes most of a second to
+import and is not part of a base install, so `load` imports it, in a thread, when a session has a server; all other
+imports of it are inside functions.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from dragoman.builtin.mcp.listing import (
     template_offer,
     tool_offer,
 )
-from dragoman.builtin.mcp.server import McpConnectionLost, McpLoginNeeded
+from dragoman.builtin.mcp.losses import first_of, is_end, loss_of
+from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import output_of
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.process.child import Patience
 from dragoman.text.secrets import Secrets
-from dragoman.text.terminal import shorten
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
@@ -57,13 +58,10 @@ CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that f
 _REACH_SECONDS: Final = 30.0
 _PATIENCE: Final = Patience(1.0, 2.0)  # servers that exit at the end of stdin do so at once
 _LISTEN_SECONDS: Final = 2.0  # a change before the subscription is active would be missed
-_UNAUTHORIZED: Final = 401
-_FORBIDDEN: Final = 403
 _LIST_CHANGES: Final = tuple(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 _PAGE_DONE: Final = "notifications/elicitation/complete"
 # The server wants the user to visit a page before the call can be made.
 _URL_REQUIRED: Final = -32042
-_ERROR_CHARACTERS: Final = 300
 
 
 def load() -> type[PackageConnection]:
@@ -98,7 +96,6 @@ class PackageConnection:
         from mcp import Client
 
         self.lost: str | None = None
-        self.needs_login = False
         self.has_changed = False
         self._spec = spec
         self._cwd = cwd
@@ -144,7 +141,7 @@ class PackageConnection:
             await self._client.__aexit__(kind, error, traceback)
         except Exception as broken:
             has_broken = broken is not error
-            self._lose(self._why(broken))
+            self._lose(str(self._loss(broken)))
         if self._listening is not None:
             await asyncio.wait({self._listening})
         task = asyncio.current_task()
@@ -223,9 +220,9 @@ class PackageConnection:
         try:
             return await _pages(list_page, member)
         except Exception as error:
-            if self.lost is not None or _is_end(_first(error)):
+            if self.lost is not None or is_end(first_of(error)):
                 raise self._loss(error) from error
-            _log.warning("MCP server %s does not list its %s: %s", self._spec.name, member, _first(error))
+            _log.warning("MCP server %s does not list its %s: %s", self._spec.name, member, first_of(error))
             return []
 
     async def _show_pages(self, error: Exception) -> None:
@@ -257,7 +254,7 @@ class PackageConnection:
                 setting = self._client.set_logging_level(LOG_LEVEL)
             await setting
         except Exception as error:
-            _log.debug("MCP server %s keeps its log level: %s", self._spec.name, _first(error))
+            _log.debug("MCP server %s keeps its log level: %s", self._spec.name, first_of(error))
 
     async def _begin_listening(self) -> None:
         """Subscribe to changes, which protocol 2026-07-28 requires. Without it the lists stay as they are."""
@@ -343,9 +340,10 @@ class PackageConnection:
     async def _sse(self) -> AsyncIterator[Any]:
         from mcp.client.sse import sse_client
 
-        async with sse_client(
-            self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS, auth=self._auth
-        ) as (reads, writes):
+        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS, auth=self._auth) as (
+            reads,
+            writes,
+        ):
             yield Watched(reads, lambda: self._lose("it closed the connection")), writes
 
     async def _note_status(self, response: httpx2.Response) -> None:
@@ -353,76 +351,31 @@ class PackageConnection:
 
     # Failures
 
-    def _failure(self, tool: str, error: Exception) -> ToolError | McpConnectionLost:
-        """Return the error of a call: that of the connection, or that of the call."""
+    def _failure(self, what: str, error: Exception) -> ToolError | McpConnectionLost:
+        """Return the error of a request: that of the connection, or that of the request."""
         from httpx2 import HTTPError
         from mcp import MCPError
         from mcp_types import REQUEST_TIMEOUT
 
-        first = _first(error)
-        if self.lost is not None or isinstance(first, (HTTPError, OSError, McpConnectionLost)) or _is_end(first):
+        first = first_of(error)
+        if self.lost is not None or isinstance(first, (HTTPError, OSError, McpConnectionLost)) or is_end(first):
             loss = self._loss(first)
             self._lose(str(loss))
             return loss
         name = self._spec.name
         if not isinstance(first, MCPError):
-            return ToolError(f"the answer of {name} to {tool} cannot be used: {first}")
+            return ToolError(f"the answer of {name} to {what} cannot be used: {first}")
         if first.code == REQUEST_TIMEOUT:
-            return ToolError(f"{name} did not finish {tool} within {CALL_SECONDS:g} s")
+            return ToolError(f"{name} did not finish {what} within {CALL_SECONDS:g} s")
         if first.code == _URL_REQUIRED:
             return ToolError(f"{name} needs the user to visit a page first: {first.message}; then call it again")
-        return ToolError(f"{name} refused {tool}: {first.message}")
+        return ToolError(f"{name} refused {what}: {first.message}")
 
     def _loss(self, error: BaseException) -> McpConnectionLost:
-        """Return the error of a connection that failed or is over, masked."""
-        why = Secrets(os.environ, self._spec.env).mask(self._why(error))
-        return McpLoginNeeded(why) if self.needs_login else McpConnectionLost(why)
-
-    def _why(self, error: BaseException) -> str:
-        """Return why there is no connection, and what to do."""
-        from httpx2 import HTTPStatusError, TransportError
-
+        """Return the error of a connection that failed or is over."""
         if self.lost is not None:
-            return self.lost
-        first = _first(error)
-        if isinstance(first, HTTPStatusError):
-            self._status = first.response.status_code
-        if isinstance(first, McpConnectionLost):
-            self.needs_login = isinstance(first, McpLoginNeeded)
-            return str(first)
-        if self._status == _UNAUTHORIZED:
-            self.needs_login = self._spec.can_login
-            how = f"log in with: {self._spec.login_command}, or " if self._spec.can_login else ""
-            return f"it requires authentication (HTTP 401); {how}configure an Authorization header for it"
-        if self._status == _FORBIDDEN:
-            return "it refuses access (HTTP 403); check that this account or Authorization header may use it"
-        if type(first).__module__.startswith("mcp.client.auth"):
-            return f"the login failed: {shorten(str(first), _ERROR_CHARACTERS)}; try: {self._spec.login_command}"
-        if self._status is not None:
-            return f"{self._spec.where} answered with HTTP {self._status}; check the address"
-        if isinstance(first, TransportError):
-            return f"{self._spec.where} cannot be reached ({str(first) or type(first).__name__}); check that it runs"
-        if _is_end(first):
-            return f"{self._spec.where} closed the connection"
-        return str(first) or type(first).__name__
-
-
-def _is_end(error: BaseException) -> bool:
-    """Whether the connection is over. A session that the server no longer has is one that ended."""
-    from anyio import BrokenResourceError, ClosedResourceError
-    from mcp import MCPError
-    from mcp_types import CONNECTION_CLOSED
-
-    if isinstance(error, MCPError):
-        return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
-    return isinstance(error, (BrokenResourceError, ClosedResourceError))
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
+            return McpConnectionLost(self.lost)
+        return loss_of(self._spec, error, self._status)
 
 
 async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:

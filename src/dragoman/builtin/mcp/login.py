@@ -28,8 +28,7 @@ _PATH: Final = "/callback"
 _LARGEST_REQUEST: Final = 16 * 1024
 _REQUEST_SECONDS: Final = 10.0
 _PAGE: Final = (
-    "<!doctype html><meta charset=utf-8><title>Dragoman</title>"
-    "<p style='font: 1.1em sans-serif; margin: 3em'>{}</p>"
+    "<!doctype html><meta charset=utf-8><title>Dragoman</title><p style='font: 1.1em sans-serif; margin: 3em'>{}</p>"
 )
 
 
@@ -114,7 +113,7 @@ class BrowserLogin:
                 return
 
     def _receive(self, found: Redirect) -> bool:
-        """Take a redirect of this login. Any page can make a browser send something here: the state tells them apart."""
+        """Take a redirect of this login. Any page can make a browser send something here: the state shows which it is."""
         if not self._state or found.state != self._state:
             return False
         if not self._received.done():

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 _COLUMNS = 200
 
 
-async def add_from_servers(
-    servers: McpServers, session: OpenSession, prompt: QueuedPrompt, message: UIMessage
-) -> None:
+async def add_from_servers(servers: McpServers, session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
     """Add what the prompt takes from servers to its message."""
     command = prompt.command
     if command is not None and command.command is not None and command.command.source == "mcp":

@@ -62,7 +62,9 @@ class ResourceTool(Tool):
         server, uri = arguments.get("server"), arguments.get("uri")
         if isinstance(uri, str) and uri:
             return Preview(shorten(f"{server or 'MCP'}: read {uri}", 200))
-        return Preview(f"List the resources of {server}" if isinstance(server, str) and server else "List MCP resources")
+        return Preview(
+            f"List the resources of {server}" if isinstance(server, str) and server else "List MCP resources"
+        )
 
     async def check(self, arguments: ResourceArguments, context: ToolContext) -> None:
         if arguments.server:

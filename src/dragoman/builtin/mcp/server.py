@@ -1,8 +1,8 @@
 """One MCP server of a session, from its first connection until the session ends.
 
 Owns the life cycle: connects within a time limit, lists what the server offers again when that changes, connects again
-after each loss with growing pauses, and reports a server that is not available. Depends on the `McpConnection` protocol, not on the `mcp`
-package.
+after each loss with growing pauses, and reports a server that is not available. Depends on the `McpConnection`
+protocol, not on the `mcp` package.
 
 Theory of operation: one task per server runs connection after connection. A connection calls `news` when it is lost or
 when a list changes; the task then decides what to do. `_settled` is set while the lists are current, and
@@ -279,7 +279,7 @@ class SessionServer:
         return why
 
     async def _watch(self, connection: McpConnection) -> None:
-        """List what the server offers again whenever that changes. Return when the connection is over, or is to be closed."""
+        """List what is offered again whenever that changes. Return when the connection is over, or is to be closed."""
         while True:
             await self._news.wait()
             self._news.clear()
