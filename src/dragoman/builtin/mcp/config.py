@@ -27,6 +27,8 @@ class OAuthSpec(Struct, frozen=True):
     scopes: tuple[str, ...] = ()
     callback_port: int = 0
     """Port of the redirect to this machine, for a client that was registered with one; 0 for any."""
+    issuer: str = ""
+    """The authorisation server that the client belongs to; its secret is sent to no other."""
     uses_client_credentials: bool = False
     """Whether the client logs in as itself, without a user and a browser."""
 
@@ -86,6 +88,7 @@ class _OAuthEntry(Struct, rename="camel"):
     scopes: list[str] | str = []
     scope: str = ""
     callback_port: int = 0
+    issuer: str = ""
     grant_type: Literal["authorization_code", "client_credentials"] = "authorization_code"
 
     def spec(self) -> OAuthSpec:
@@ -95,6 +98,7 @@ class _OAuthEntry(Struct, rename="camel"):
             self.client_secret or os.environ.get(self.client_secret_env, ""),
             tuple(scopes or self.scope.split()),
             self.callback_port,
+            self.issuer,
             self.grant_type == "client_credentials",
         )
 
@@ -169,9 +173,13 @@ def read_entry(name: str, entry: Any) -> ServerSpec | Problem | None:
     if kind == "stdio" and read.command:
         words = (read.command,) if isinstance(read.command, str) else tuple(read.command)
         return replace(_allowed(name, read), command=(*words, *read.args), env=read.env, cwd=read.cwd)
+    oauth = _oauth(read)
+    if oauth is not None and oauth.uses_client_credentials and not (oauth.client_id and oauth.issuer):
+        # Without the issuer, the server would decide who receives the secret.
+        return Problem(name, "its oauth needs clientId, a secret and issuer for client_credentials; add them")
     if kind in ("http", "streamable-http", "streamable_http", "sse") and read.url:
         return replace(
-            _allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=_oauth(read)
+            _allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=oauth
         )
     return Problem(name, "its configuration has neither a command nor a url that fits its type; add one")
 

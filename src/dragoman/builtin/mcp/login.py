@@ -113,7 +113,7 @@ class BrowserLogin:
                 return
 
     def _receive(self, found: Redirect) -> bool:
-        """Take a redirect of this login. Any page can make a browser send something here: the state shows which it is."""
+        """Take a redirect of this login. Any page can make a browser send something here: only the state is secret."""
         if not self._state or found.state != self._state:
             return False
         if not self._received.done():

@@ -40,8 +40,7 @@ _REFUSED: Final = (400, 401, 403)
 _NOWHERE: Final = "http://127.0.0.1/callback"
 
 # The package logs whole answers of the authorisation server, which may hold tokens; its errors are reported by us.
-logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())
-logging.getLogger("mcp.client.auth").propagate = False
+logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
 
 
 class UserLogin(Protocol):
@@ -73,6 +72,7 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
             spec.oauth.client_id,
             spec.oauth.client_secret,
             scope=" ".join(spec.oauth.scopes) or None,
+            issuer=spec.oauth.issuer,
         )
     if user is None and not tokens.get(spec.url).tokens:
         return None  # the refusal of the server then names the command to log in; nothing is registered before
@@ -124,7 +124,7 @@ class _Storage:
                 client_secret=preset.client_secret or None,
                 redirect_uris=[AnyUrl(redirect)],
                 token_endpoint_auth_method="client_secret_post" if preset.client_secret else "none",
-                issuer=stored.issuer or None,
+                issuer=preset.issuer or stored.issuer or None,
             )
         if not stored.client or (self._user is not None and stored.redirect_uri != self._user.redirect_uri):
             return None  # a client is bound to the address it was registered with: another port needs another client

@@ -91,7 +91,7 @@ class ResourceTool(Tool):
             for offer in each.listing.resources:
                 kind = "template" if offer.is_template else offer.media_type
                 facts = ", ".join(filter(None, (offer.name, kind, offer.description)))
-                lines.append(shorten(f"{each.spec.name} {offer.uri}  {facts}", _LINE_CHARACTERS))
+                lines.append(shorten(f"{each.spec.name} {offer.uri} {facts}", _LINE_CHARACTERS))
         if not lines:
             return "No server lists a resource. One may still be read if you know its uri."
         more = [f"({len(lines) - _LISTED} more are not shown; name a server)"] if len(lines) > _LISTED else []
@@ -108,7 +108,7 @@ def as_text(parts: Sequence[ResourceText]) -> str:
     shown = []
     for part in parts:
         if part.text is None:
-            kind, size = part.media_type or "unknown type", len(part.blob) * 3 // 4
+            kind, size = part.media_type or "unknown type", len(part.blob) * 3 // 4 - part.blob[-2:].count("=")
             shown.append(f"[{part.uri}: binary, {kind}, {size} bytes; not shown]")
         else:
             shown.append(part.text)

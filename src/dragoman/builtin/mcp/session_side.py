@@ -22,7 +22,7 @@ from dragoman.builtin.mcp.client_side import ClientSide, Sample, SampleRefused, 
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd
 from dragoman.errors import ConfigError, ProtocolError, RemoteProtocolError, StoreError
-from dragoman.schema import decode, v1
+from dragoman.schema import Unknown, decode, v1
 from dragoman.store.ids import new_id
 from dragoman.text.terminal import plain, shorten
 from dragoman.text.visible import label
@@ -213,4 +213,7 @@ def _schema(schema: dict[str, Any]) -> v1.ElicitationSchema:
     form = decode(v1.ElicitationSchema, msgspec.json.encode(known))
     if form.properties is UNSET or not form.properties:
         raise RemoteProtocolError("the form has no fields")
+    odd = [name for name, field in form.properties.items() if isinstance(field, Unknown)]
+    if odd:
+        raise RemoteProtocolError(f"the field {odd[0]!r} of the form is of a kind that cannot be shown")
     return form
