@@ -25,7 +25,7 @@ REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"messages": [{"role": "user", "content": {"type": "text", "text": "say sampled"}}], "maxTokens": 9000},
     ),
 }
-CAPABILITIES = {"tools": {}, "logging": {}, "resources": {}}
+CAPABILITIES: dict[str, Any] = {"tools": {}, "logging": {}, "resources": {}}
 asked: dict[str, dict[str, Any]] = {}
 said: list[str] = []
 

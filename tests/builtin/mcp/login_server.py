@@ -1,7 +1,8 @@
 """An MCP server that wants a login, with its authorisation server, by the official package.
 
-It prints its port. `POST /control` takes {"reset": true} (count from zero), {"expire": true} (access tokens end now), {"revoke": true} (refresh tokens
-end now), {"fail": true} (the token endpoint answers with 503), and returns how often each endpoint was used.
+It prints its port. `POST /control` takes {"reset": true} (count from zero), {"expire": true} (access tokens end now),
+{"revoke": true} (refresh tokens end now), {"fail": true} (the token endpoint answers with 503), and returns how often
+each endpoint was used.
 """
 
 import json
@@ -127,7 +128,7 @@ def main() -> None:
     def open() -> str:
         return "opened"
 
-    @server.custom_route("/control", methods=["POST"])
+    @server.custom_route("/control", methods=["POST"])  # type: ignore[untyped-decorator]  # of the package
     async def control(request: Request) -> Response:
         global is_failing
         wanted: dict[str, Any] = json.loads(await request.body())

@@ -37,6 +37,7 @@ class Locked:
         self.tokens = TokenStore(folder / "config")
         self.pages: list[str] = []
         self.complaints: list[str] = []
+        self.pasted: asyncio.Queue[str] = asyncio.Queue()
 
     async def control(self, **wanted: bool) -> dict[str, int]:
         async with httpx2.AsyncClient() as client:
@@ -60,18 +61,10 @@ class Locked:
 
     @asynccontextmanager
     async def user(
-        self, show: Callable[[str], Awaitable[None]], lines: list[str] | None = None
+        self, show: Callable[[str], Awaitable[None]], *, can_paste: bool = False
     ) -> AsyncIterator[BrowserLogin]:
-        given = list(lines or ())
-
-        async def next_line() -> str:
-            while not given:
-                await asyncio.sleep(0.01)
-            return given.pop(0)
-
-        self.given = given
         ports = redirect_ports(0, self.tokens.get(self.spec.url).redirect_uri)
-        reader = None if lines is None else next_line
+        reader = self.pasted.get if can_paste else None
         async with listening(ports, show, self.complaints.append, reader, seconds=SECONDS) as login:
             yield login
 
@@ -83,6 +76,7 @@ class Locked:
             PackageConnection(spec, "/", lambda: None, auth=auth_for(spec, self.tokens, user)) as connection,
         ):
             return (await connection.call("open", {}, {})).text
+        raise AssertionError(connection.lost)
 
     async def log_in(self) -> None:
         async with self.user(self.browse) as login:
@@ -153,7 +147,7 @@ async def test_two_processes_that_refresh_at_once_use_one_new_token(server: Lock
 async def test_a_revoked_login_says_to_log_in_again_and_a_failing_issuer_does_not_lose_it(server: Locked) -> None:
     await server.log_in()
     await server.control(expire=True, fail=True)
-    with pytest.raises(McpConnectionLost, match="cannot be refreshed: 127.0.0.1 answered with HTTP 503"):
+    with pytest.raises(McpConnectionLost, match=r"cannot be refreshed: 127\.0\.0\.1 answered with HTTP 503"):
         await server.use()
     assert server.tokens.get(server.spec.url).tokens["refresh_token"]
     await server.control(expire=True, revoke=True)
@@ -169,9 +163,10 @@ async def test_a_pasted_address_logs_in_and_a_wrong_one_is_explained(server: Loc
     async def show(url: str) -> None:
         where = await server.follow(url)
         wrong = where.replace("state=", "state=not-")
-        server.given.extend(["hello\n", "\n", f"{wrong}\n", f"  '{where}'\n"])
+        for line in ("hello\n", "\n", f"{wrong}\n", f"  '{where}'\n"):
+            server.pasted.put_nowait(line)
 
-    async with server.user(show, []) as login:
+    async with server.user(show, can_paste=True) as login:
         assert await server.use(user=login) == "opened"
     assert [text.partition(";")[0] for text in server.complaints] == [
         "this is not the address after the login",

@@ -22,7 +22,9 @@ from dragoman.uistream.tool_calls import ToolCallUpdates
 
 
 class NoCaller:
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Any = None
+    ) -> ToolOutput:
         raise AssertionError("this must not be called")
 
 

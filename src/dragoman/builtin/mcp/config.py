@@ -178,9 +178,7 @@ def read_entry(name: str, entry: Any) -> ServerSpec | Problem | None:
         # Without the issuer, the server would decide who receives the secret.
         return Problem(name, "its oauth needs clientId, a secret and issuer for client_credentials; add them")
     if kind in ("http", "streamable-http", "streamable_http", "sse") and read.url:
-        return replace(
-            _allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=oauth
-        )
+        return replace(_allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=oauth)
     return Problem(name, "its configuration has neither a command nor a url that fits its type; add one")
 
 

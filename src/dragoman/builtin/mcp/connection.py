@@ -246,13 +246,12 @@ class PackageConnection:
             await self._inbound.complete(message.params.elicitation_id)
 
     async def _set_log_level(self) -> None:
-        from warnings import catch_warnings, simplefilter
+        from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
 
+        # The method of the package warns that later protocols have no such request; this server needs it.
+        request = SetLevelRequest(params=SetLevelRequestParams(level=LOG_LEVEL))
         try:
-            with catch_warnings():
-                simplefilter("ignore")  # the package advises against it, but servers of today need the request
-                setting = self._client.set_logging_level(LOG_LEVEL)
-            await setting
+            await self._client.session.send_request(request, EmptyResult)
         except Exception as error:
             _log.debug("MCP server %s keeps its log level: %s", self._spec.name, first_of(error))
 
