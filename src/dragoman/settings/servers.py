@@ -154,7 +154,7 @@ def check_mcp_server(document: Document, keys: tuple[Key, ...], value: Any) -> N
 MCP_RIGHTS: Final = ("elicitation", "sampling")
 """Members of an MCP server that allow it to ask something; only the user's own file can set them."""
 _OAUTH: Final = (
-    *("clientId", "clientSecret", "clientSecretEnv", "scopes", "scope", "callbackPort", "issuer", "grantType"),
+    *("clientId", "clientSecret", "clientSecretEnv", "scopes", "scope", "callbackPort", "issuer", "clientCredentials"),
 )
 _SECRETS: Final = ("clientSecret", "clientSecretEnv")
 

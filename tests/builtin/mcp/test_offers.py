@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.builtin.mcp.listing import PromptOffer, PromptParameter
 from dragoman.builtin.mcp.prompts import read_arguments
-from dragoman.builtin.mcp.resources import Mention, mentions_of
+from dragoman.builtin.mcp.resources import ResourceMention, mentions_of
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.client import Session
 from dragoman.schema import v1
@@ -165,8 +165,8 @@ def test_arguments_that_are_missing_or_too_many_are_named() -> None:
 def test_only_names_of_servers_are_mentions() -> None:
     text = "see @docs:a://1 and @docs:a://1, mail a@docs:b, @other:c (@my docs:d://2)"
     assert mentions_of(text, ["docs", "my docs"]) == [
-        Mention("docs", "a://1"),
-        Mention("docs", "a://1,"),
-        Mention("my docs", "d://2)"),
+        ResourceMention("docs", "a://1"),
+        ResourceMention("docs", "a://1,"),
+        ResourceMention("my docs", "d://2)"),
     ]
     assert len(mentions_of(" ".join(f"@docs:{number}" for number in range(50)), ["docs"])) == 8

@@ -89,7 +89,7 @@ class _OAuthEntry(Struct, rename="camel"):
     scope: str = ""
     callback_port: int = 0
     issuer: str = ""
-    grant_type: Literal["authorization_code", "client_credentials"] = "authorization_code"
+    client_credentials: bool = False
 
     def spec(self) -> OAuthSpec:
         scopes = self.scopes.split() if isinstance(self.scopes, str) else self.scopes
@@ -99,7 +99,7 @@ class _OAuthEntry(Struct, rename="camel"):
             tuple(scopes or self.scope.split()),
             self.callback_port,
             self.issuer,
-            self.grant_type == "client_credentials",
+            self.client_credentials,
         )
 
 
@@ -176,7 +176,7 @@ def read_entry(name: str, entry: Any) -> ServerSpec | Problem | None:
     oauth = _oauth(read)
     if oauth is not None and oauth.uses_client_credentials and not (oauth.client_id and oauth.issuer):
         # Without the issuer, the server would decide who receives the secret.
-        return Problem(name, "its oauth needs clientId, a secret and issuer for client_credentials; add them")
+        return Problem(name, "its oauth needs clientId, a secret and issuer for clientCredentials; add them")
     if kind in ("http", "streamable-http", "streamable_http", "sse") and read.url:
         return replace(_allowed(name, read), url=read.url, headers=read.headers, is_sse=kind == "sse", oauth=oauth)
     return Problem(name, "its configuration has neither a command nor a url that fits its type; add one")

@@ -1,7 +1,7 @@
 """What an MCP server offers: tools, resources, templates of resources, and prompts, in our own form.
 
 Owns these shapes, their limits, and the translation from the objects of the `mcp` package, which have the same members.
-The texts are those of the server: they are data, and whoever shows them makes them safe to show.
+The texts are those of the server: they are data, and are made safe where they are shown.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class BrowserLogin:
     Args:
         show_page: shows the address of the page to the user, and opens it if that is wanted.
         complain: shows why a pasted text cannot be used.
-        read_pasted: returns the next line that the user entered; empty at the end of the input. None: nobody can paste.
+        read_pasted: returns the next line that the user entered, empty at the end of the input; None if there is none.
     """
 
     def __init__(

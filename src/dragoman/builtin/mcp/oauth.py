@@ -2,26 +2,16 @@
 
 Owns what the package leaves out: the absolute expiry and the authorisation server are stored with the tokens, so that a
 new process refreshes; a 401 in mid-session is answered by a refresh first; one program refreshes at a time; and without
-a user to log in, an error names the command that does. `login.py` asks the user. Importing this module imports `mcp`.
+a user to log in, an error names the command that does. `login.py` asks the user. The package is loaded by the first use
+of this, not by its import.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
-
-from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.shared.auth import (
-    AuthorizationCodeResult,
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
-from pydantic import AnyUrl
 
 from dragoman.builtin.mcp.server import McpConnectionLost, McpLoginNeeded
 from dragoman.builtin.mcp.token_store import EARLY_SECONDS
@@ -30,17 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     import httpx2
+    from mcp.client.auth import OAuthClientProvider
+    from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
     from dragoman.builtin.mcp.config import ServerSpec
     from dragoman.builtin.mcp.token_store import StoredLogin, TokenStore
+else:
+    OAuthClientProvider = object  # the real one is added as a base when the package is there, see `_provider`
 
 _UNAUTHORIZED: Final = 401
 _REFUSED: Final = (400, 401, 403)
 # Where a client without a user would be redirected to; it is never used.
 _NOWHERE: Final = "http://127.0.0.1/callback"
-
-# The package logs whole answers of the authorisation server, which may hold tokens; its errors are reported by us.
-logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
 
 
 class UserLogin(Protocol):
@@ -65,7 +56,11 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
     """
     if not spec.can_login or spec.oauth is None:
         return None
+    # The package logs whole answers of the authorisation server, which may hold tokens; its errors are reported by us.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
     if spec.oauth.uses_client_credentials:
+        from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
+
         return ClientCredentialsOAuthProvider(
             spec.url,
             _Memory(),
@@ -76,7 +71,14 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
         )
     if user is None and not tokens.get(spec.url).tokens:
         return None  # the refusal of the server then names the command to log in; nothing is registered before
-    return StoredOAuth(spec, tokens, user)
+    return _provider()(spec, tokens, user)
+
+
+@cache
+def _provider() -> type[StoredOAuth]:
+    from mcp.client.auth import OAuthClientProvider
+
+    return type("StoredOAuthProvider", (StoredOAuth, OAuthClientProvider), {})
 
 
 class _Memory:
@@ -107,6 +109,8 @@ class _Storage:
         self._user = user
 
     async def get_tokens(self) -> OAuthToken | None:
+        from mcp.shared.auth import OAuthToken
+
         stored = self._tokens.get(self._spec.url).tokens
         return OAuthToken.model_validate(stored) if stored else None
 
@@ -115,6 +119,9 @@ class _Storage:
         self._tokens.change(self._spec.url, tokens=tokens.model_dump(exclude_none=True), expires_at=expires_at)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
+        from mcp.shared.auth import OAuthClientInformationFull
+        from pydantic import AnyUrl
+
         preset = self._spec.oauth
         stored = self._tokens.get(self._spec.url)
         if preset is not None and preset.client_id:
@@ -151,13 +158,15 @@ class StoredOAuth(OAuthClientProvider):
     """
 
     def __init__(self, spec: ServerSpec, tokens: TokenStore, user: UserLogin | None) -> None:
+        from mcp.shared.auth import OAuthClientMetadata
+        from pydantic import AnyUrl
+
         redirect = user.redirect_uri if user is not None else tokens.get(spec.url).redirect_uri or _NOWHERE
         super().__init__(
             spec.url,
             OAuthClientMetadata(
                 client_name="Dragoman",
                 redirect_uris=[AnyUrl(redirect)],
-                grant_types=["authorization_code", "refresh_token"],
                 response_types=["code"],
                 scope=" ".join(spec.oauth.scopes) if spec.oauth is not None and spec.oauth.scopes else None,
             ),
@@ -179,6 +188,8 @@ class StoredOAuth(OAuthClientProvider):
 
     def _adopt(self, stored: StoredLogin) -> None:
         """Take over what the package does not store."""
+        from mcp.shared.auth import OAuthMetadata, ProtectedResourceMetadata
+
         context = self.context
         self._stamp = self._tokens.stamp()
         context.token_expiry_time = None if stored.expires_at is None else stored.expires_at - EARLY_SECONDS
@@ -249,11 +260,11 @@ class StoredOAuth(OAuthClientProvider):
                 await self._initialize()  # another program has newer tokens
         return is_refreshed
 
-    async def _perform_authorization_code_grant(self) -> tuple[str, str]:
+    async def _perform_authorization(self) -> httpx2.Request:
         scopes = self._spec.oauth.scopes if self._spec.oauth is not None else ()
         if scopes:  # the package replaces them by those that the server names
             self.context.client_metadata.scope = " ".join(scopes)
-        return await super()._perform_authorization_code_grant()
+        return await super()._perform_authorization()
 
     def _keep_metadata(self) -> None:
         """Store where tokens are refreshed: it is found only by asking the server without a token."""
@@ -282,6 +293,3 @@ class StoredOAuth(OAuthClientProvider):
     async def _wait(self) -> AuthorizationCodeResult:
         assert self._user is not None, "`_show` has raised"
         return await self._user.answer()
-
-
-__all__ = ["AuthorizationCodeResult", "OAuthFlowError", "StoredOAuth", "UserLogin", "auth_for"]

@@ -115,19 +115,19 @@ def as_text(parts: Sequence[ResourceText]) -> str:
     return "\n".join(shown) or "(empty)"
 
 
-class Mention(Struct, frozen=True):
+class ResourceMention(Struct, frozen=True):
     """`@SERVER:URI` in a prompt."""
 
     server: str
     uri: str
 
 
-def mentions_of(text: str, servers: Sequence[str]) -> list[Mention]:
+def mentions_of(text: str, servers: Sequence[str]) -> list[ResourceMention]:
     """Return the resources that a prompt mentions, each once. Only names of servers count: `@team:` is plain text."""
-    found: dict[Mention, None] = {}
+    found: dict[ResourceMention, None] = {}
     for match in _MENTION.finditer(text):
         if match[1] in servers:
-            found.setdefault(Mention(match[1], match[2]))
+            found.setdefault(ResourceMention(match[1], match[2]))
     return list(found)[:MOST_MENTIONS]
 
 
@@ -140,7 +140,7 @@ class MentionedResource(Struct, frozen=True):
 
 
 async def read_mention(
-    mention: Mention, servers: McpServers, cwd: str, judge: Callable[[Request], Verdict]
+    mention: ResourceMention, servers: McpServers, cwd: str, judge: Callable[[Request], Verdict]
 ) -> MentionedResource:
     """Read a mentioned resource. Never raises for what a server does."""
     name = f"@{mention.server}:{mention.uri}"
