@@ -57,6 +57,8 @@ def answer(message: dict[str, Any]) -> None:
         case "logging/setLevel":
             said.append(message["params"]["level"])
             say({"id": message["id"], "result": {}})
+        case "resources/read":
+            pass  # it never answers
         case "tools/call":
             call(message)
         case _ if "id" in message:

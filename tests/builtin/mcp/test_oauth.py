@@ -136,6 +136,17 @@ async def test_a_refusal_in_mid_session_is_answered_by_a_refresh(server: Locked)
     assert (await server.control())["refresh"] == 1
 
 
+async def test_a_login_that_ends_in_mid_session_fails_the_call_in_words(server: Locked) -> None:
+    await server.log_in()
+    auth = auth_for(server.spec, server.tokens)
+    async with asyncio.timeout(SECONDS):
+        async with PackageConnection(server.spec, "/", lambda: None, auth=auth) as connection:
+            await connection.call("open", {}, {})
+            await server.control(expire=True, revoke=True)
+            with pytest.raises(McpConnectionLost, match="log in again with: dragoman mcp login locked"):
+                await connection.call("open", {}, {})
+
+
 async def test_two_processes_that_refresh_at_once_use_one_new_token(server: Locked) -> None:
     await server.log_in()
     await server.control(expire=True)

@@ -159,6 +159,17 @@ async def test_a_server_that_is_killed_comes_back_and_its_call_fails_in_words(tm
         assert chat.notices == []
 
 
+async def test_a_resource_that_is_never_answered_does_not_hold_up_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.builtin.mcp.prompting.LONGEST_SECONDS", 0.2)
+    service = Service(tmp_path, mcp_servers={"a": ASKING})
+    async with service.client("allow_once") as remote:
+        chat = Talk(await remote.new_session(service.project), None)  # type: ignore[arg-type]
+        await asyncio.wait_for(chat.say("@a:hang://x"), 20)
+        assert chat.notices == ["@a:hang://x could not be read: a did not answer within 0.2 s"]
+
+
 async def test_the_model_is_asked_a_bounded_number_of_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.builtin.mcp.session_side.MOST_SAMPLES", 1)
     service = Service(tmp_path, mcp_servers={"a": {**ASKING, "sampling": "always"}})

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from dragoman.builtin.mcp.config import Problem, ServerSpec, read_servers
+from dragoman.builtin.mcp.config import OAuthSpec, Problem, ServerSpec, read_servers
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
@@ -184,3 +184,43 @@ def test_servers_of_the_client_are_read_and_replace_configured_ones() -> None:
 
 def test_an_address_is_shown_without_its_secrets() -> None:
     assert ServerSpec("s", url="https://me:pw@h:1/mcp?key=1#x").where == "https://h:1/mcp"
+
+
+def test_a_server_that_a_client_sends_keeps_what_the_settings_allow_it() -> None:
+    sent: list[v1.McpServer] = [
+        v1.McpServerStdio("files", "/usr/bin/mcp-files", ["-r"], []),
+        v1.McpServerHttp("docs", "https://docs/mcp", []),
+        v1.McpServerHttp("other", "https://evil/mcp", []),
+    ]
+    configured = {
+        "files": {"command": "mcp-files", "args": ["-r"], "sampling": "always"},
+        "docs": {"url": "https://docs/mcp", "oauth": {"clientId": "me"}, "elicitation": True},
+        "other": {"url": "https://other/mcp", "elicitation": True, "sampling": True, "oauth": {"clientSecret": "s"}},
+    }
+    (files, docs, other), _ = read_servers(sent, configured)
+    assert (files.command[0], files.sampling, files.is_configured) == ("/usr/bin/mcp-files", "always", True)
+    assert (docs.elicitation, docs.oauth and docs.oauth.client_id) == (True, "me")
+    assert docs.login_command == "dragoman mcp login docs"
+    assert (other.elicitation, other.sampling, other.oauth) == (False, "never", OAuthSpec())
+    assert other.login_command == "dragoman mcp login https://evil/mcp"
+
+
+@pytest.mark.parametrize(
+    ("oauth", "found"),
+    [
+        (False, None),
+        (True, OAuthSpec()),
+        ({"scope": "a b", "callbackPort": 7}, OAuthSpec(scopes=("a", "b"), callback_port=7)),
+        ({"clientId": "i", "clientSecretEnv": "DRAGOMAN_TEST_SECRET"}, OAuthSpec("i", "from the environment")),
+    ],
+)
+def test_the_member_oauth_is_read(monkeypatch: pytest.MonkeyPatch, oauth: Any, found: OAuthSpec | None) -> None:
+    monkeypatch.setenv("DRAGOMAN_TEST_SECRET", "from the environment")
+    [spec], _ = read_servers((), {"s": {"url": "https://h/mcp", "oauth": oauth}})
+    assert spec.oauth == found
+
+
+def test_client_credentials_without_an_issuer_are_refused() -> None:
+    oauth = {"clientId": "i", "clientSecret": "s", "clientCredentials": True}
+    _, [problem] = read_servers((), {"s": {"url": "https://h/mcp", "oauth": oauth}})
+    assert "issuer" in problem.why

@@ -69,7 +69,7 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
             scope=" ".join(spec.oauth.scopes) or None,
             issuer=spec.oauth.issuer,
         )
-    if user is None and not tokens.get(spec.url).tokens:
+    if user is None and not tokens.get(spec.where).tokens:
         return None  # the refusal of the server then names the command to log in; nothing is registered before
     return _provider()(spec, tokens, user)
 
@@ -111,19 +111,19 @@ class _Storage:
     async def get_tokens(self) -> OAuthToken | None:
         from mcp.shared.auth import OAuthToken
 
-        stored = self._tokens.get(self._spec.url).tokens
+        stored = self._tokens.get(self._spec.where).tokens
         return OAuthToken.model_validate(stored) if stored else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
         expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
-        self._tokens.change(self._spec.url, tokens=tokens.model_dump(exclude_none=True), expires_at=expires_at)
+        self._tokens.change(self._spec.where, tokens=tokens.model_dump(exclude_none=True), expires_at=expires_at)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         from mcp.shared.auth import OAuthClientInformationFull
         from pydantic import AnyUrl
 
         preset = self._spec.oauth
-        stored = self._tokens.get(self._spec.url)
+        stored = self._tokens.get(self._spec.where)
         if preset is not None and preset.client_id:
             redirect = self._user.redirect_uri if self._user is not None else _NOWHERE
             return OAuthClientInformationFull(
@@ -140,7 +140,7 @@ class _Storage:
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         # Tokens of an earlier client, perhaps of another issuer, cannot be refreshed by this one.
         self._tokens.change(
-            self._spec.url,
+            self._spec.where,
             issuer=client_info.issuer or "",
             redirect_uri=self._user.redirect_uri if self._user is not None else "",
             client=client_info.model_dump(mode="json", exclude_none=True),
@@ -161,7 +161,7 @@ class StoredOAuth(OAuthClientProvider):
         from mcp.shared.auth import OAuthClientMetadata
         from pydantic import AnyUrl
 
-        redirect = user.redirect_uri if user is not None else tokens.get(spec.url).redirect_uri or _NOWHERE
+        redirect = user.redirect_uri if user is not None else tokens.get(spec.where).redirect_uri or _NOWHERE
         super().__init__(
             spec.url,
             OAuthClientMetadata(
@@ -184,7 +184,7 @@ class StoredOAuth(OAuthClientProvider):
 
     async def _initialize(self) -> None:
         await super()._initialize()
-        self._adopt(self._tokens.get(self._spec.url))
+        self._adopt(self._tokens.get(self._spec.where))
 
     def _adopt(self, stored: StoredLogin) -> None:
         """Take over what the package does not store."""
@@ -255,7 +255,7 @@ class StoredOAuth(OAuthClientProvider):
         if is_refreshed:
             self._stamp = self._tokens.stamp()
         elif current is not None and current.refresh_token:
-            self._was_revoked = self._tokens.forget_tokens(self._spec.url, current.refresh_token)
+            self._was_revoked = self._tokens.forget_tokens(self._spec.where, current.refresh_token)
             if not self._was_revoked:
                 await self._initialize()  # another program has newer tokens
         return is_refreshed
@@ -276,7 +276,7 @@ class StoredOAuth(OAuthClientProvider):
         if context.protected_resource_metadata is not None:
             members["resource"] = context.protected_resource_metadata.model_dump(mode="json", exclude_none=True)
         if members:
-            self._tokens.change(self._spec.url, **members)
+            self._tokens.change(self._spec.where, **members)
             self._stamp = self._tokens.stamp()
 
     # The user

@@ -6,7 +6,8 @@ of the message. What cannot be read is reported to the user, and to the model wh
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.context.history import COMMAND
 from dragoman.builtin.mcp.resources import mentions_of, read_mention
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from dragoman.builtin.session import OpenSession
     from dragoman.uistream.messages import UIMessage
 
-_COLUMNS = 200
+LONGEST_SECONDS: Final = 30.0
+"""The longest wait for one answer of a server: the turn cannot be cancelled before it has begun."""
+_COLUMNS: Final = 200
 
 
 async def add_from_servers(servers: McpServers, session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
@@ -30,7 +33,11 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
     if command is not None and command.command is not None and command.command.source == "mcp":
         own = {name for name, each in session.commands.items() if each.source != "mcp"}
         try:
-            text = await servers.prompt(command.name, command.arguments, own)
+            async with asyncio.timeout(LONGEST_SECONDS):
+                text = await servers.prompt(command.name, command.arguments, own)
+        except TimeoutError:
+            prompt.answer = f"The prompt was not sent: its server did not answer within {LONGEST_SECONDS:g} s."
+            return
         except ToolError as error:
             prompt.answer = f"The prompt was not sent: {error}"
             return
@@ -39,7 +46,7 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
     words = " ".join(part.text for part in message.parts if isinstance(part, TextPart))
     permissions = prompt.viewer.permissions(session.rules)
     for mention in mentions_of(words, [server.spec.name for server in servers.all]):
-        found = await read_mention(mention, servers, prompt.viewer.cwd, permissions.verdict)
+        found = await read_mention(mention, servers, prompt.viewer.cwd, permissions.verdict, LONGEST_SECONDS)
         message.parts = [*message.parts, DataPart(RESOURCE, {"uri": found.uri, "text": found.text})]
         if found.problem:
             title = f"{label(f'@{mention.server}:{mention.uri}', _COLUMNS)} could not be read"

@@ -8,6 +8,7 @@ only a rule that denies it refuses it.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -140,7 +141,7 @@ class MentionedResource(Struct, frozen=True):
 
 
 async def read_mention(
-    mention: ResourceMention, servers: McpServers, cwd: str, judge: Callable[[Request], Verdict]
+    mention: ResourceMention, servers: McpServers, cwd: str, judge: Callable[[Request], Verdict], seconds: float
 ) -> MentionedResource:
     """Read a mentioned resource. Never raises for what a server does."""
     name = f"@{mention.server}:{mention.uri}"
@@ -154,7 +155,10 @@ async def read_mention(
         known = {offer.uri for offer in server.listing.resources}
         if uri not in known and uri.rstrip(_TRAILING):
             uri = uri.rstrip(_TRAILING)  # the end of a sentence
-        text = as_text(await server.read(uri))
+        async with asyncio.timeout(seconds):
+            text = as_text(await server.read(uri))
+    except TimeoutError:
+        return _missing(name, f"{mention.server} did not answer within {seconds:g} s")
     except ToolError as error:
         return _missing(name, str(error))
     is_cut = len(text) > MENTION_CHARACTERS

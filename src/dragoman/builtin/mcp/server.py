@@ -220,17 +220,19 @@ class SessionServer:
     async def _keep_connected(self, opener: Opener) -> None:
         """Run one connection after another, until the first fails, a login is needed, or too many were lost."""
         losses, has_connected, pauses = 0, False, self._waits.again_seconds
+        is_up = False
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()
             try:
                 why = f"it was lost too often, at last because {await self._run_connection(self._open(opener))}"
-                has_connected = True
+                has_connected = is_up = True
             except McpLoginNeeded as error:
                 await self._give_up(str(error), "login needed")
                 return
             except McpConnectionLost as error:
-                why = str(error)
+                why, is_up = str(error), False
+                self.problem = why
             if self._stopping.is_set():
                 return
             _log.warning("MCP server %s was lost: %s", self.spec.name, why)
@@ -239,7 +241,10 @@ class SessionServer:
                 await self._give_up(why)
                 return
             self.state, self.problem = "reconnecting", f"{self.problem}; it is being started again"
-            self._unsettle()
+            if is_up:
+                self._unsettle()
+            else:
+                self._settled.set()  # a turn waits for the first attempt, not for all of them
             with suppress(TimeoutError):
                 async with asyncio.timeout(pauses[losses]):
                     await self._stopping.wait()

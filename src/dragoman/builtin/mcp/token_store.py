@@ -1,8 +1,8 @@
 """Stored logins to MCP servers: `mcp-tokens.json` in the configuration folder, which only the user can read.
 
-Owns the file: one login for each address, with the issuer it belongs to, the registered client, the tokens and the
-absolute time at which the access token expires. Several programs may use it at once: each change is made under a lock
-to what the file holds then, and replaces it as a whole. Does not depend on the `mcp` package, and sends nothing.
+Owns the file: one login for each address (without its query), with the issuer it belongs to, the registered client, the
+tokens and the absolute time at which the access token expires. Several programs may use it at once: each change is made
+under a lock to what the file holds then, and replaces it as a whole. Does not depend on the `mcp` package.
 """
 
 from __future__ import annotations

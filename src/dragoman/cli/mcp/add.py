@@ -47,6 +47,8 @@ def add_server(call: CliCall) -> int:
 
 def remove_server(call: CliCall) -> int:
     """Remove an entry. A stored login stays: `logout` removes it. Raises: CliError, ConfigError."""
+    from dragoman.builtin.mcp.config import ServerSpec
+
     given = call.given
     name = required_name(given.server, "remove", "dragoman mcp remove docs")
     servers = load_servers_here()
@@ -58,9 +60,9 @@ def remove_server(call: CliCall) -> int:
         if settings.get("mcp_servers", {}).pop(name, None) is None:
             raise exits.CliError(f"{name} is not in {path}", hint="see: dragoman mcp list")
     write_note(f"{name} was removed from {shown_path(str(path))}")
-    url = found.entry.get("url", "")
-    if not given.project and url and servers.tokens.get(url).tokens:
-        write_note(f"its login is still stored; remove it with: dragoman mcp logout {url}")
+    where = ServerSpec(name, url=found.entry.get("url", "")).where
+    if not given.project and servers.tokens.get(where).tokens:
+        write_note(f"its login is still stored; remove it with: dragoman mcp logout {where}")
     return exits.OK
 
 

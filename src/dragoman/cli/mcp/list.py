@@ -81,7 +81,7 @@ def _login(spec: ServerSpec, tokens: TokenStore) -> str:
         return "header" if spec.oauth is not None else "none"
     if spec.oauth is not None and spec.oauth.uses_client_credentials:
         return "client credentials"
-    return tokens.get(spec.url).state
+    return tokens.get(spec.where).state
 
 
 def _rights(spec: ServerSpec) -> list[str]:

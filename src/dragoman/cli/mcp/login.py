@@ -38,7 +38,7 @@ def login_server(call: CliCall) -> int:
     load_package()
     opens = not call.given.no_browser
     listing = asyncio.run(_login(spec, servers.tokens, seconds_of(call, LOGIN_SECONDS), opens=opens))
-    if not servers.tokens.get(spec.url).tokens:
+    if not servers.tokens.get(spec.where).tokens:
         write_note(f"{name} wants no login; it offers {len(listing.tools)} tools")
     else:
         write_note(f"logged in to {name}, which offers {len(listing.tools)} tools")
@@ -46,10 +46,12 @@ def login_server(call: CliCall) -> int:
 
 
 def logout_server(call: CliCall) -> int:
+    from dragoman.builtin.mcp.config import ServerSpec
+
     name = required_name(call.given.server, "logout", "dragoman mcp logout docs")
     servers = load_servers_here()
     url = name if name.startswith(("http://", "https://")) else servers.find(name).entry.get("url", "")
-    if not url or not servers.tokens.remove(url):
+    if not url or not servers.tokens.remove(ServerSpec(name, url=url).where):
         write_note(f"there is no stored login to {name}")
     else:
         write_note(f"the login to {name} was removed from this machine; its server may keep it until it expires")
@@ -64,7 +66,7 @@ async def _login(spec: ServerSpec, tokens: TokenStore, seconds: float, *, opens:
     from dragoman.builtin.mcp.server import McpConnectionLost
 
     port = spec.oauth.callback_port if spec.oauth is not None else 0
-    ports = redirect_ports(port, tokens.get(spec.url).redirect_uri)
+    ports = redirect_ports(port, tokens.get(spec.where).redirect_uri)
 
     async def show(url: str) -> None:
         await _show_page(url, opens=opens)
