@@ -28,6 +28,7 @@ async def show_servers(arguments: str, session: OpenSession) -> str:
     if servers is None:
         return _NONE
     words = arguments.split()
+    await servers.ready()  # a session that was just opened would show nothing but starting servers
     try:
         if words[:1] == ["reconnect"] and len(words) == 2:
             server = await servers.reconnect(words[1])
