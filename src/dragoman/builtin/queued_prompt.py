@@ -30,8 +30,10 @@ class QueuedPrompt(Struct):
     """Stored with the message."""
     answer: str = ""
     """Answers instead of a model, such as that an MCP server refused its prompt."""
+    refusal: str = ""
+    """Why a hook of the user's refuses the prompt; then no model sees it."""
 
     @property
     def is_for_model(self) -> bool:
-        """Whether a model answers; otherwise a command of the agent itself does."""
-        return self.command is None or self.command.prompt is not None
+        """Whether a model answers; otherwise a command of the agent itself does, or the prompt was refused."""
+        return not self.refusal and not self.answer and (self.command is None or self.command.prompt is not None)

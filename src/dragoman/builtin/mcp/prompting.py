@@ -32,16 +32,16 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
     command = prompt.command
     if command is not None and command.command is not None and command.command.source == "mcp":
         own = {name for name, each in session.commands.items() if each.source != "mcp"}
+        message.metadata[COMMAND] = {"name": command.name}  # without a text, no request to a model has it
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
                 text = await servers.prompt(command.name, command.arguments, own)
         except TimeoutError:
             prompt.answer = f"The prompt was not sent: its server did not answer within {LONGEST_SECONDS:g} s."
-            return
         except ToolError as error:
-            prompt.answer = f"The prompt was not sent: {error}"
-            return
-        message.metadata[COMMAND] = {"name": command.name, "prompt": text}
+            prompt.answer = f"The prompt was not sent: {error}."
+        else:
+            message.metadata[COMMAND] = {"name": command.name, "prompt": text}
         return
     words = " ".join(part.text for part in message.parts if isinstance(part, TextPart))
     permissions = prompt.viewer.permissions(session.rules)
