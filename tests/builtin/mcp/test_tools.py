@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import given
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dragoman.builtin.mcp.config import OAuthSpec, Problem, ServerSpec, read_servers
+from dragoman.builtin.mcp.losses import loss_of
+from dragoman.builtin.mcp.server import McpLoginNeeded
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
@@ -224,3 +227,23 @@ def test_client_credentials_without_an_issuer_are_refused() -> None:
     oauth = {"clientId": "i", "clientSecret": "s", "clientCredentials": True}
     _, [problem] = read_servers((), {"s": {"url": "https://h/mcp", "oauth": oauth}})
     assert "issuer" in problem.why
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), None, "the certificate of https://h/mcp"),
+        (httpx2.ConnectError("refused"), None, "cannot be reached (refused); check that it runs"),
+        (ExceptionGroup("", [httpx2.ReadTimeout("")]), None, "cannot be reached (ReadTimeout)"),
+        (ValueError("x"), 401, "log in with: dragoman mcp login https://h/mcp, or configure an Authorization header"),
+        (ValueError("x"), 403, "HTTP 403"),
+        (ValueError("x"), 500, "answered with HTTP 500; check the address"),
+        (ValueError("key 0123456789abc"), None, "key [GITHUB_TOKEN]"),
+    ],
+)
+def test_the_reason_for_a_loss_says_what_to_do_and_hides_keys(error: Exception, status: int | None, words: str) -> None:
+    spec = ServerSpec("s", url="https://me:secret@h/mcp?key=secret", env={"GITHUB_TOKEN": "0123456789abc"})
+    loss = loss_of(spec, error, status)
+    assert words in str(loss)
+    assert "secret" not in str(loss)
+    assert isinstance(loss, McpLoginNeeded) is (status == 401)
