@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 Owner = Literal["user", "project"]
 
 FILE_NAME: Final = "settings.json"
+TOOL_SEARCH: Final = ("auto", "on", "off")
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "tool_search"),
 )
 
 
@@ -91,6 +92,8 @@ class SettingsFile(Struct, frozen=True):
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
     host: HostMembers = HostMembers()
     subagents: dict[str, SubagentMember] = {}
+    tool_search: str = "auto"
+    """Whether the built-in agent lists the tools of MCP servers to the model, or lets it search them."""
     hooks: tuple[Hook, ...] = ()
     """Commands of the user or the project at certain moments; those of a project are proposals."""
     edit_commands: tuple[EditCommand, ...] = ()
@@ -162,6 +165,7 @@ class _Reader:
             serve_limits=self._serve_limits(),
             host=self._host(),
             subagents=self._subagents(),
+            tool_search=self._tool_search(),
             hooks=self._hooks(),
             edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
@@ -199,6 +203,12 @@ class _Reader:
         if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
         return HostMembers(float(idle), tuple(env))
+
+    def _tool_search(self) -> str:
+        wanted = self._user_text("tool_search", "choose how tools are found") or "auto"
+        if wanted not in TOOL_SEARCH:
+            raise self._document.error(f"tool_search must be {', '.join(TOOL_SEARCH[:-1])} or off", "tool_search")
+        return wanted
 
     def _subagents(self) -> dict[str, SubagentMember]:
         members = self._object("subagents")

@@ -161,11 +161,13 @@ class ToolCallUpdates:
 
     def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
-        call.raw_input = chunk.input
-        changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
+        display = display_of(chunk.tool_name, chunk.provider_metadata)
+        call.raw_input = chunk.input if display.input is UNSET else display.input
+        call.kind = display.kind
+        changes = call.show(chunk.title or "", display)
         if self._starts_on_input or chunk.provider_executed is True:
             self._ready.append(chunk.tool_call_id)
-        return (*announced, *_changed(chunk.tool_call_id, call, raw_input=chunk.input, kind=call.kind, **changes))
+        return (*announced, *_changed(chunk.tool_call_id, call, raw_input=call.raw_input, kind=call.kind, **changes))
 
     def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)

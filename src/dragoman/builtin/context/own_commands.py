@@ -41,6 +41,7 @@ ACTIONS: Final = {
     "mcp": "dragoman.builtin.mcp.command:show_servers",
     "mode": f"{_HERE}:set_mode",
     "model": f"{_HERE}:set_model",
+    "skills": "dragoman.builtin.skills.command:show_skills",
 }
 TURN_COMMANDS: Final = {
     "compact": f"{_WINDOW}:compact",
@@ -70,6 +71,7 @@ OWN: Final = (
     Command("redo", "Bring back what the last /undo or /rewind took back"),
     Command("review", "Review changes that are not committed yet, or what you name", "what to review", _REVIEW),
     Command("rewind", "List the turns, or take back one and all after it, with their files", "the number of a turn"),
+    Command("skills", "List the skills there are, and where each comes from"),
     Command("undo", "Take back the last turn, with its files"),
 )
 

@@ -76,6 +76,8 @@ class McpServers:
         self._resource_tool = ResourceTool(self)
         self._background: set[asyncio.Future[None]] = set()
         self._beginning: asyncio.Task[Opener | None] | None = None
+        self.are_searched = False
+        """Whether the tools are found with `tool_search`, for the rest of the session."""
 
     @property
     def tools(self) -> dict[str, McpTool]:

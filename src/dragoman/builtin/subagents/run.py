@@ -189,7 +189,7 @@ class SubagentRun:
             emit=self._log.emit,
             ask=self._ask,
             memory=self._memory,
-            system=await self._system(model),
+            system=await self._system(model, has_skills="skill" in chosen.tools),
             effort=effort_for(model.name, session.row.effort),
             limits=structs.replace(parent.limits, steps=steps),
             spending=DelegatedSpending(self._subagents, self._progress),
@@ -204,7 +204,7 @@ class SubagentRun:
             tool_call_id="",
         )
 
-    async def _system(self, model: Model) -> str:
+    async def _system(self, model: Model, *, has_skills: bool) -> str:
         session, parent = self._subagents.session, self._parent
         mode = MODES.get(self._declared.mode) or session.mode
         role = _ROLE.format(
@@ -215,7 +215,10 @@ class SubagentRun:
         settings = session.settings
         own = OwnPrompt(settings.system_prompt, settings.append_system_prompt)
         instructions = await self._subagents.instructions()
-        return system_prompt(parent.cwd, parent.roots, mode, instructions, model=model.name, own=own, role=role)
+        skills = session.skills.index() if has_skills else ""
+        return system_prompt(
+            parent.cwd, parent.roots, mode, instructions, model=model.name, own=own, role=role, skills=skills
+        )
 
     async def _end(
         self, writer: asyncio.Task[None], usage: Sequence[UsageRow], error: Exception | None, *, was_cancelled: bool

@@ -1,0 +1,128 @@
+"""The skills of an open session: what the model is told of them, and what loading one permits.
+
+Theory of operation. The files are read when the first client attaches. The index is made once, for the first request,
+and then stays: another one would make the provider's cache useless. A skill that is written later can still be loaded
+by its name, since the files are read again for a name that is not known. To load a skill of a folder permits to read
+that folder, by a rule of the session, which every deny overrides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from dragoman.builtin.skills.places import skill_places
+from dragoman.builtin.tools.tool import ToolError
+
+if TYPE_CHECKING:
+    from dragoman.builtin.session import OpenSession
+    from dragoman.builtin.skills.files import FoundSkills
+    from dragoman.builtin.skills.skill import Skill
+    from dragoman.builtin.viewer import Viewer
+
+
+class SessionSkills:
+    """The skills of one session."""
+
+    def __init__(self, session: OpenSession) -> None:
+        self._session = session
+        self._cwd = session.row.cwd
+        self._found: FoundSkills | None = None
+        self._index: str | None = None
+        self._noticed: set[str] = set()
+
+    async def prepare(self, viewer: Viewer) -> None:
+        """Read the files, once, and report to a client what is wrong with them."""
+        self._cwd = viewer.cwd
+        if self._found is None:
+            await self.reread()
+        new = [each for each in self._problems if each not in self._noticed]
+        self._noticed.update(new)
+        if new:
+            await viewer.notify("warning", "Not all skills can be used as they are", "\n".join(new))
+
+    async def reread(self) -> FoundSkills | None:
+        """Read the files again; None if there are none."""
+        self._found = await asyncio.to_thread(self._read)
+        return self._found
+
+    def _read(self) -> FoundSkills | None:
+        config_dir = self._session.settings.config_dir
+        if not skill_places(self._cwd, config_dir):
+            return None
+        from dragoman.builtin.skills.files import find_skills
+
+        return find_skills(self._cwd, config_dir)
+
+    @property
+    def _problems(self) -> tuple[str, ...]:
+        return () if self._found is None else self._found.problems
+
+    def known(self) -> dict[str, Skill]:
+        """The skills of folders, as they were read last, and those that servers list now."""
+        skills = {} if self._found is None else dict(self._found.skills)
+        servers = self._session.servers
+        if servers is not None:
+            from dragoman.builtin.skills.of_servers import server_skills
+
+            for name, skill in server_skills(servers).items():
+                skills.setdefault(name, skill)
+        return skills
+
+    def settle(self) -> None:
+        """Keep the index as it is: the servers are ready, and a request to the model has it from now on."""
+        if self._index is None:
+            self._index = self.index()
+
+    def index(self) -> str:
+        """The index for the system prompt, the same after `settle`; empty if there are no skills."""
+        if self._index is not None:
+            return self._index
+        skills = self.known()
+        if not skills:
+            return ""
+        from dragoman.builtin.skills.index import skill_index
+
+        return skill_index(skills.values())
+
+    # Loading
+
+    def named(self, name: str) -> Skill | None:
+        """The known skill that a model means by this name; others write a slash or the source before it."""
+        return self.known().get(name.strip().removeprefix("/").rpartition(":")[2])
+
+    async def find(self, name: str) -> Skill:
+        """Return the skill that a model may load under this name. Raises: ToolError that lists what there is."""
+        skill = self.named(name)
+        if skill is None:
+            await self.reread()
+            skill = self.named(name)
+        if skill is None:
+            names = ", ".join(sorted(each for each, found in self.known().items() if found.is_for_model))
+            raise ToolError(f"there is no skill {name!r}; " + (f"there are: {names}" if names else "there are none"))
+        if not skill.is_for_model:
+            raise ToolError(f"the skill {skill.name} is only started by the user, with /{skill.name}")
+        return skill
+
+    async def text(self, skill: Skill) -> str:
+        """Load a skill for the model, and permit to read its folder. Raises: ToolError."""
+        if skill.source == "mcp":
+            from dragoman.builtin.skills.of_servers import server_skill_text
+
+            if self._session.servers is None:
+                raise ToolError(f"the MCP server {skill.server} is gone")
+            return await server_skill_text(skill, self._session.servers)
+        from dragoman.builtin.skills.loading import skill_text
+        from dragoman.builtin.skills.skill import SkillError
+
+        try:
+            text = await asyncio.to_thread(skill_text, skill)
+        except SkillError as error:
+            raise ToolError(f"the skill {skill.name} cannot be used: {error}") from error
+        self.permit(skill)
+        return text
+
+    def permit(self, skill: Skill) -> None:
+        """Permit to read the folder of a skill for the rest of the session."""
+        if skill.folder:
+            self._session.rules.allow_reading(skill.folder, f"the skill {skill.name}")
