@@ -348,7 +348,7 @@ class Loop:
         tool = None if found is None else self._tool(found[0])
         if found is None or tool is None:
             return
-        given = found[1]
+        given: Any = found[1]
         if "arguments" in given:  # before them, the name of another tool may be incomplete
             with suppress(ToolError):
                 tool, given = self._meant(tool, given)

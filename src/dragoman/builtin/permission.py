@@ -256,6 +256,14 @@ class ToolPermissions:
         """What rules and mode state about one request. The user is not asked."""
         return self._judge(request).verdict
 
+    def verdict_of_rules(self, request: Request) -> Verdict:
+        """What the rules alone state about a request of the user's own, whatever the mode forbids the agent."""
+        from dragoman.policy import judge
+        from dragoman.workspace.safety import with_facts
+
+        rules = self._rules_now(self._mode())
+        return judge(rules, with_facts(rules, request, self._roots))
+
     def rules_in_force(self) -> tuple[Rule, ...]:
         """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""
         from dragoman.policy import Rule

@@ -162,6 +162,8 @@ class TurnContext(Struct):
     """Held while a file is changed; a turn and its subagents share it."""
     subagents: SubagentScope | None = None
     """Starts subagents; None where there can be none."""
+    config_dir: str = ""
+    """Folder with the user's own instructions."""
     skills: SessionSkills | None = None
     """The skills of the session; None where there are none."""
     searched_tools: frozenset[str] = frozenset()

@@ -13,6 +13,7 @@ from dragoman.builtin.cancellation import shared
 from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.environment_block import add_environment, add_line
 from dragoman.builtin.context.history import COMMAND, model_view
+from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows, window_of
@@ -47,6 +48,7 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
         message.metadata = {**message.metadata, KEY: prompt.checkpoint.uid}
     if prompt.is_for_model:
         await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
+        await add_instruction_changes(session, prompt.viewer, message, session.history)
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)
@@ -107,6 +109,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
         subagents=SubagentScope(session.subagents),
+        config_dir=str(session.settings.config_dir),
         skills=session.skills,
         searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or is_for_turn else frozenset(),
         modes=None if viewer.is_headless else SessionModeSwitch(session),
