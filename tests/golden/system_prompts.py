@@ -19,9 +19,13 @@ MODELS = {
 }
 # The other modes have the text of the first.
 MODES_WITH_TEXT = ("ask", "plan")
-SKILLS = (
-    Skill("release-notes", "Writes release notes. Use it before a release.", "user", "/home/u/skills/SKILL.md"),
-    Skill("house-style", "The style of this project.", "project", "/work/project/.agents/skills/house-style/SKILL.md"),
+SKILLS = skill_index(
+    (
+        Skill("release-notes", "Writes release notes. Use it before a release.", "user", "/home/u/skills/SKILL.md"),
+        Skill(
+            "team-style", "The style of this project.", "project", "/work/project/.agents/skills/team-style/SKILL.md"
+        ),
+    )
 )
 INSTRUCTIONS = '<instructions path="/work/project/AGENTS.md">\nUse tabs.\n</instructions>'
 
@@ -43,7 +47,7 @@ def prompt(family: str, mode: str = "ask", *, is_headless: bool = False) -> str:
         INSTRUCTIONS,
         model=MODELS[family],
         is_headless=is_headless,
-        skills=skill_index(SKILLS),
+        skills=SKILLS,
     )
 
 

@@ -437,6 +437,7 @@ def test_the_kind_table_names_the_tools_and_strangers_are_other() -> None:
         "web_fetch": "fetch",
         "skill": "think",
         "tool_search": "search",
+        "call_tool": "other",
     }
     assert set(KINDS.values()) <= v1.KNOWN_VALUES["ToolKind"]
 

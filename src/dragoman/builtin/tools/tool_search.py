@@ -56,7 +56,7 @@ class CallToolArguments(Struct):
     """The tool, and what it is called with."""
 
     name: Annotated[str, Meta(description="Name of the tool, as tool_search returned it.")]
-    arguments: Annotated[dict[str, Any], Meta(description="Its arguments, by its own schema.")] = {}
+    arguments: Annotated[dict[str, Any] | None, Meta(description="Its arguments, by its own schema.")] = None
 
 
 class ToolSearchTool(Tool):
