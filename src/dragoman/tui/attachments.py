@@ -7,30 +7,28 @@ as far as the agent takes them; it is for a thread. Does not know a screen.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
-import shlex
 import stat
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
 from dragoman.schema import v1
-from dragoman.text.terminal import plain, size
+from dragoman.text.terminal import harmless, plain, size
 from dragoman.text.visible import label
 from dragoman.tui.completion import mention, mentions, spoken
-from dragoman.workspace.ignore import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from dragoman.tui.values import AgentInput
 
 LINES_INLINE: Final = 20
 CHARACTERS_INLINE: Final = 2_000
 """A paste above one of these two becomes an attachment: more would push the rest of the prompt out of sight."""
 EMBEDDED_BYTES: Final = 32 << 10
-"""A text file up to this size goes into the prompt; of a larger one the agent gets the path, and reads what it needs."""
+"""A text file up to this size goes into the prompt; of a larger one the agent gets the path, and reads it itself."""
 IMAGE_BYTES: Final = 10 << 20
 _MOST_FILES: Final = 50
 _SIGNATURES: Final = (
@@ -41,14 +39,6 @@ _SIGNATURES: Final = (
 )
 _IMAGE_NAMES: Final = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _LOCALE_BREAKS: Final = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-
-
-class AgentInput(NamedTuple):
-    """What an agent takes in prompts."""
-
-    image: bool = False
-    embedded: bool = False
-    steer: bool = False
 
 
 class Chip(Struct, frozen=True):
@@ -77,7 +67,7 @@ class Listed(NamedTuple):
 
 def clean_paste(text: str) -> str:
     """Pasted text without anything that acts on a terminal; every kind of line end is `\\n`."""
-    return plain(re.sub(_LOCALE_BREAKS, "\n", text))
+    return harmless(re.sub(_LOCALE_BREAKS, "\n", text))
 
 
 def is_long_paste(text: str) -> bool:
@@ -140,8 +130,12 @@ def image_path(pasted: str, folder: str) -> str | None:
     if not word or "\n" in word or len(word) > 4096:
         return None
     if word.startswith("file://"):
+        from urllib.parse import unquote, urlsplit
+
         word = unquote(urlsplit(word).path)
     elif re.search(r"[\\'\"]", word):
+        import shlex
+
         try:
             parts = shlex.split(word)
         except ValueError:
@@ -174,6 +168,8 @@ def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -
 
 def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> Built:
     """The blocks that go with a text. Reads files; for a thread."""
+    from urllib.parse import quote
+
     made = Built([], [])
     for number, chip in enumerate(chips_in(text, chips), 1):
         if chip.kind == "image":
@@ -201,6 +197,8 @@ def _existing(word: str, folder: str) -> str | None:
 
 
 def _add_file(made: Built, path: str, word: str, can: AgentInput) -> None:
+    from dragoman.workspace.ignore import read_plain
+
     if path.lower().endswith(_IMAGE_NAMES) and os.path.isfile(path):
         if can.image:
             _add_image(made, path, word, can)
@@ -208,7 +206,7 @@ def _add_file(made: Built, path: str, word: str, can: AgentInput) -> None:
         made.notes.append(f"{label(word, 60)} is sent as a link: the agent does not take images")
     is_folder = os.path.isdir(path)
     content = read_plain(path, EMBEDDED_BYTES) if can.embedded and not is_folder else None
-    uri = f"file://{quote(os.fsencode(path))}"
+    uri = _uri(path)
     try:
         whole = None if content is None or b"\0" in content else content.decode()
     except UnicodeDecodeError:
@@ -230,6 +228,10 @@ def _add_image(made: Built, path: str, word: str, can: AgentInput) -> None:
     if not can.image:
         made.notes.append(f"{label(word, 60)} is not sent: the agent does not take images")
         return
+    import base64
+
+    from dragoman.workspace.ignore import read_plain
+
     content = read_plain(path, IMAGE_BYTES)
     kind = None if content is None else image_type(content)
     if content is None:
@@ -238,7 +240,13 @@ def _add_image(made: Built, path: str, word: str, can: AgentInput) -> None:
         made.notes.append(f"{label(word, 60)} is not attached: it is not a PNG, JPEG, GIF or WebP image")
     else:
         data = base64.b64encode(content).decode()
-        made.blocks.append(v1.ImageContent(data, kind, uri=f"file://{quote(os.fsencode(path))}"))
+        made.blocks.append(v1.ImageContent(data, kind, uri=_uri(path)))
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return f"file://{quote(os.fsencode(path))}"
 
 
 def image_type(content: bytes) -> str | None:

@@ -1,7 +1,7 @@
 """Copies text so that it arrives over SSH and in tmux, and reads an image from the clipboard of this machine.
 
-OSC 52 asks the user's own terminal, wherever that is; tmux passes it on only when it is wrapped, and keeps a copy in its
-own buffer; a program writes to the clipboard of this machine, which is the user's only without SSH. No terminal says
+OSC 52 asks the user's own terminal, wherever that is; tmux passes it on only when it is wrapped, and keeps a copy in
+its own buffer; a program writes to the clipboard of this machine, which is the user's only without SSH. No terminal says
 whether it did what it was asked to, so the text is always kept in a file, too. Does not know a screen.
 """
 

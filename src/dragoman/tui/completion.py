@@ -1,7 +1,7 @@
 """What can be completed in a prompt: slash commands, and files of the project behind `@`.
 
 Owns which word is completed, what matches it and in which order, and the list of the project's files. Pure but for
-`FileIndex`, which walks a folder on a thread, with limits. Does not know a screen: the full screen and `--inline` use it.
+`FileIndex`, which walks a folder on a thread, with limits. Does not know a screen: several forms of the client use it.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def _first(rows: Iterable[T]) -> Iterator[T]:
 def match_score(query: str, name: str) -> int | None:
     """How well a name matches: every letter of the query occurs in its order. None if it does not match.
 
-    Letters in a row, at the start of a part of the name, and in its last part count more; a long name counts less. Small
-    letters match large ones, a large one only itself.
+    Letters in a row, at the start of a part of the name, and in its last part count more; a long name counts less.
+    Small letters match large ones, a large one only itself.
     """
     folded = name if any(letter.isupper() for letter in query) else name.lower()
     base = folded.rstrip("/").rfind("/") + 1

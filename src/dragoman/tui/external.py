@@ -5,6 +5,7 @@ Owns which program that is and the file it gets. The terminal must be free: the 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import shutil
@@ -59,9 +60,8 @@ async def edit_text(text: str, env: Mapping[str, str], *, terminal: str = TERMIN
     try:
         if await run_in_foreground([*command, path], terminal=terminal) != 0:
             return None
-        with open(path, encoding="utf-8", errors="replace") as file:
-            # An editor ends the last line; the user did not type that.
-            return file.read().removesuffix("\n")
+        # An editor ends the last line; the user did not type that.
+        return (await asyncio.to_thread(_read, path)).removesuffix("\n")
     finally:
         with suppress(FileNotFoundError):
             os.unlink(path)
@@ -90,3 +90,8 @@ def _write(text: str, ending: str) -> str:
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)
     return path
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()

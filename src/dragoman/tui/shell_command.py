@@ -1,7 +1,7 @@
 """A command of the user's own (`!command`): in the session's folder, in the user's shell, never sent to the agent.
 
-It runs on a terminal of its own without a keyboard, in a process group of its own; `process/` promises that nothing of it
-outlives the client. Its output is kept as the last lines, made safe, with colours. Does not know a screen.
+It runs on a terminal of its own without a keyboard, in a process group of its own; `process/` promises that nothing of
+it outlives the client. Its output is kept as the last lines, made safe, with colours. Does not know a screen.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import OneLine, PromptInput
+from dragoman.tui.screen.parts import OneLine
+from dragoman.tui.screen.prompt_input import PromptInput, input_parts
+from dragoman.tui.screen.shell_panel import ShellPanel
 from dragoman.tui.screen.transcript import Transcript
 from dragoman.view.rails import UNICODE
 
@@ -72,6 +74,7 @@ class TerminalApp(App[None]):
         self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
         self._seconds = -1
+        self.is_mouse_released = False
         for action in ACTIONS:
             for key in action.keys:
                 self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
@@ -87,7 +90,7 @@ class TerminalApp(App[None]):
         yield QuestionCard(id="card")
         yield OneLine(id="status")
         yield OneLine(id="rule")
-        yield PromptInput(id="input")
+        yield from input_parts(self.talk)
         yield OneLine(id="footer")
 
     def on_mount(self) -> None:
@@ -96,6 +99,7 @@ class TerminalApp(App[None]):
         self.start(self.talk.run())
         self.query_one(PromptInput).focus()
         self.set_interval(1 / _PAINTS, self._paint)
+        self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
 
     async def on_unmount(self) -> None:
         await self.talk.leave()
@@ -116,8 +120,20 @@ class TerminalApp(App[None]):
         if action is not None:
             self.action_do(action, argument.strip())
             return
-        _ = self.talk.send(event.text)
+        _ = self.talk.send(event.text, event.blocks)
+        self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
+
+    def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
+        self.note(event.text)
+
+    def on_completion_menu_clicked(self) -> None:
+        _ = self.query_one(PromptInput).accept_suggestion()
+
+    def write_sequence(self, sequence: str) -> None:
+        """Send a sequence of our own to the terminal."""
+        if self._driver is not None and not self.is_headless:
+            self._driver.write(sequence)
 
     # What the conversation calls
 
@@ -281,6 +297,8 @@ class TerminalApp(App[None]):
     def action_walk(self, argument: str = "") -> None:
         """Move from the input to the question or the conversation, and back."""
         card, transcript, prompt = self.query_one(QuestionCard), self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus and prompt.accept_suggestion():
+            return
         if prompt.has_focus:
             (card if card.question is not None else transcript).focus()
         elif card.has_focus:

@@ -1,0 +1,58 @@
+"""The line above the input, shown only when there is something to say: what is attached, the search, the mouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dragoman.text.visible import label
+from dragoman.tui.screen.parts import OneLine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.tui.attachments import Listed
+
+RELEASED = "  the mouse is the terminal's: select and copy there; Alt+S takes it back (with the mouse here, Shift+drag)"
+
+
+class InputHint(OneLine):
+    """One line about the input."""
+
+    DEFAULT_CSS = "InputHint { display: none; height: 1; }"
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._rows: Sequence[Listed] = ()
+        self._search: str | None = None
+        self._has_found = True
+        self._is_released = False
+
+    def attached(self, rows: Sequence[Listed]) -> None:
+        """What would be sent with the text."""
+        self._rows = rows
+        self._draw()
+
+    def searching(self, words: str | None, *, found: bool = True) -> None:
+        """The history is searched for these words; None for not."""
+        self._search, self._has_found = words, found
+        self._draw()
+
+    def released(self, is_released: bool) -> None:
+        """The mouse belongs to the terminal."""
+        self._is_released = is_released
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._search is not None:
+            missing = "" if self._has_found else "nothing has "
+            words = f"  history: {missing}{label(self._search, 40, '')}"
+            keys = "  Ctrl+R older · Enter keeps · Esc back"
+            self.show(((words, "bold" if self._has_found else "warn"), (keys, "dim")))
+        elif self._rows:
+            names = ", ".join(f"{row.name} ({row.what})" if row.what else row.name for row in self._rows)
+            self.show(((f"  attached: {names}", "dim"),))
+        elif self._is_released:
+            self.show(((RELEASED, "warn"),))
+        else:
+            self.show(())
+        self.display = self._search is not None or bool(self._rows) or self._is_released
