@@ -91,7 +91,7 @@ def output_chip(command: str, output: str, ending: str, taken: Mapping[str, Chip
 
 def image_chip(path: str, size_bytes: int, taken: Mapping[str, Chip]) -> Chip:
     """The chip of an image from the clipboard."""
-    return Chip(_free(f"image {size(size_bytes).strip()}", taken), "image", path=path)
+    return Chip(_free(f"image, {_size(size_bytes)}", taken), "image", path=path)
 
 
 def _free(name: str, taken: Mapping[str, Chip]) -> str:
@@ -151,19 +151,24 @@ def image_path(pasted: str, folder: str) -> str | None:
 def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> list[Listed]:
     """What would be sent with a text, for the line above the input. Looks at the files; for a thread."""
     rows = [Listed(label(chip.word[1:-1], 60), "") for chip in chips_in(text, chips)]
-    for word in mentions(text)[:_MOST_FILES]:
-        path = _existing(word, folder)
-        if path is None:
+    for mentioned in mentions(text)[:_MOST_FILES]:
+        found = _existing(mentioned, folder)
+        if found is None:
             continue
+        word, path = found
         status = os.stat(path)
-        name = label(word.rstrip("/"), 60)
+        name, how_much = label(word.rstrip("/"), 60), _size(status.st_size)
         if stat.S_ISDIR(status.st_mode):
             rows.append(Listed(name, "folder"))
         elif path.lower().endswith(_IMAGE_NAMES):
-            rows.append(Listed(name, f"image, {size(status.st_size).strip()}" if can.image else "link; no images here"))
+            rows.append(Listed(name, f"image, {how_much}" if can.image else "link; no images here"))
         else:
-            rows.append(Listed(name, f"{size(status.st_size).strip()}"))
+            rows.append(Listed(name, how_much))
     return rows
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes} bytes" if size_bytes < 1000 else f"{size(size_bytes).strip()}B"
 
 
 def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> Built:
@@ -178,21 +183,21 @@ def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) ->
             name = quote(chip.word[1:-1].split(":")[0].lstrip("!").replace(" ", "-")) or "text"
             resource = v1.TextResourceContents(chip.text, f"attachment:{number}/{name}", "text/plain")
             made.blocks.append(v1.EmbeddedResource(resource))
-    found = mentions(text)
-    for word in found[:_MOST_FILES]:
-        path = _existing(word, folder)
-        if path is not None:
-            _add_file(made, path, word, can)
-    if len(found) > _MOST_FILES:
+    words = mentions(text)
+    for found in (_existing(word, folder) for word in words[:_MOST_FILES]):
+        if found is not None:
+            _add_file(made, found[1], found[0], can)
+    if len(words) > _MOST_FILES:
         made.notes.append(f"only the first {_MOST_FILES} files behind @ are attached")
     return made
 
 
-def _existing(word: str, folder: str) -> str | None:
+def _existing(word: str, folder: str) -> tuple[str, str] | None:
+    """The part of a mention that names a file or a folder, and its real path."""
     for each in spoken(word):
         path = os.path.join(folder, os.path.expanduser(each))
         if "\0" not in path and os.path.exists(path):
-            return os.path.realpath(path)
+            return each, os.path.realpath(path)
     return None
 
 
@@ -235,7 +240,7 @@ def _add_image(made: Built, path: str, word: str, can: AgentInput) -> None:
     content = read_plain(path, IMAGE_BYTES)
     kind = None if content is None else image_type(content)
     if content is None:
-        made.notes.append(f"{label(word, 60)} is not attached: it cannot be read, or has more than {size(IMAGE_BYTES)}")
+        made.notes.append(f"{label(word, 60)} is not attached: it cannot be read, or has more than {_size(IMAGE_BYTES)}")
     elif kind is None:
         made.notes.append(f"{label(word, 60)} is not attached: it is not a PNG, JPEG, GIF or WebP image")
     else:

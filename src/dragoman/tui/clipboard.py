@@ -1,8 +1,8 @@
 """Copies text so that it arrives over SSH and in tmux, and reads an image from the clipboard of this machine.
 
 OSC 52 asks the user's own terminal, wherever that is; tmux passes it on only when it is wrapped, and keeps a copy in
-its own buffer; a program writes to the clipboard of this machine, which is the user's only without SSH. No terminal says
-whether it did what it was asked to, so the text is always kept in a file, too. Does not know a screen.
+its own buffer; a program writes to the clipboard of this machine, which is the user's only without SSH. No terminal
+reports whether it did what it was asked to, so the text is always kept in a file, too. Does not know a screen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Copied(NamedTuple):
     """Where a copied text is."""
 
     ways: tuple[str, ...]
-    """In words: `the terminal`, `tmux`, `wl-copy`."""
+    """In words: `terminal`, `tmux`, `wl-copy`."""
     file: str
     problem: str = ""
 
@@ -92,7 +92,7 @@ async def copy(text: str, env: Mapping[str, str], write: Callable[[str], None]) 
     sequence = osc52(text, env)
     if sequence is not None:
         write(sequence)
-        ways.append("the terminal")
+        ways.append("terminal")
     for command in copy_commands(env):
         if await _feed(command, text, env):
             ways.append(command[0])
@@ -129,7 +129,7 @@ def _keep(text: str) -> str:
     """Write the text into a file of its own; the oldest of these files are removed."""
     folder = state_dir() / "copied"
     make_private_folder(folder)
-    name = strftime("%Y%m%d-%H%M%S")
+    name = strftime("%H%M%S")  # short: it is shown in one line; the newest files are kept
     path = folder / f"{name}.txt"
     number = 1
     while path.exists():

@@ -120,7 +120,7 @@ def command_suggestions(
         rows.append((each.name, row))
     for mine in own:
         name = f"dragoman:{mine.name}" if mine.name in taken else mine.name
-        rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "dragoman")))
+        rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "client")))
     return ranked(query, rows)
 
 

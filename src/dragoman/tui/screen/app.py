@@ -249,7 +249,14 @@ class TerminalApp(App[None]):
         return None if found is None else found.name
 
     def action_do(self, name: str, argument: str = "") -> None:
-        """Do what a key or a slash command asks for."""
+        """Do what a key or a slash command asks for, when the input has taken what was typed before that key."""
+        prompt = self.query_one(PromptInput) if len(self.screen_stack) == 1 else None
+        if prompt is None or not prompt.has_focus:
+            self._do(name, argument)
+        else:
+            _ = prompt.call_later(self._do, name, argument)
+
+    def _do(self, name: str, argument: str) -> None:
         action = action_named(name)
         if action is None:
             return

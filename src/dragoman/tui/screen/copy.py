@@ -32,10 +32,12 @@ async def _copy(app: TerminalApp, text: str) -> None:
 def _told(copied: Copied, text: str) -> str:
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-    where = f"copied {what} by {', '.join(copied.ways)}" if copied.ways else f"{what} could not be copied"
+    where = f"copied {what} ({', '.join(copied.ways)})" if copied.ways else f"{what} are only in a file"
     if len(text.encode("utf-8", "replace")) > LARGEST_BYTES:
-        where += f" (too long for a terminal: the limit is {LARGEST_BYTES >> 10} KB)"
-    return f"{where}; {copied.problem or f'also in {label(copied.file, 200)}'}"
+        where += f", too long for the terminal (over {LARGEST_BYTES >> 10} KB)"
+    home = os.path.expanduser("~")
+    file = f"~{copied.file[len(home) :]}" if copied.file.startswith(f"{home}/") else copied.file
+    return f"{where}; {copied.problem or label(file, 200)}"
 
 
 def copy_answer(app: TerminalApp, argument: str = "") -> None:

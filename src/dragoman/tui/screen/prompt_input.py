@@ -48,6 +48,15 @@ _MOST_CHIPS: Final = 100
 _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter"})
 
 
+def _keep_new_line_keys() -> None:
+    """Let Alt+Enter and Shift+Enter, as most terminals send them, begin a new line: Textual takes them for Enter."""
+    from textual import _ansi_sequences
+    from textual.keys import Keys
+
+    for sequence in ("\x1b\r", "\x1b\n", "\x1b[27;2;13~", "\x1b[27;3;13~"):
+        _ansi_sequences.ANSI_SEQUENCES_KEYS[sequence] = (Keys.ControlJ,)  # type: ignore[index]
+
+
 def input_parts(talk: HostedConversation) -> Iterable[Widget]:
     """The input with what belongs above it."""
     yield ShellPanel(talk, id="shell")
@@ -88,6 +97,7 @@ class PromptInput(TextArea):
             self.text = text
 
     def __init__(self, talk: HostedConversation, **settings: Any) -> None:
+        _keep_new_line_keys()
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
         self._talk = talk
@@ -214,6 +224,13 @@ class PromptInput(TextArea):
             event.prevent_default()
             return
         before = self.text
+        bound = self._bindings.key_to_bindings.get(key, ())
+        if bound:
+            # At once: a binding runs only after the key went up to the app, and letters typed behind it would overtake.
+            event.stop()
+            event.prevent_default()
+            await self.run_action(bound[0].action)
+            return
         await super()._on_key(event)
         if self.text != before:
             self._edited()
