@@ -126,7 +126,7 @@ def command_suggestions(
 
 def file_suggestions(query: str, paths: Sequence[str]) -> list[Suggestion]:
     """The files and folders that match; a folder ends with a slash, and the cursor stays behind that."""
-    rows = ranked(query, ((path, path) for path in paths))
+    rows = ranked(query, ((path, path) for path in paths if path != query))
     return [Suggestion(_inserted(path), label(path, 200), "", "folder" if path.endswith("/") else "") for path in rows]
 
 

@@ -304,18 +304,25 @@ class HostedConversation:
         found = await remote.request("_dragoman/steer", {"sessionId": self._session.id, "text": text})
         return isinstance(found, dict) and found.get("accepted") is True
 
-    async def reorder(self, wanted: Sequence[TypedPrompt]) -> None:
-        """Put our prompts that wait into another order. Raises: RequestError, ConnectionClosed."""
-        waiting = [prompt for prompt in wanted if prompt in self.queued]
+    def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
+        """Put our prompts that wait into another order: here at once, in the host when the task is done."""
+        waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
         waiting += [prompt for prompt in self.queued if prompt not in waiting]
         self.prompts = [prompt for prompt in self.prompts if prompt.has_started] + waiting
         self._interface.changed()
-        remote, session = self.remote, self._session
-        for _ in range(_ORDER_TRIES if remote is not None and session is not None else 0):
-            assert remote is not None
-            assert session is not None
+        return self._start(self._send_order())
+
+    async def _send_order(self) -> None:
+        for _ in range(_ORDER_TRIES):
+            remote, session = self.remote, self._session
+            if remote is None or session is None:
+                return  # the prompts are sent in this order when there is a host
             ids = [prompt.id for prompt in self.queued]
-            found = await remote.request("_dragoman/reorder", {"sessionId": session.id, "promptIds": ids})
+            try:
+                found = await remote.request("_dragoman/reorder", {"sessionId": session.id, "promptIds": ids})
+            except (RequestError, ConnectionClosed) as error:
+                self._interface.note(f"the host did not take the order of the prompts: {error}")
+                return
             known = found.get("promptIds") if isinstance(found, dict) else None
             if not isinstance(known, list) or {prompt.id for prompt in self.queued} <= set(known):
                 return

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
+from textual.css.query import NoMatches
 
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import duration, one_line, size
@@ -171,6 +173,10 @@ class TerminalApp(App[None]):
     # Drawing
 
     def _paint(self) -> None:
+        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
+            self._paint_parts()
+
+    def _paint_parts(self) -> None:
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
         if not self._is_dirty and seconds == self._seconds:

@@ -105,8 +105,8 @@ class QueueScreen(ModalScreen[None]):
         other = place + step
         if 0 <= other < len(order):
             order[place], order[other] = order[other], order[place]
-            self._app.start(self._app.talk.reorder(order))
-            self.call_later(self._draw, other)
+            _ = self._app.talk.reorder(order)
+            self._draw(other)
 
     def action_drop(self) -> None:
         """Delete the chosen prompt."""
