@@ -240,7 +240,9 @@ def _add_image(made: Built, path: str, word: str, can: AgentInput) -> None:
     content = read_plain(path, IMAGE_BYTES)
     kind = None if content is None else image_type(content)
     if content is None:
-        made.notes.append(f"{label(word, 60)} is not attached: it cannot be read, or has more than {_size(IMAGE_BYTES)}")
+        made.notes.append(
+            f"{label(word, 60)} is not attached: it cannot be read, or has more than {_size(IMAGE_BYTES)}"
+        )
     elif kind is None:
         made.notes.append(f"{label(word, 60)} is not attached: it is not a PNG, JPEG, GIF or WebP image")
     else:

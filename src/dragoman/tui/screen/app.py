@@ -23,6 +23,7 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.parts import OneLine
+from dragoman.tui.screen.pasted_keys import guard_pastes
 from dragoman.tui.screen.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.shell_panel import ShellPanel
 from dragoman.tui.screen.transcript import Transcript
@@ -65,6 +66,7 @@ class TerminalApp(App[None]):
         self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
     ) -> None:
         _keep_alt_digits()
+        guard_pastes()
         super().__init__(ansi_color=True)
         self.talk = HostedConversation(opening, self, session_id=session_id)
         self._first = first
