@@ -11,6 +11,7 @@ import asyncio
 import base64
 import os
 import shutil
+import subprocess
 from contextlib import suppress
 from time import strftime
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -104,25 +105,27 @@ async def copy(text: str, env: Mapping[str, str], write: Callable[[str], None]) 
 
 
 async def _feed(command: Sequence[str], text: str, env: Mapping[str, str]) -> bool:
-    # Not with `process/`: these programs leave a child behind that serves the clipboard, and it must live.
+    return await asyncio.to_thread(_run, command, env, text.encode("utf-8", "replace"), has_output=False) is not None
+
+
+def _run(command: Sequence[str], env: Mapping[str, str], data: bytes, *, has_output: bool) -> bytes | None:
+    """Run a program with a limit in time; gives its output, None if it failed."""
+    # Not with `process/`: these programs leave a child behind that serves the clipboard, and it must live. Its output
+    # goes nowhere: that child would hold a pipe open.
     try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
+        done = subprocess.run(
+            command,
+            input=data,
+            stdout=subprocess.PIPE if has_output else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             env=dict(env),
+            timeout=_SECONDS,
             start_new_session=True,
+            check=True,
         )
-    except OSError:
-        return False
-    try:
-        async with asyncio.timeout(_SECONDS):
-            await process.communicate(text.encode("utf-8", "replace"))
-    except (TimeoutError, OSError):
-        _end(process)
-        return False
-    return process.returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout or b""
 
 
 def _keep(text: str) -> str:
@@ -151,8 +154,8 @@ async def paste_image(env: Mapping[str, str]) -> tuple[str, int] | str:
     if not commands:
         return "no program reads the clipboard: install wl-clipboard, xclip or pngpaste"
     for command in commands:
-        content = await _output(command, env)
-        if content and image_type(content) is not None:
+        content = await asyncio.to_thread(_run, command, env, b"", has_output=True)
+        if content and len(content) <= IMAGE_BYTES and image_type(content) is not None:
             try:
                 return await asyncio.to_thread(_keep_image, content), len(content)
             except OSError as error:
@@ -167,39 +170,6 @@ def _image_commands(env: Mapping[str, str]) -> list[Sequence[str]]:
     if env.get("DISPLAY"):
         commands.append(("xclip", "-selection", "clipboard", "-t", "image/png", "-o"))
     return [*commands, ("pngpaste", "-")]
-
-
-async def _output(command: Sequence[str], env: Mapping[str, str]) -> bytes | None:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=dict(env),
-            start_new_session=True,
-        )
-    except OSError:
-        return None
-    assert process.stdout is not None
-    content = b""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            while piece := await process.stdout.read(1 << 20):
-                content += piece
-                if len(content) > IMAGE_BYTES:
-                    _end(process)
-                    return None
-            await process.wait()
-    except TimeoutError:
-        _end(process)
-        return None
-    return content if process.returncode == 0 else None
-
-
-def _end(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError):
-        process.kill()
 
 
 def _keep_image(content: bytes) -> str:

@@ -1,7 +1,7 @@
 """Keeps pasted text from being read as keys.
 
 Textual's parser reads an escape character inside a bracketed paste as the start of a key, and what follows it as typed:
-a line end in it would send the prompt, an Alt+1 would answer a question. Terminals remove most of that from a paste, but
+a line end in it would send the prompt, an Alt+1 would answer a question. Terminals remove most of that from pastes, but
 not all do, and tmux does not. So a paste is taken out of the stream before the parser sees it.
 """
 
