@@ -447,7 +447,7 @@ async def test_a_copy_says_where_it_is_and_the_mouse_can_be_released(
 ) -> None:
     async with opened(monkeypatch, project) as (_, pilot, app):
         written: list[str] = []
-        monkeypatch.setattr(app, "write_sequence", written.append)
+        monkeypatch.setattr(app, "write_terminal", written.append)
         screen_copy.copy_text(app, "text")
         await until(pilot, lambda: any("copied 4 characters (terminal" in line for line in grid(app)))
         await press(pilot, "alt+s")

@@ -94,7 +94,7 @@ class TerminalApp(App[None]):
         yield QuestionCard(id="card")
         yield OneLine(id="status")
         yield OneLine(id="rule")
-        yield from input_parts(self.talk)
+        yield from input_parts(lambda: self.talk)
         yield OneLine(id="footer")
 
     def on_mount(self) -> None:
@@ -134,10 +134,11 @@ class TerminalApp(App[None]):
     def on_completion_menu_clicked(self) -> None:
         _ = self.query_one(PromptInput).accept_suggestion()
 
-    def write_sequence(self, sequence: str) -> None:
-        """Send a sequence of our own to the terminal."""
-        if self._driver is not None and not self.is_headless:
-            self._driver.write(sequence)
+    def write_terminal(self, text: str) -> None:
+        """Send our own escape sequences to the terminal; nothing of others gets here."""
+        if not self.is_headless and self._driver is not None:
+            self._driver.write(text)
+            self._driver.flush()
 
     # What the conversation calls
 

@@ -17,7 +17,7 @@ from dragoman.tui.completion import AgentCommand, FileIndex, OwnCommand, command
 from dragoman.tui.screen.strips import strip_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual import events
 
@@ -37,7 +37,7 @@ class CompletionMenu(Widget):
     class Clicked(Message):
         """The user clicked a row, which is chosen by that."""
 
-    def __init__(self, talk: HostedConversation, own: Sequence[OwnCommand], **settings: Any) -> None:
+    def __init__(self, talk: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any) -> None:
         super().__init__(**settings)
         self.chosen: int | None = None
         self._talk = talk
@@ -63,8 +63,8 @@ class CompletionMenu(Widget):
         if word is None or self._closed_at is not None:
             self._show(None, ())
         elif word.kind == "command":
-            theirs = [_command(each) for each in self._talk.state.commands]
-            name = self._talk.agent.partition(" ")[0] or "agent"
+            theirs = [_command(each) for each in self._talk().state.commands]
+            name = self._talk().agent.partition(" ")[0] or "agent"
             self._show(word, command_suggestions(word.query, theirs, self._own, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
@@ -75,10 +75,10 @@ class CompletionMenu(Widget):
             self.look(text, cursor)
 
     def _index(self) -> FileIndex:
-        if self._files is None or self._files.folder != self._talk.folder:
+        if self._files is None or self._files.folder != self._talk().folder:
             if self._files is not None:
                 self._files.close()
-            self._files = FileIndex(self._talk.folder)
+            self._files = FileIndex(self._talk().folder)
         self._files.refresh(self._listed)
         return self._files
 

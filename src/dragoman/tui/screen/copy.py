@@ -26,7 +26,7 @@ def copy_text(app: TerminalApp, text: str) -> None:
 
 
 async def _copy(app: TerminalApp, text: str) -> None:
-    app.note(_told(await copy(text, os.environ, app.write_sequence), text))
+    app.note(_told(await copy(text, os.environ, app.write_terminal), text))
 
 
 def _told(copied: Copied, text: str) -> str:
@@ -102,4 +102,4 @@ def release_mouse(app: TerminalApp, argument: str = "") -> None:
 def set_mouse(app: TerminalApp) -> None:
     """Ask the terminal to report the mouse, or not to."""
     letter = "l" if app.is_mouse_released else "h"
-    app.write_sequence("".join(f"\x1b[?{mode}{letter}" for mode in _MOUSE_MODES))
+    app.write_terminal("".join(f"\x1b[?{mode}{letter}" for mode in _MOUSE_MODES))

@@ -22,12 +22,13 @@ LONGEST_SECONDS: Final = 2.0
 class DraftKeeper:
     """The draft of one input. `tick` is called several times a second."""
 
-    def __init__(self, talk: HostedConversation, note: Callable[[str], None]) -> None:
-        self._talk = talk
+    def __init__(self, talk: Callable[[], HostedConversation], note: Callable[[str], None]) -> None:
+        self._talk_now = talk
         self._note = note
-        self._session = talk.session_id
-        self._folder = talk.folder
-        self._drafts = DraftFolder(talk.folder)
+        self._talk = talk()
+        self._session = self._talk.session_id
+        self._folder = self._talk.folder
+        self._drafts = DraftFolder(self._folder)
         self._unsaved: tuple[str, Sequence[Chip]] | None = None
         self._shown: tuple[str, Sequence[Chip]] = ("", ())
         self._first_at = 0.0
@@ -70,13 +71,15 @@ class DraftKeeper:
 
         A session that gets its id is the same one. The draft of the session that is left stays with it.
         """
-        session, folder = self._talk.session_id, self._talk.folder
-        if session == self._session and folder == self._folder:
+        talk = self._talk_now()
+        session, folder = talk.session_id, talk.folder
+        if talk is self._talk and session == self._session and folder == self._folder:
             return None
-        before, self._session = self._session, session
+        is_same = talk is self._talk and self._session is None and folder == self._folder
+        before, self._session, self._talk = self._session, session, talk
         text, chips = self._shown
         self._unsaved = None
-        if before is None and folder == self._folder:
+        if is_same:
             self._save(session, text, chips, is_shown=True)
             self._remove(None)
             return None

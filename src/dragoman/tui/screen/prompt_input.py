@@ -57,8 +57,8 @@ def _keep_new_line_keys() -> None:
         _ansi_sequences.ANSI_SEQUENCES_KEYS[sequence] = (Keys.ControlJ,)  # type: ignore[index]
 
 
-def input_parts(talk: HostedConversation) -> Iterable[Widget]:
-    """The input with what belongs above it."""
+def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
+    """The input with what belongs above it. `talk` gives the conversation in sight, which may become another one."""
     yield ShellPanel(talk, id="shell")
     yield CompletionMenu(talk, [OwnCommand(each.name, each.help) for each in ACTIONS], id="menu")
     yield InputHint(id="hint")
@@ -96,14 +96,14 @@ class PromptInput(TextArea):
             super().__init__()
             self.text = text
 
-    def __init__(self, talk: HostedConversation, **settings: Any) -> None:
+    def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
         _keep_new_line_keys()
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
-        self._talk = talk
-        self._history = PromptHistory(talk.folder)
+        self._talk_now = talk
+        self._history = PromptHistory(talk().folder)
         self._keeper = DraftKeeper(talk, self._note)
-        self._folder = talk.folder
+        self._folder = talk().folder
         self._killed = ""
         self._is_killing = False
         self._looked_at = ""
@@ -153,6 +153,11 @@ class PromptInput(TextArea):
         self.post_message(self.Noted(text))
 
     @property
+    def _talk(self) -> HostedConversation:
+        """The conversation in sight."""
+        return self._talk_now()
+
+    @property
     def _menu(self) -> CompletionMenu:
         return self.screen.query_one(CompletionMenu)
 
@@ -193,6 +198,7 @@ class PromptInput(TextArea):
         self.insert(f"{lead}{chip.word} ", maintain_selection_offset=False)
 
     def on_text_area_changed(self) -> None:
+        self._follow_session()
         if self._search is None:
             self._keeper.changed(self.text, chips_in(self.text, self.chips))
         # The input may be of another height after this, and be somewhere else: the real cursor must follow.

@@ -20,6 +20,8 @@ from dragoman.tui.screen.strips import STYLES, strip_of
 from dragoman.tui.shell_command import ShellCommand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.screen.prompt_input import PromptInput
     from dragoman.view.rails import Style
@@ -32,7 +34,7 @@ class ShellPanel(Widget):
 
     DEFAULT_CSS = "ShellPanel { display: none; height: auto; }"
 
-    def __init__(self, talk: HostedConversation, **settings: Any) -> None:
+    def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
         super().__init__(**settings)
         self.command: ShellCommand | None = None
         self._talk = talk
@@ -59,7 +61,7 @@ class ShellPanel(Widget):
             self.post_message(prompt.Noted("type a command behind !; !! attaches the last one with its output"))
 
     async def _run(self, command: ShellCommand, prompt: PromptInput | None) -> None:
-        await command.run(self._talk.folder, self.size.width or self.app.size.width)
+        await command.run(self._talk().folder, self.size.width or self.app.size.width)
         if prompt is not None and self.command is command:
             self._share(command, prompt)
 
