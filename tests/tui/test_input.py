@@ -242,6 +242,10 @@ async def test_a_long_paste_is_a_chip_that_one_backspace_removes(
         assert isinstance(block, v1.EmbeddedResource)
         assert isinstance(block.resource, v1.TextResourceContents)
         assert block.resource.text == "x" * 2001
+        app.talk.prompts.clear()
+        await press(pilot, "up", "enter")
+        await until(pilot, lambda: sent(app))
+        assert app.talk.prompts[0].blocks == [text, block], "the history of this client has the attachment"
 
 
 async def test_the_pasted_path_of_an_image_sends_the_image(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
@@ -302,6 +306,18 @@ async def test_a_draft_belongs_to_its_session_and_survives_the_client(
         assert prompt.text == "for one", "the draft of the session that is opened"
         await press(pilot, "enter")
     assert DraftFolder(str(project)).load("s1") is None, "sent"
+
+
+async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_one(
+    monkeypatch: pytest.MonkeyPatch, project: Path
+) -> None:
+    async with opened(monkeypatch, project) as (prompt, pilot, app):
+        await press(pilot, "for one")
+        first, app.talk = app.talk, HostedConversation(Folder(project), app)
+        await press(pilot, "new")
+        assert prompt.text == "new"
+        app.talk = first
+        await until(pilot, lambda: prompt.text == "for one")
 
 
 async def test_a_draft_of_a_session_without_an_id_yet_goes_with_it(

@@ -64,15 +64,16 @@ class PromptHistory:
         except OSError as error:
             self.problem = f"the history of the input cannot be read: {error.strerror}"
 
-    def add(self, text: str) -> None:
-        """A text was sent."""
+    def add(self, text: str, written: str | None = None) -> None:
+        """A text was sent; `written` is what is kept on disk, where attachments do not stand behind their words."""
         self._place = None
         if not self._entries or self._entries[-1] != text:
             self._entries = [*self._entries[-MOST_ENTRIES + 1 :], text]
-        if len(text) > LONGEST_ENTRY:
+        kept = text if written is None else written
+        if len(kept) > LONGEST_ENTRY:
             return
         try:
-            self._append(text)
+            self._append(kept)
         except OSError as error:
             self.problem = f"the history of the input is not kept: {error.strerror}"
 

@@ -79,6 +79,8 @@ class TerminalApp(App[None]):
         self._work: set[asyncio.Task[Any]] = set()
         self._seconds = -1
         self.is_mouse_released = False
+        self.is_outside = False
+        """Another program has the terminal: nothing may be written, since nothing takes it."""
         for action in ACTIONS:
             for key in action.keys:
                 self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
@@ -136,9 +138,13 @@ class TerminalApp(App[None]):
 
     def write_terminal(self, text: str) -> None:
         """Send our own escape sequences to the terminal; nothing of others gets here."""
-        if not self.is_headless and self._driver is not None:
+        if not self.is_headless and self._driver is not None and not self.is_outside:
             self._driver.write(text)
             self._driver.flush()
+
+    def bell(self) -> None:
+        if not self.is_outside:
+            super().bell()
 
     # What the conversation calls
 

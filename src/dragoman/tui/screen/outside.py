@@ -59,7 +59,11 @@ async def _outside(app: TerminalApp, work: Callable[[], Awaitable[Any]]) -> Any:
     app.query_one(PromptInput).save_draft()
     try:
         with app.batch_update(), app.suspend():
-            return await work()
+            app.is_outside = True
+            try:
+                return await work()
+            finally:
+                app.is_outside = False
     except SuspendNotSupported:
         app.note("this terminal cannot be handed over")
     except (DragomanError, OSError) as error:

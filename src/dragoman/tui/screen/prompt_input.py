@@ -26,10 +26,10 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import OwnCommand, mentions
+from dragoman.tui.draft_keeper import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.actions import ACTIONS
 from dragoman.tui.screen.completion_menu import CompletionMenu
-from dragoman.tui.screen.draft_keeper import DraftKeeper
 from dragoman.tui.screen.input_hint import InputHint
 from dragoman.tui.screen.shell_panel import ShellPanel
 
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _TICK_SECONDS: Final = 0.15
 _MOST_CHIPS: Final = 100
+_MOST_CHARACTERS: Final = 32 << 20
+"""Of all chips; those of prompts that were sent are kept for the history only as long as they fit."""
 _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter"})
 
 
@@ -183,6 +185,7 @@ class PromptInput(TextArea):
         self.text = harmless(text)
         self.move_cursor(self.document.end)
         self._menu.forget()
+        self._keep_draft()
 
     def put_before(self, text: str) -> None:
         """Put a text before the draft, which stays."""
@@ -190,17 +193,22 @@ class PromptInput(TextArea):
 
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
-        if len(self.chips) >= _MOST_CHIPS:
+        if len(self.chips) >= _MOST_CHIPS or sum(len(each.text) for each in self.chips.values()) > _MOST_CHARACTERS:
             self.chips = {each.word: each for each in chips_in(self.text, self.chips)}
         self.chips[chip.word] = chip
         before = self.text[: self._cursor]
         lead = " " if before and not before[-1].isspace() else ""
         self.insert(f"{lead}{chip.word} ", maintain_selection_offset=False)
+        self._keep_draft()
+
+    def _keep_draft(self) -> None:
+        """Note the text at once: when the session becomes another one, it must be known whose text it was."""
+        if self._search is None:
+            self._keeper.changed(self.text, chips_in(self.text, self.chips))
 
     def on_text_area_changed(self) -> None:
         self._follow_session()
-        if self._search is None:
-            self._keeper.changed(self.text, chips_in(self.text, self.chips))
+        self._keep_draft()
         # The input may be of another height after this, and be somewhere else: the real cursor must follow.
         self.call_after_refresh(self._place_cursor)
 
@@ -274,6 +282,7 @@ class PromptInput(TextArea):
     def _edited(self) -> None:
         """The user changed the text."""
         self._history.stay()
+        self._keep_draft()
         self._menu.look(self.text, self._cursor)
 
     def _stop_shell(self) -> bool:
@@ -298,6 +307,7 @@ class PromptInput(TextArea):
         _ = self.replace(inserted, self._location(word.start), self._location(end), maintain_selection_offset=False)
         self.move_cursor(self._location(word.start + len(inserted)))
         self._history.stay()
+        self._keep_draft()
         if inserted.endswith("/"):
             self._menu.look(self.text, self._cursor)
         else:
@@ -328,7 +338,7 @@ class PromptInput(TextArea):
         """Take the text out of the input, into the history."""
         text = self.text.strip()
         if text:
-            self._history.add(written_out(text, self.chips, LONGEST_ENTRY // 4))
+            self._history.add(text, written_out(text, self.chips, LONGEST_ENTRY // 4))
         self.text = ""
         self._menu.forget()
         self._keeper.changed("", ())
@@ -370,9 +380,8 @@ class PromptInput(TextArea):
         assert self._search is not None
         words, place, draft = self._search
         key = event.key
-        if key in ("escape", "ctrl+g"):
-            self._search = None
-            self._hint.searching(None)
+        if key == "escape":
+            self._end_search()
             self.put(draft)
         elif key == "ctrl+r":
             self._find(words, place)
@@ -381,11 +390,15 @@ class PromptInput(TextArea):
         elif event.is_printable and event.character is not None:
             self._find(words + event.character, None if place is None else place + 1)
         else:
-            self._search = None
-            self._hint.searching(None)
-            self._keeper.changed(self.text, chips_in(self.text, self.chips))
+            self._end_search()
             return key in ("enter", "tab")
         return True
+
+    def _end_search(self) -> None:
+        if self._search is not None:
+            self._search = None
+            self._hint.searching(None)
+            self._keep_draft()
 
     def _find(self, words: str, before: int | None) -> None:
         assert self._search is not None
@@ -404,6 +417,7 @@ class PromptInput(TextArea):
         event.stop()
         event.prevent_default()
         self._follow_session()
+        self._end_search()
         text = clean_paste(event.text)
         image = image_path(text, self._folder)
         if image is not None:
@@ -413,6 +427,7 @@ class PromptInput(TextArea):
         elif text:
             _ = self.replace(text, *self.selection, maintain_selection_offset=False)
         self._history.stay()
+        self._keep_draft()
         self._menu.forget()
 
     # Deleting

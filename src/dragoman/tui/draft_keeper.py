@@ -92,7 +92,9 @@ class DraftKeeper:
         except OSError as error:
             self._failed(error)
             found = None
-        return found or Draft("")
+        found = found or Draft("")
+        self._shown = (found.text, found.chips)
+        return found
 
     def _save(self, session: str | None, text: str, chips: Sequence[Chip], *, is_shown: bool) -> None:
         try:
