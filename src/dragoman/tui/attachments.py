@@ -58,7 +58,7 @@ class Built(NamedTuple):
     notes: list[str]
 
 
-class Listed(NamedTuple):
+class ListedAttachment(NamedTuple):
     """One attachment, in the line above the input."""
 
     name: str
@@ -148,9 +148,9 @@ def image_path(pasted: str, folder: str) -> str | None:
     return mention(path if relative.startswith("..") else relative)
 
 
-def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> list[Listed]:
+def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> list[ListedAttachment]:
     """What would be sent with a text, for the line above the input. Looks at the files; for a thread."""
-    rows = [Listed(label(chip.word[1:-1], 60), "") for chip in chips_in(text, chips)]
+    rows = [ListedAttachment(label(chip.word[1:-1], 60), "") for chip in chips_in(text, chips)]
     for mentioned in mentions(text)[:_MOST_FILES]:
         found = _existing(mentioned, folder)
         if found is None:
@@ -159,11 +159,11 @@ def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -
         status = os.stat(path)
         name, how_much = label(word.rstrip("/"), 60), _size(status.st_size)
         if stat.S_ISDIR(status.st_mode):
-            rows.append(Listed(name, "folder"))
+            rows.append(ListedAttachment(name, "folder"))
         elif path.lower().endswith(_IMAGE_NAMES):
-            rows.append(Listed(name, f"image, {how_much}" if can.image else "link; no images here"))
+            rows.append(ListedAttachment(name, f"image, {how_much}" if can.image else "link; no images here"))
         else:
-            rows.append(Listed(name, how_much))
+            rows.append(ListedAttachment(name, how_much))
     return rows
 
 

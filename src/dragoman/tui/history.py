@@ -114,7 +114,7 @@ class PromptHistory:
     # Going through it
 
     def older(self, draft: str) -> str | None:
-        """The text before the one that is shown; `draft` is kept for the way back. None at the oldest."""
+        """The text before the one that is shown; `draft` is kept until `newer` returns to it. None at the oldest."""
         if self._place is None:
             self._place, self._kept = len(self._entries), draft
         if self._place == 0:

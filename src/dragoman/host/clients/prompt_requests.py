@@ -1,7 +1,7 @@
 """What a client may ask about the prompts of a session: what its agent takes, text for the turn that runs, the order.
 
 Methods of the host's own. Which method takes added text is what the agent announced in `_meta.dragoman.steer` of its
-capabilities; an agent without one cannot be steered, and the client is told so instead of waiting.
+capabilities; an agent without one cannot be steered, and the client gets an error instead of waiting.
 """
 
 from __future__ import annotations

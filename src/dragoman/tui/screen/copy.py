@@ -26,10 +26,10 @@ def copy_text(app: TerminalApp, text: str) -> None:
 
 
 async def _copy(app: TerminalApp, text: str) -> None:
-    app.note(_told(await copy(text, os.environ, app.write_terminal), text))
+    app.note(_sentence(await copy(text, os.environ, app.write_terminal), text))
 
 
-def _told(copied: Copied, text: str) -> str:
+def _sentence(copied: Copied, text: str) -> str:
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
     where = f"copied {what} ({', '.join(copied.ways)})" if copied.ways else f"{what} are only in a file"
@@ -64,7 +64,7 @@ def copy_conversation(app: TerminalApp, argument: str = "") -> None:
 
 
 def last_answer(state: SessionState) -> str:
-    """What the agent said last, as it said it; empty if it said nothing."""
+    """The last message of the agent, as it was sent; empty if there is none."""
     for block in reversed(blocks_of(state)):
         if isinstance(block, MessageBlock) and block.role == "agent":
             text = "".join(piece.text for piece in block.content if isinstance(piece, TextPiece)).strip()

@@ -10,7 +10,7 @@ from dragoman.tui.screen.parts import OneLine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.tui.attachments import Listed
+    from dragoman.tui.attachments import ListedAttachment
 
 RELEASED = "  the mouse is the terminal's: select and copy there; Alt+S takes it back (with the mouse here, Shift+drag)"
 
@@ -22,12 +22,12 @@ class InputHint(OneLine):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._rows: Sequence[Listed] = ()
+        self._rows: Sequence[ListedAttachment] = ()
         self._search: str | None = None
         self._has_found = True
         self._is_released = False
 
-    def attached(self, rows: Sequence[Listed]) -> None:
+    def attached(self, rows: Sequence[ListedAttachment]) -> None:
         """What would be sent with the text."""
         self._rows = rows
         self._draw()

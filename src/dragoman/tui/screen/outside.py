@@ -89,9 +89,9 @@ def end_on_hangup(app: TerminalApp) -> None:
     def hang_up() -> None:
         with suppress(Exception):
             app.query_one(PromptInput).save_draft()
-        watchdog = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
-        watchdog.daemon = True
-        watchdog.start()
+        limit = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
+        limit.daemon = True
+        limit.start()
         app.exit()
 
     loop = asyncio.get_running_loop()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 START: Final = "\x1b[200~"
 END: Final = "\x1b[201~"
 MOST_CHARACTERS: Final = 32 << 20
-"""More of one paste is dropped: nobody means that, and it would have to fit into memory several times."""
+"""More of one paste is dropped: it would have to fit into memory several times."""
 
 
 class PasteParser(XTermParser):

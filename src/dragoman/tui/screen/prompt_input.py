@@ -216,7 +216,7 @@ class PromptInput(TextArea):
         self.call_after_refresh(self._place_cursor)
 
     def _place_cursor(self) -> None:
-        """Tell the terminal where the text goes: an input method opens its window at the real cursor."""
+        """Put the real cursor where the text goes: an input method opens its window at the real cursor."""
         if self.has_focus:
             self.app.cursor_position = self.cursor_screen_offset
 
