@@ -107,13 +107,24 @@ def test_a_terminal_that_hangs_up_ends_the_client_and_keeps_the_draft(
     again.until("not sent")
 
 
-def test_text_is_added_to_a_turn_that_runs(place: HostPlaceKit, terminals: list[Terminal]) -> None:
+def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
+    place: HostPlaceKit, terminals: list[Terminal]
+) -> None:
     terminal = ready(place, terminals, *SCRIPTED)
-    terminal.type("run sleep 1\\\rsay {result}\r")
+    terminal.type("run sleep 3\\\rsay {result}\r")
     terminal.until("● execute")
     terminal.type("use tabs\x13")
+    terminal.until("added to the turn")
+    terminal.type("say one\rsay two\r")
+    terminal.until("2 queued")
+    terminal.type("\x11")
+    terminal.until("1. say one")
+    terminal.type("\x1b[1;2B")  # Shift+Down
+    terminal.until("1. say two")
+    terminal.type("\x1b")
     terminal.until("❯ use tabs")
-    terminal.until("✔ execute")
+    terminal.until("│ one")
+    assert terminal.text.index("│ two") < terminal.text.index("│ one")
 
 
 def write(terminal: Terminal, text: str) -> None:

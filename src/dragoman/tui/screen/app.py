@@ -22,6 +22,7 @@ from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.card import QuestionCard
+from dragoman.tui.screen.input_hint import note
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.pasted_keys import guard_pastes
 from dragoman.tui.screen.prompt_input import PromptInput, input_parts
@@ -131,7 +132,7 @@ class TerminalApp(App[None]):
         self.query_one(Transcript).follow()
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
-        self.note(event.text)
+        note(self, event.text)
 
     def on_completion_menu_clicked(self) -> None:
         _ = self.query_one(PromptInput).accept_suggestion()

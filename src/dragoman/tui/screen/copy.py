@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.text.visible import label
 from dragoman.tui.clipboard import LARGEST_BYTES, copy, paste_image
-from dragoman.tui.screen.input_hint import InputHint
+from dragoman.tui.screen.input_hint import InputHint, note
 from dragoman.tui.screen.prompt_input import PromptInput
 from dragoman.view.blocks import MessageBlock, TextPiece
 from dragoman.view.build import blocks_of
@@ -26,7 +26,7 @@ def copy_text(app: TerminalApp, text: str) -> None:
 
 
 async def _copy(app: TerminalApp, text: str) -> None:
-    app.note(_sentence(await copy(text, os.environ, app.write_terminal), text))
+    note(app, _sentence(await copy(text, os.environ, app.write_terminal), text))
 
 
 def _sentence(copied: Copied, text: str) -> str:
@@ -49,7 +49,7 @@ def copy_answer(app: TerminalApp, argument: str = "") -> None:
     if text:
         copy_text(app, text)
     else:
-        app.note("there is no answer to copy")
+        note(app, "there is no answer to copy")
 
 
 def copy_conversation(app: TerminalApp, argument: str = "") -> None:
@@ -58,7 +58,7 @@ def copy_conversation(app: TerminalApp, argument: str = "") -> None:
 
     blocks = blocks_of(app.talk.state)
     if not blocks:
-        app.note("there is nothing to copy")
+        note(app, "there is nothing to copy")
         return
     copy_text(app, to_markdown(blocks, app.talk.state.title or "Conversation"))
 
@@ -82,11 +82,11 @@ async def _paste(app: TerminalApp) -> None:
     from dragoman.tui.attachments import image_chip
 
     if not app.talk.accepts.image:
-        app.note("the agent does not take images")
+        note(app, "the agent does not take images")
         return
     found = await paste_image(os.environ)
     if isinstance(found, str):
-        app.note(found)
+        note(app, found)
         return
     prompt = app.query_one(PromptInput)
     prompt.attach(image_chip(*found, prompt.chips))

@@ -18,6 +18,7 @@ from textual.app import SuspendNotSupported
 from dragoman.errors import DragomanError
 from dragoman.tui.external import edit_text, page_text
 from dragoman.tui.screen.copy import set_mouse
+from dragoman.tui.screen.input_hint import note
 from dragoman.tui.screen.prompt_input import PromptInput
 from dragoman.view.layout import text_of
 from dragoman.view.rails import RailView
@@ -39,7 +40,7 @@ def edit_draft(app: TerminalApp, argument: str = "") -> None:
         if isinstance(edited, str):
             prompt.put(edited)
         elif edited is None:
-            app.note("the editor failed; the draft is as it was")
+            note(app, "the editor failed; the draft is as it was")
 
     app.start(edit())
 
@@ -65,9 +66,9 @@ async def _outside(app: TerminalApp, work: Callable[[], Awaitable[Any]]) -> Any:
             finally:
                 app.is_outside = False
     except SuspendNotSupported:
-        app.note("this terminal cannot be handed over")
+        note(app, "this terminal cannot be handed over")
     except (DragomanError, OSError) as error:
-        app.note(str(error))
+        note(app, str(error))
     finally:
         if app.is_mouse_released:
             set_mouse(app)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.tui.attachments import written_out
+from dragoman.tui.screen.input_hint import note
 from dragoman.tui.screen.parts import Choice
 from dragoman.tui.screen.prompt_input import PromptInput
 
@@ -20,7 +21,7 @@ def steer(app: TerminalApp, argument: str = "") -> None:
     prompt = app.query_one(PromptInput)
     text = argument.strip() or prompt.text.strip()
     if not text:
-        app.note("type what the agent should know, then Ctrl+S")
+        note(app, "type what the agent should know, then Ctrl+S")
     elif not app.talk.is_running:
         if not argument:
             _ = prompt.take_text()
@@ -38,13 +39,13 @@ async def _steer(app: TerminalApp, text: str, *, is_typed: bool) -> None:
     try:
         is_accepted = await app.talk.steer(written_out(text, prompt.chips, _MOST_CHARACTERS))
     except (RequestError, ConnectionClosed) as error:
-        app.note(f"the agent did not take it: {error}")
+        note(app, f"the agent did not take it: {error}")
         prompt.put_before(text)
         return
     if is_accepted:
-        app.note("added to the turn that runs")
+        note(app, "added to the turn that runs")
     else:
-        app.note("the turn has just ended; sent as the next prompt")
+        note(app, "the turn has just ended; sent as the next prompt")
         prompt.send(text)
 
 
