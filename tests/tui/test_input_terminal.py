@@ -111,7 +111,8 @@ def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
     place: HostPlaceKit, terminals: list[Terminal]
 ) -> None:
     terminal = ready(place, terminals, *SCRIPTED)
-    terminal.type("run sleep 3\\\rsay {result}\r")
+    os.mkfifo(place.project / "gate")
+    terminal.type("run cat gate\\\rsay {result}\r")
     terminal.until("● execute")
     terminal.type("use tabs\x13")
     terminal.until("added to the turn")
@@ -122,6 +123,7 @@ def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
     terminal.type("\x1b[1;2B")  # Shift+Down
     terminal.until("1. say two")
     terminal.type("\x1b")
+    (place.project / "gate").write_text("opened\n")
     terminal.until("❯ use tabs")
     terminal.until("│ one")
     assert terminal.text.index("│ two") < terminal.text.index("│ one")
