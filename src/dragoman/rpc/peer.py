@@ -179,12 +179,14 @@ class Peer:
         *,
         lane: object = None,
         on_result: Callable[[T], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
     ) -> T:
         """Sends a request and returns its result. Cancelling the calling task sends a cancellation to the peer.
 
         Args:
             lane: The session whose updates may delay the answer, None when none may (see `dragoman.rpc.flow`).
             on_result: Called with the result before any later frame is handled.
+            on_error: The same for an error, also for the end of the connection.
 
         Raises:
             RequestError: The peer answered with an error.
@@ -198,6 +200,8 @@ class Peer:
         def settle(result: T | None, error: Exception | None) -> None:
             if on_result is not None and error is None:
                 on_result(result)  # type: ignore[arg-type]  # without an error there is a result
+            elif on_error is not None and error is not None:
+                on_error(error)
             if answer.done():
                 return
             if error is not None:

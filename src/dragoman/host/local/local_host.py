@@ -72,6 +72,7 @@ class LocalHost(Host):
             "_dragoman/queued": self._queued,
             "_dragoman/report": self._report,
             "_dragoman/release": self._release,
+            "_dragoman/restart_agent": self._restart_agent,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -229,6 +230,15 @@ class LocalHost(Host):
         session.facts.pop("name", None)
         session.keep_facts()
         await self.close_session(session, "The session was closed.")
+        return {}
+
+    async def _restart_agent(self, client: HostConnection, call: Call) -> object:
+        """End the agent of a session, which ends its turn, and start it again with the session."""
+        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        client.require("prompt", session.id)
+        await session.agent.restart()
         return {}
 
     async def _host(self, client: HostConnection, call: Call) -> object:
