@@ -37,6 +37,9 @@ Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 class HostServices:
     """Makes and keeps the guard of each session."""
 
+    terminal_login = False
+    """Whether clients of this host can run the login program of an agent on their terminal."""
+
     def __init__(self, *, rules: Callable[[], Sequence[Rule]] | Sequence[Rule] = ()) -> None:
         """Prepare services.
 
@@ -66,6 +69,7 @@ class HostServices:
         guard = self._guards[session.id] = SessionGuard(session, asks, self.terms_of(session))
         await guard.arm()
         options: ClientOptions = {"name": "dragoman", "title": "Dragoman", **guard.options()}
+        options["terminal_login"] = self.terminal_login
         options["extension_fallback"] = partial(ask_client, session)
         files, terminals = options.get("files"), options.get("terminals")
         if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
@@ -107,6 +111,7 @@ class HostServices:
         return {
             "name": "dragoman",
             "title": "Dragoman",
+            "terminal_login": self.terminal_login,
             "elicitation": elicitation,
             "files": WorkspaceFiles(permissions=None),
             "terminals": LocalTerminals(permissions=None),

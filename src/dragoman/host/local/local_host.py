@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConfigError, RequestError, StoreError
+from dragoman.host.clients.capabilities import auth_methods
+from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
@@ -73,6 +75,8 @@ class LocalHost(Host):
             "_dragoman/report": self._report,
             "_dragoman/release": self._release,
             "_dragoman/restart_agent": self._restart_agent,
+            "_dragoman/login_methods": self._login_methods,
+            "_dragoman/log_in": self._log_in,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -239,6 +243,22 @@ class LocalHost(Host):
             raise RequestError.not_found("there is no such session")
         client.require("prompt", session.id)
         await session.agent.restart()
+        return {}
+
+    async def _login_methods(self, client: HostConnection, call: Call) -> object:
+        """How a user can log in to an agent; one that was never started is started for it."""
+        agent = self.require_agent(_params(call).get("agent"))
+        described = await self.describe_agents(agent)
+        known = {agent: described[agent]}
+        return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
+
+    async def _log_in(self, client: HostConnection, call: Call) -> object:
+        """Log in to an agent by a method that the agent carries out itself."""
+        params = _params(call)
+        agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
+        if not self.may_log_in(client.visitor):
+            raise RequestError.method_not_found(call.method)
+        await self.logins.log_in(agent, method, RequestScope(client, call.id), is_local=client.visitor.is_local)
         return {}
 
     async def _host(self, client: HostConnection, call: Call) -> object:

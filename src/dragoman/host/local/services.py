@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class LocalServices(HostServices):
     """The services of the local host."""
 
+    terminal_login = True
+
     def terms_of(self, session: HostedSession) -> GuardTerms:
         cwd = session.record.cwd
         entry, settings = find_entry(session.record.agent, cwd)

@@ -33,6 +33,7 @@ ACTIONS: Final = (
     Action("mode", ("shift+tab",), "the next mode", f"{_SCREEN}.options:next_mode"),
     Action("options", ("alt+m",), "modes and options of the agent", f"{_SCREEN}.options:choose_option"),
     Action("queue", ("ctrl+q",), "prompts that wait; choose one to take it back", f"{_SCREEN}.queue:choose_queued"),
+    Action("login", (), "log in to the agent", f"{_SCREEN}.login:log_in"),
     Action("page_up", ("pageup",), "scroll up"),
     Action("page_down", ("pagedown",), "scroll down; End follows again"),
     Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on"),
@@ -43,6 +44,8 @@ FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
     ("Ctrl+J", "new line (also Alt+Enter, or \\ before Enter)"),
     ("1 2 3", "in a question: answer it; Alt+number from the input"),
+    ("w, v", "in a question: reject and say why; the whole question"),
+    ("f o d x", "in a form or a page: fill in, open, decline, cancel"),
 )
 """Keys of the input and the card, which are not actions."""
 
