@@ -25,6 +25,7 @@ from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.client.elicitation.form import Outcome
     from dragoman.client.login import LoginMethod
     from dragoman.text.colour import Painter
     from dragoman.tui.conversation import HostedConversation
@@ -146,7 +147,7 @@ class PlainAnswers:
                 form.settle(dialogue.outcome)
                 self._next()
             return True
-        endings = {"/decline": v1.DeclineElicitation(), "/cancel": v1.CancelElicitation()}
+        endings: dict[str, Outcome] = {"/decline": v1.DeclineElicitation(), "/cancel": v1.CancelElicitation()}
         if text in endings:
             form.settle(endings[text])
             self._next()

@@ -275,6 +275,7 @@ class FormScreen(ModalScreen["Outcome | None"]):
             now = list(field.value) if isinstance(field.value, list | tuple) else []
             # Kept without a check: on the way to three values there are two.
             field.value = [each for each in now if each != value] if value in now else [*now, value]
+            self._rows.problems.pop(field.name, None)
             self._rows.refresh()
             return
         if field.value == value and not field.is_required:
