@@ -180,6 +180,7 @@ class CardView(Widget, can_focus=True):
         self._seen = max(self._seen, line + 1)
         if self._painted_at is None:
             self._painted_at = self.clock()
+            self.set_timer(SETTLE_SECONDS + 0.05, self.refresh)  # from then on keys count, and the last line says so
         return strip_of(self.body[line], width)
 
     def _last_line(self) -> RailLine:
@@ -189,7 +190,8 @@ class CardView(Widget, can_focus=True):
         width = self.size.width
         if self.problem:
             return ((clip(f"  {self.problem}", width), "warn"),)
-        text = clip(f"  {self.how()}", max(10, width - len(place) - 2))
+        how = self.how() if not self.has_focus or self.is_settled(self.clock()) else "one moment"
+        text = clip(f"  {how}", max(10, width - len(place) - 2))
         return ((text, "dim"), (f"  {place}", "warn" if not self.is_read else "dim"))
 
     def railed(self, lines: list[str], sign: str, *, style: str = "warn") -> list[RailLine]:
