@@ -68,8 +68,8 @@ def _written(option: v1.PermissionOption, question: Question, rule_file: str | N
         return {"action": action, "rule": question.proposals[0], "kept": kept, "by": "host", **where}
     own = option.meta.get("dragoman") if isinstance(option.meta, dict) else None
     said = own if isinstance(own, dict) else {}
-    rule, kept = said.get("rule"), said.get("kept")
+    rule, scope = said.get("rule"), said.get("kept")
     found: dict[str, Any] = {"action": action, "by": "agent"}
     if isinstance(rule, str):
-        found |= {"rule": rule, "kept": kept if kept in ("session", "project") else "agent"}
+        found |= {"rule": rule, "kept": scope if scope in ("session", "project") else "agent"}
     return found
