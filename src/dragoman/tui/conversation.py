@@ -21,7 +21,7 @@ from dragoman.host.local.start import NoHost
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.tui.failures import explain, work_of
-from dragoman.tui.host_connection import HostConnection
+from dragoman.tui.host_connection import HostLink
 from dragoman.tui.open_questions import OpenQuestions
 from dragoman.tui.values import ListedSession, TypedPrompt
 
@@ -139,7 +139,7 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with HostConnection(self) as remote:
+                async with HostLink(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0

@@ -16,7 +16,7 @@ from dragoman.client.login import LoginMethod, login_methods
 from dragoman.errors import DragomanError, LoginFailed, RequestError
 from dragoman.host.local.agents import COMMAND_MARK
 from dragoman.schema import decode, v1
-from dragoman.tui.host_connection import HostConnection
+from dragoman.tui.host_connection import HostLink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ async def methods_of(talk: HostedConversation) -> list[LoginMethod]:
 
     Raises: RequestError, ConnectionClosed, NoHost.
     """
-    async with HostConnection(talk) as remote:
+    async with HostLink(talk) as remote:
         answer = await remote.request("_dragoman/login_methods", {"agent": await _agent_of(talk)})
     found: list[LoginMethod] = []
     for raw in answer.get("authMethods") or ():
@@ -46,7 +46,7 @@ async def methods_of(talk: HostedConversation) -> list[LoginMethod]:
 async def log_in_by_agent(talk: HostedConversation, method: LoginMethod) -> None:
     """Let the agent log in. Raises: LoginFailed."""
     try:
-        async with HostConnection(talk) as remote:
+        async with HostLink(talk) as remote:
             await remote.request("_dragoman/log_in", {"agent": await _agent_of(talk), "method": method.id})
     except RequestError as error:
         raise LoginFailed(f"the login failed: {error.message}", method_id=method.id) from None
