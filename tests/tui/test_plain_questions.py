@@ -164,7 +164,7 @@ def test_every_failure_names_its_cause_and_what_can_be_done(
     assert len(set(keys)) == len(keys)
 
 
-def test_a_model_that_fails_is_told_with_the_data_of_its_error() -> None:
+def test_a_model_that_fails_is_shown_with_the_data_of_its_error() -> None:
     error = RequestError(-32603, "overloaded", {"status": 529, "provider": "anthropic", "nested": {}})
     found = explain(error, is_fatal=False)
     assert found.lines() == ["the turn failed: overloaded", "status: 529, provider: anthropic"]

@@ -13,7 +13,7 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.host_connection import _TurnEvents
 
 
-class Heard:
+class Remembering:
     """A user interface that only remembers."""
 
     def __init__(self) -> None:
@@ -48,44 +48,44 @@ def started(prompt_id: str) -> bytes:
     return b'{"jsonrpc":"2.0","method":"_dragoman/turn_started","params":{"promptId":"%s"}}' % prompt_id.encode()
 
 
-async def conversation() -> tuple[HostedConversation, Heard, Wire]:
-    heard, wire = Heard(), Wire()
-    talk = HostedConversation(Place(), heard)
+async def conversation() -> tuple[HostedConversation, Remembering, Wire]:
+    interface, wire = Remembering(), Wire()
+    talk = HostedConversation(Place(), interface)
     talk.phase = "ready"
     talk._remote, talk._session = wire, SimpleNamespace(id="s")  # type: ignore[assignment]
     for text in ("first", "second"):
         talk.send(text)
     await asyncio.sleep(0)
     assert len(wire.waiting) == 2
-    return talk, heard, wire
+    return talk, interface, wire
 
 
 async def test_the_end_of_a_turn_is_noted_before_the_next_one_starts() -> None:
-    talk, heard, wire = await conversation()
+    talk, interface, wire = await conversation()
     events = _TurnEvents(talk)
     first, second = talk.prompts
     events.received(
         b'{"jsonrpc":"2.0","method":"_dragoman/turn_started","params":{"promptId":"%s"}}' % first.id.encode()
     )
     wire.waiting[0][0](v1.PromptResponse("cancelled"))
-    assert heard.ends == [("cancelled", "")], "no task had to go on for it"
+    assert interface.ends == [("cancelled", "")], "no task had to go on for it"
     events.received(started(second.id))
     assert second.has_started
     assert talk.prompts == [second]
     wire.waiting[1][1](RequestError(-32603, "boom"))
-    assert heard.ends[1][0] is None
-    assert "boom" in heard.ends[1][1]
+    assert interface.ends[1][0] is None
+    assert "boom" in interface.ends[1][1]
     await talk_over(talk)
 
 
 async def test_a_turn_of_another_client_starts_and_ends_in_order() -> None:
-    talk, heard, _ = await conversation()
+    talk, interface, _ = await conversation()
     events = _TurnEvents(talk)
     events.received(started("other"))
     assert talk.is_running
     events.received(b'{"jsonrpc":"2.0","method":"_dragoman/turn_ended","params":{"stopReason":"end_turn"}}')
     assert talk.started_at is None
-    assert heard.ends == [("end_turn", "")]
+    assert interface.ends == [("end_turn", "")]
     await talk_over(talk)
 
 

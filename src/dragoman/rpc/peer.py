@@ -185,8 +185,7 @@ class Peer:
 
         Args:
             lane: The session whose updates may delay the answer, None when none may (see `dragoman.rpc.flow`).
-            on_result: Called with the result before any later frame is handled.
-            on_error: The same for an error, also for the end of the connection.
+            on_result, on_error: Called with the result or the error before any later frame is handled.
 
         Raises:
             RequestError: The peer answered with an error.
@@ -202,11 +201,9 @@ class Peer:
                 on_result(result)  # type: ignore[arg-type]  # without an error there is a result
             elif on_error is not None and error is not None:
                 on_error(error)
-            if answer.done():
-                return
-            if error is not None:
+            if not answer.done() and error is not None:
                 answer.set_exception(error)
-            else:
+            elif not answer.done():
                 answer.set_result(result)  # type: ignore[arg-type]
 
         pending = self.ask(method, params, result_type, settle, lane=lane)

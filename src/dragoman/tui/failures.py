@@ -38,7 +38,7 @@ _STDERR_LINES: Final = 6
 _MARK: Final = "dragoman agents install "
 
 
-class Choice(NamedTuple):
+class FailureChoice(NamedTuple):
     """Something the user can do about a failure."""
 
     key: str
@@ -46,17 +46,17 @@ class Choice(NamedTuple):
     act: Act
 
 
-_CHOICES: Final[dict[Act, Choice]] = {
-    "restart": Choice("r", "restart and resume", "restart"),
-    "retry": Choice("r", "try again", "retry"),
-    "new": Choice("R", "restart with a new session", "new"),
-    "agent": Choice("a", "another agent", "agent"),
-    "log": Choice("l", "open the log", "log"),
-    "report": Choice("c", "copy a report (secrets removed)", "report"),
-    "login": Choice("g", "log in", "login"),
-    "install": Choice("i", "install it", "install"),
-    "stop": Choice("s", "stop the turn", "stop"),
-    "dismiss": Choice("x", "close this card", "dismiss"),
+_CHOICES: Final[dict[Act, FailureChoice]] = {
+    "restart": FailureChoice("r", "restart and resume", "restart"),
+    "retry": FailureChoice("r", "try again", "retry"),
+    "new": FailureChoice("R", "restart with a new session", "new"),
+    "agent": FailureChoice("a", "another agent", "agent"),
+    "log": FailureChoice("l", "open the log", "log"),
+    "report": FailureChoice("c", "copy a report (secrets removed)", "report"),
+    "login": FailureChoice("g", "log in", "login"),
+    "install": FailureChoice("i", "install it", "install"),
+    "stop": FailureChoice("s", "stop the turn", "stop"),
+    "dismiss": FailureChoice("x", "close this card", "dismiss"),
 }
 _OFFERED: Final[dict[Kind, tuple[Act, ...]]] = {
     "ended": ("restart", "new", "agent", "log", "report", "dismiss"),
@@ -88,7 +88,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     """The conversation is not connected; otherwise a prompt can be typed as before."""
 
     @property
-    def choices(self) -> list[Choice]:
+    def choices(self) -> list[FailureChoice]:
         """What the user can do; a conversation that is not connected has no turn to go back to."""
         found = []
         for act in _OFFERED[self.kind]:
@@ -101,7 +101,7 @@ class Failure(Struct, frozen=True, kw_only=True):
             found.append(_CHOICES[act])
         return found
 
-    def choice(self, key: str) -> Choice | None:
+    def choice(self, key: str) -> FailureChoice | None:
         """The choice with a key."""
         return next((each for each in self.choices if each.key == key), None)
 
@@ -242,18 +242,20 @@ def _ended(data: dict[str, Any], text: str, agent: str, work: Work, *, is_fatal:
 
 
 def _likely(code: object, name: object, stderr: Sequence[str]) -> str:
-    said = "\n".join(stderr).lower()
-    if any(mark in said for mark in ("out of memory", "heap limit", "memoryerror", "cannot allocate memory")):
+    written = "\n".join(stderr).lower()
+    if any(mark in written for mark in ("out of memory", "heap limit", "memoryerror", "cannot allocate memory")):
         return "out of memory"
     if name == "SIGKILL" or code == 137:
         return "it was killed: by the system because memory ran out, or by hand"
-    if any(mark in said for mark in ("no space left", "enospc", "disk quota")):
+    if any(mark in written for mark in ("no space left", "enospc", "disk quota")):
         return "the disk is full"
-    if any(mark in said for mark in ("unauthorized", "401", "api key", "not logged in")):
+    if any(mark in written for mark in ("unauthorized", "401", "api key", "not logged in")):
         return "it is not logged in, or its key is wrong"
-    if any(mark in said for mark in ("enotfound", "econnrefused", "etimedout", "network is unreachable")):
+    if any(mark in written for mark in ("enotfound", "econnrefused", "etimedout", "network is unreachable")):
         return "no network"
-    if code == 127 or any(mark in said for mark in ("command not found", "cannot find module", "modulenotfounderror")):
+    if code == 127 or any(
+        mark in written for mark in ("command not found", "cannot find module", "modulenotfounderror")
+    ):
         return "a part of its program is missing; install it again"
     if name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"):
         return "a defect of the agent; a report helps its authors"
@@ -275,5 +277,5 @@ def _is_disk(error: Exception, text: str) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """The text of an error without the code, which tells a user nothing."""
+    """The text of an error without the code, which means nothing to a user."""
     return error.message if isinstance(error, RequestError) else str(error)

@@ -1,6 +1,6 @@
 """The questions of an agent that are open in this client: permissions, forms and pages.
 
-Owns which of them wait, who answered them, and what is told to the user interface. The host asks every client; the
+Owns which of them wait, who answered them, and what the user interface is called with. The host asks every client; the
 first answer counts. A question that was answered elsewhere is withdrawn first, and the host's next message says by
 whom: the user interface is called when that is known.
 """

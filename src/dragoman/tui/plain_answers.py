@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dragoman.client.login import LoginMethod
     from dragoman.text.colour import Painter
     from dragoman.tui.conversation import HostedConversation
-    from dragoman.tui.failures import Choice, Failure
+    from dragoman.tui.failures import Failure, FailureChoice
     from dragoman.tui.form_values import FormDialogue
     from dragoman.tui.values import AskedQuestion, OpenForm
 
@@ -48,7 +48,7 @@ class PlainAnswers:
         self._dialogue: FormDialogue | None = None
         self._methods: list[LoginMethod] = []
         self._trouble: Failure | None = None
-        self._choices: list[Choice] = []
+        self._choices: list[FailureChoice] = []
         self._agents: list[str] = []
         self._installs: tuple[str, ...] = ()
 

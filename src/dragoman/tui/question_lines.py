@@ -29,7 +29,7 @@ _KEPT: Final = {"project": "for this project", "session": "for this session"}
 _PLAIN: Final = Painter(False)
 
 
-class Answer(NamedTuple):
+class NumberedAnswer(NamedTuple):
     """One answer: its number, its text, what it writes, and whether it can be chosen."""
 
     number: int
@@ -67,7 +67,7 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
                 yield from _spelled("", line, width)
 
 
-def answers_of(request: v1.RequestPermissionRequest) -> list[Answer]:
+def answers_of(request: v1.RequestPermissionRequest) -> list[NumberedAnswer]:
     """The answers in the agent's order, numbered from 1."""
     written = host_details(request).get("options")
     found = []
@@ -75,7 +75,7 @@ def answers_of(request: v1.RequestPermissionRequest) -> list[Answer]:
         meaning = _KINDS.get(str(option.kind), "a kind that this version does not know")
         own = written.get(option.option_id) if isinstance(written, dict) else None
         found.append(
-            Answer(
+            NumberedAnswer(
                 number,
                 f"{label(option.name, 80)} ({label(meaning, 40)})",
                 _writes(option, own if isinstance(own, dict) else {}),
@@ -120,9 +120,9 @@ def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption
 
 def _commands(call: v1.ToolCallPatch, own: dict[str, Any], width: int) -> Iterator[str]:
     commands = _texts(own.get("commands"))
-    said = command_of(call.raw_input)
-    if said is not None and said not in commands:
-        commands.insert(0, said)
+    named = command_of(call.raw_input)
+    if named is not None and named not in commands:
+        commands.insert(0, named)
     for command in commands:
         yield from _spelled("command", command, width)
     count = own.get("commandCount")

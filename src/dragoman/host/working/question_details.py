@@ -67,8 +67,8 @@ def _written(option: v1.PermissionOption, question: Question, rule_file: str | N
         where = {} if rule_file is None else {"file": rule_file}
         return {"action": action, "rule": question.proposals[0], "kept": kept, "by": "host", **where}
     own = option.meta.get("dragoman") if isinstance(option.meta, dict) else None
-    said = own if isinstance(own, dict) else {}
-    rule, scope = said.get("rule"), said.get("kept")
+    stated = own if isinstance(own, dict) else {}
+    rule, scope = stated.get("rule"), stated.get("kept")
     found: dict[str, Any] = {"action": action, "by": "agent"}
     if isinstance(rule, str):
         found |= {"rule": rule, "kept": scope if scope in ("session", "project") else "agent"}

@@ -26,7 +26,7 @@ class SheetKey(NamedTuple):
     run: Callable[[TerminalApp], None]
 
 
-class Sheet(NamedTuple):
+class CardSheet(NamedTuple):
     """What the card shows."""
 
     subject: object
@@ -42,9 +42,9 @@ class ActionCard(CardView):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.sheet: Sheet | None = None
+        self.sheet: CardSheet | None = None
 
-    def show(self, sheet: Sheet | None) -> None:
+    def show(self, sheet: CardSheet | None) -> None:
         """Show a sheet, or none."""
         known = self.sheet
         if sheet is None and known is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from dragoman.tui.conversation import Opening
-    from dragoman.tui.screen.action_card import Sheet
+    from dragoman.tui.screen.action_card import CardSheet
     from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
     from dragoman.view.rails import Glyphs, RailLine
 
@@ -71,7 +71,7 @@ class TerminalApp(App[None]):
         self.glyphs = self._glyphs = glyphs
         self.clock: Callable[[], float] = monotonic
         """The time that cards go by."""
-        self._sheet: Sheet | None = None
+        self._sheet: CardSheet | None = None
         self._is_dirty = True
         self._is_reloaded = True
         self._notes: list[tuple[float, str]] = []
@@ -195,7 +195,7 @@ class TerminalApp(App[None]):
         if not card.display and not action.display and (had_focus or self.focused is None):
             self.query_one(PromptInput).focus()
 
-    def _current_sheet(self) -> Sheet | None:
+    def _current_sheet(self) -> CardSheet | None:
         """What the second card shows: a form that waits, what a command put there, or a failure."""
         if self.talk.forms:
             from dragoman.tui.screen.form import form_sheet
@@ -209,7 +209,7 @@ class TerminalApp(App[None]):
 
         return failure_sheet(self)
 
-    def put_sheet(self, sheet: Sheet | None) -> None:
+    def put_sheet(self, sheet: CardSheet | None) -> None:
         """Show a sheet in the card, or none."""
         self._sheet = sheet
         self._is_dirty = True

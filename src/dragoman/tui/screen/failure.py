@@ -11,8 +11,8 @@ from dragoman.host.local.start import log_path
 from dragoman.text.visible import label
 from dragoman.tui.failures import HUNG_SECONDS, hung
 from dragoman.tui.reports import facts_of
-from dragoman.tui.screen.action_card import Sheet, SheetKey
-from dragoman.tui.screen.parts import Choice as ListChoice
+from dragoman.tui.screen.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.parts import Choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dragoman.tui.screen.app import TerminalApp
 
 
-def failure_sheet(app: TerminalApp) -> Sheet | None:
+def failure_sheet(app: TerminalApp) -> CardSheet | None:
     """The card of what went wrong; None if nothing did."""
     talk = app.talk
     if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
@@ -32,7 +32,7 @@ def failure_sheet(app: TerminalApp) -> Sheet | None:
     if trouble is None:
         return None
     keys = [SheetKey(each.key, each.text, _runner(each.act, trouble)) for each in trouble.choices]
-    return Sheet(trouble, lambda width: trouble.lines(), keys, is_bad=True)
+    return CardSheet(trouble, lambda width: trouble.lines(), keys, is_bad=True)
 
 
 def _runner(act: Act, trouble: Failure) -> Callable[[TerminalApp], None]:
@@ -80,7 +80,7 @@ def _choose_agent(app: TerminalApp) -> None:
         if chosen is not None:
             app.start(app.talk.begin_again(names[chosen]))
 
-    _ = app.push_screen(ListChoice("another agent", [label(name, 60) for name in names]), use)
+    _ = app.push_screen(Choice("another agent", [label(name, 60) for name in names]), use)
 
 
 def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
@@ -90,7 +90,7 @@ def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
         if chosen == 1:
             app.start(_install(app, trouble))
 
-    _ = app.push_screen(ListChoice(f"run {command}?", ["no", "yes, download and install it"]), run)
+    _ = app.push_screen(Choice(f"run {command}?", ["no", "yes, download and install it"]), run)
 
 
 async def _install(app: TerminalApp, trouble: Failure) -> None:

@@ -22,7 +22,7 @@ from dragoman.schema import v1
 from dragoman.text.terminal import clip
 from dragoman.text.visible import label, paragraphs
 from dragoman.tui.form_values import SECRET, introduction, page_lines
-from dragoman.tui.screen.action_card import Sheet, SheetKey
+from dragoman.tui.screen.action_card import CardSheet, SheetKey
 from dragoman.tui.screen.strips import strip_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _CURRENT: Final[Style] = "bold"
 _OTHER: Final[Style] = ""
 
 
-def form_sheet(app: TerminalApp, form: OpenForm) -> Sheet:
+def form_sheet(app: TerminalApp, form: OpenForm) -> CardSheet:
     """The card that announces a form or a page."""
     request = form.request
     if isinstance(request, v1.ElicitationUrlMode):
@@ -47,10 +47,10 @@ def form_sheet(app: TerminalApp, form: OpenForm) -> Sheet:
         keys = [SheetKey("o", "open it in the browser", lambda app: app.start(_open(app, form, page.url)))]
         if not is_web(page.url):
             keys = []
-        return Sheet(form, lambda width: list(page_lines(page, app.talk.agent, width)), [*keys, *_endings(form)])
+        return CardSheet(form, lambda width: list(page_lines(page, app.talk.agent, width)), [*keys, *_endings(form)])
     fields = request
     fill = SheetKey("f", "fill it in", lambda app: open_form(app, form))
-    return Sheet(form, lambda width: list(introduction(fields, app.talk.agent, width)), [fill, *_endings(form)])
+    return CardSheet(form, lambda width: list(introduction(fields, app.talk.agent, width)), [fill, *_endings(form)])
 
 
 def _endings(form: OpenForm) -> list[SheetKey]:

@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.start import NoHost
 from dragoman.text.terminal import one_line
 from dragoman.tui.logins import log_in_by_terminal, method_lines, methods_of, use
-from dragoman.tui.screen.action_card import Sheet, SheetKey
+from dragoman.tui.screen.action_card import CardSheet, SheetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,12 +32,12 @@ async def _offer(app: TerminalApp) -> None:
     app.put_sheet(_sheet(app, methods))
 
 
-def _sheet(app: TerminalApp, methods: list[LoginMethod]) -> Sheet:
+def _sheet(app: TerminalApp, methods: list[LoginMethod]) -> CardSheet:
     lines = ["how do you want to log in?", *method_lines(methods)]
     keys = [SheetKey(str(number), "", _user(method)) for number, method in enumerate(methods[:9], 1)]
     close = SheetKey("x", "close this card", lambda app: app.put_sheet(None))
     numbered = SheetKey("1", f"to {len(keys)}: log in", keys[0].run)
-    return Sheet(methods, lambda width: lines, [numbered, *keys[1:], close])
+    return CardSheet(methods, lambda width: lines, [numbered, *keys[1:], close])
 
 
 def _user(method: LoginMethod) -> Callable[[TerminalApp], None]:
