@@ -201,10 +201,8 @@ class Peer:
                 on_result(result)  # type: ignore[arg-type]  # without an error there is a result
             elif on_error is not None and error is not None:
                 on_error(error)
-            if not answer.done() and error is not None:
-                answer.set_exception(error)
-            elif not answer.done():
-                answer.set_result(result)  # type: ignore[arg-type]
+            if not answer.done():
+                answer.set_result(result) if error is None else answer.set_exception(error)  # type: ignore[arg-type]
 
         pending = self.ask(method, params, result_type, settle, lane=lane)
         try:
