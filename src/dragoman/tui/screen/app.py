@@ -69,7 +69,7 @@ class TerminalApp(App[None]):
         super().__init__(ansi_color=True)
         self.talk = HostedConversation(opening, self, session_id=session_id)
         self._first = first
-        self.glyphs = self._glyphs = glyphs
+        self._glyphs = glyphs
         self.clock: Callable[[], float] = monotonic
         """The time that cards go by."""
         self._sheet: CardSheet | None = None
