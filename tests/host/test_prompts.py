@@ -229,7 +229,8 @@ async def test_an_agent_that_dies_in_a_turn_leaves_no_tool_call_open() -> None:
         failed = next(m["params"]["update"] for m in before if m["method"] == "session/update")
         assert (failed["toolCallId"], failed["status"]) == ("t", "failed")
         assert failed["_meta"]["dragoman"]["synthetic"] is True
-        assert answer["error"]["data"] == {"reason": "agent_exited", "exitCode": None, "maybeExecuted": True}
+        data = {"reason": "agent_exited", "exitCode": None, "maybeExecuted": True, "unfinished": ["work"]}
+        assert answer["error"]["data"] == data
         (_, second), _ = await asyncio.gather(line.answer_to(queued), reply_to_next(source, 2))
         assert second["result"] == END, "what was queued stays queued"
         assert source.agent.opened[0]["method"] == "session/load"

@@ -17,6 +17,7 @@ import msgspec
 
 from dragoman.errors import ConnectionClosed, DragomanError, RequestError
 from dragoman.host.history.restore import OUTCOMES
+from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
 from dragoman.schema import encode, v1
@@ -263,9 +264,12 @@ class PromptQueue:
             raise RequestError(-32602, str(result))
         if session.is_ending:
             return _CANCELLED
+        unfinished = session.agent.open_calls.titles()
         for update in session.agent.open_calls.failed():
             session.append("update", update)
-        data = {"reason": "agent_exited", "exitCode": getattr(result, "returncode", None), "maybeExecuted": True}
+        data = {"reason": "agent_exited", **end_members(result), "maybeExecuted": True}
+        if unfinished:
+            data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
 
     def _end_cancelling(self) -> None:

@@ -32,6 +32,7 @@ ACTIONS: Final = (
     Action("new", ("ctrl+n",), "a new session, /new AGENT with another agent", f"{_SCREEN}.sessions:begin_session"),
     Action("mode", ("shift+tab",), "the next mode", f"{_SCREEN}.options:next_mode"),
     Action("options", ("alt+m",), "modes and options of the agent", f"{_SCREEN}.options:choose_option"),
+    Action("login", (), "log in to the agent", f"{_SCREEN}.login:log_in"),
     Action("diff", ("alt+d",), "review what a turn changed, /diff TURN", f"{_SCREEN}.review:review_turn"),
     Action("rewind", (), "take turns back (Esc twice with an empty input)", f"{_SCREEN}.rewind:rewind_menu"),
     Action("redo", (), "bring back what the last rewind took", f"{_SCREEN}.rewind:redo_menu"),
@@ -59,6 +60,8 @@ FIXED_KEYS: Final = (
     ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
     ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
     ("1 2 3", "in a question: answer it; Alt+number from the input"),
+    ("w, v", "in a question: reject and say why; the whole question"),
+    ("f o d x", "in a form or a page: fill in, open, decline, cancel"),
 )
 """Keys of the input and the card, which are not actions."""
 
