@@ -21,13 +21,13 @@ from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.state import SessionState
 from dragoman.tui.host_connection import HostConnection
-from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
-    from dragoman.tui.values import Phase
+    from dragoman.tui.values import ListedSession, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
@@ -97,6 +97,8 @@ class HostedConversation:
         self._changed = asyncio.Event()
         self._is_leaving = False
         self._login_methods: Sequence[v1.AuthMethod] = ()
+        self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
+        """Called with each new session and the name of its agent, before its first prompt."""
 
     # Reading
 
@@ -192,6 +194,8 @@ class HostedConversation:
             )
             self.session_id = session.id
             self.agent = str(params["meta"]["dragoman"].get("agent", ""))
+            if self.prepare is not None:
+                await self.prepare(session, self.agent)
         else:
             self._session = session = await remote.load_session(self.session_id, self.folder)
         self.state = session.state
@@ -400,21 +404,17 @@ class HostedConversation:
 
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
-        rows: list[ListedSession] = []
-        if self._remote is None:
-            return rows
-        async for each in self._remote.sessions():
-            meta = each.meta if isinstance(each.meta, dict) else {}
-            own = meta.get("dragoman") or {}
-            rows.append(
-                ListedSession(
-                    session_id=each.session_id,
-                    name=own.get("name"),
-                    agent=str(own.get("agent", "")),
-                    folder=each.cwd,
-                    state=str(own.get("state", "idle")),
-                    title=each.title if isinstance(each.title, str) else None,
-                    updated_at=each.updated_at if isinstance(each.updated_at, str) else None,
-                )
-            )
-        return rows
+        from dragoman.tui.session_rows import read_rows
+
+        return [] if self.remote is None else await read_rows(self.remote)
+
+    async def end_session(self, session_id: str) -> None:
+        """End a session of the host: its turn and its agent. Its history stays. Raises: RequestError."""
+        if self.remote is not None:
+            await self.remote.request("_dragoman/release", {"sessionId": session_id})
+
+    async def fork_session(self, row: ListedSession) -> str:
+        """Copy a session of the host at its end; gives the id of the copy. Raises: RequestError."""
+        if self.remote is None:
+            raise ConnectionClosed("there is no connection to the host")
+        return (await self.remote.fork_session(row.session_id, row.folder)).id
