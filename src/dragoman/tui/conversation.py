@@ -20,7 +20,7 @@ from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, Local
 from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.state import SessionState
-from dragoman.tui.host_connection import HostConnection
+from dragoman.tui.host_connection import HostLink
 from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with HostConnection(self) as remote:
+                async with HostLink(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0
