@@ -407,14 +407,3 @@ class HostedConversation:
         from dragoman.tui.session_rows import read_rows
 
         return [] if self.remote is None else await read_rows(self.remote)
-
-    async def end_session(self, session_id: str) -> None:
-        """End a session of the host: its turn and its agent. Its history stays. Raises: RequestError."""
-        if self.remote is not None:
-            await self.remote.request("_dragoman/release", {"sessionId": session_id})
-
-    async def fork_session(self, row: ListedSession) -> str:
-        """Copy a session of the host at its end; gives the id of the copy. Raises: RequestError."""
-        if self.remote is None:
-            raise ConnectionClosed("there is no connection to the host")
-        return (await self.remote.fork_session(row.session_id, row.folder)).id

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.errors import ConfigError
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
 from dragoman.host.local.thin import HostLost, HostRefused, begin, begun
@@ -11,9 +13,10 @@ from dragoman.text.visible import label
 from dragoman.tui.values import ListedSession
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from dragoman.client import RemoteAgent
+    from dragoman.host.local.thin import ThinClient
 
 _MOST_ROWS: Final = 500  # a person chooses among them
 _ORDER: Final = {"waiting": 0, "running": 1}
@@ -32,12 +35,7 @@ async def read_rows(remote: RemoteAgent, most: int = _MOST_ROWS) -> list[ListedS
 def rows_before_start() -> list[ListedSession]:
     """The same over a connection of its own, which starts a host if none runs. Blocks; empty if there is no host."""
     rows: list[ListedSession] = []
-    try:
-        client = reach_host(find_places())
-    except (NoHost, OSError):  # the conversation meets the same, and says it
-        return rows
-    try:
-        begun(client, begin(client))
+    with suppress(NoHost, HostLost, HostRefused, OSError), _connected() as client:  # the conversation meets it again
         cursor: dict[str, Any] = {}
         while len(rows) < _MOST_ROWS:
             page = client.call("session/list", **cursor)
@@ -48,11 +46,35 @@ def rows_before_start() -> list[ListedSession]:
             if not isinstance(page.get("nextCursor"), str):
                 break
             cursor = {"cursor": page["nextCursor"]}
-    except (HostLost, HostRefused, OSError):
-        return rows
+    return rows
+
+
+def end_session(row: ListedSession) -> None:
+    """End the turn and the agent of a session; its history stays. Blocks. Raises: ConfigError."""
+    _call("_dragoman/release", sessionId=row.session_id)
+
+
+def fork_session(row: ListedSession) -> str:
+    """Copy a session at its end; gives the id of the copy. Blocks. Raises: ConfigError."""
+    return str(_call("session/fork", sessionId=row.session_id, cwd=row.folder, mcpServers=[])["sessionId"])
+
+
+def _call(method: str, **params: Any) -> Any:
+    try:
+        with _connected() as client:
+            return client.call(method, **params)
+    except (NoHost, HostLost, HostRefused, OSError) as error:
+        raise ConfigError(f"the host did not do it: {error}") from None
+
+
+@contextmanager
+def _connected() -> Iterator[ThinClient]:
+    client = reach_host(find_places())
+    try:
+        begun(client, begin(client))
+        yield client
     finally:
         client.close()
-    return rows
 
 
 def in_order(rows: list[ListedSession]) -> list[ListedSession]:
