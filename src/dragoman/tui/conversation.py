@@ -198,6 +198,7 @@ class HostedConversation:
                 await self.prepare(session, self.agent)
         else:
             self._session = session = await remote.load_session(self.session_id, self.folder)
+            await self._look_at_turn(remote)
         self.state = session.state
         self._login_methods = ()
         self._interface.reloaded()
@@ -208,12 +209,23 @@ class HostedConversation:
             prompt.has_started = False
             prompt.sending = self._start(self._prompt(session, prompt))
 
+    async def _look_at_turn(self, remote: RemoteAgent) -> None:
+        """Find out which agent the session has, and whether a turn runs that was begun before we came."""
+        from dragoman.tui.session_rows import read_rows
+
+        for row in await read_rows(remote, 50):
+            if row.session_id == self.session_id:
+                self.agent = row.agent
+                if row.state in ("running", "waiting") and not self.prompts:
+                    self._begin_foreign()
+
     async def _follow(self, session: Session) -> None:
-        async for received in session.updates():
-            update = received.update
-            if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
-                self._begin_foreign()
-            self._interface.changed()
+        with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
+            async for received in session.updates():
+                update = received.update
+                if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
+                    self._begin_foreign()
+                self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None

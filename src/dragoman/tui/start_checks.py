@@ -17,7 +17,7 @@ _LITTLE_BYTES: Final = 20 * 1024 * 1024
 def problems_here(folder: str) -> list[str]:
     """Sentences for the user, each with what it means for the work."""
     found = []
-    if not os.access(folder, os.W_OK):
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         found.append("this project cannot be written: the agent can read it and change nothing")
     for place, loss in (
         (config_dir(), "settings and rules cannot be changed"),

@@ -76,6 +76,11 @@ class ListedSession(Struct, frozen=True, kw_only=True):
     error: str = ""
 
     @property
+    def shown_name(self) -> str:
+        """Its title, its name, or the beginning of its id."""
+        return self.title or self.name or f"session {self.session_id[:8]}"
+
+    @property
     def word(self) -> str:
         """The state in words that a user reads."""
         if self.state == "idle":

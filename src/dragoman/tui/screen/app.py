@@ -27,6 +27,7 @@ from dragoman.tui.screen.frame import Frame
 from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.parts import OneLine, PromptInput
 from dragoman.tui.screen.start import Start, theme_of
+from dragoman.tui.screen.strips import use_ascii
 from dragoman.tui.screen.surroundings import Surroundings
 from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
 from dragoman.tui.screen.transcript import Transcript
@@ -81,6 +82,7 @@ class TerminalApp(App[None]):
         super().__init__()
         self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
         self.glyphs = glyphs
+        use_ascii(glyphs is ASCII)
         self.version = f"dragoman {__version__}"
         self.keymap = Keymap(self.ui.keys)
         self.attached = AttachedSessions(self, opening)
@@ -112,7 +114,6 @@ class TerminalApp(App[None]):
                 self._bindings.bind(key, f"do('{action.name}')", action.help, show=False, priority=action.is_priority)
         for number in range(1, 10):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
-        self._bindings.bind("question_mark", "help_on_empty", "help", show=False, priority=True)
 
     # Textual
 
@@ -142,7 +143,8 @@ class TerminalApp(App[None]):
         self.query_one(PromptInput).focus()
         self._fit_columns()
         self.around.notifier.start()
-        self.start(self.around.look())
+        if not self.is_headless:  # in tests, what is on this machine would be on the screen
+            self.start(self.around.look())
         paints = self.ui.paints or (_REMOTE_PAINTS if is_remote(os.environ) else _PAINTS)
         self.set_interval(1 / paints, self._paint)
         self.set_interval(_LIST_SECONDS, lambda: self.start(self.around.look_at_sessions()))
@@ -175,6 +177,15 @@ class TerminalApp(App[None]):
         elif self.query_one(Transcript).has_focus and event.is_printable and event.character not in (None, " "):
             self.query_one(PromptInput).focus()
 
+    async def on_event(self, event: events.Event) -> None:
+        # A binding would not do: Textual leaves every printable key to the input.
+        if getattr(event, "key", None) == "question_mark" and len(self.screen_stack) == 1:
+            prompt = self.query_one(PromptInput)
+            if prompt.has_focus and not prompt.text:
+                self.action_do("help")
+                return
+        await super().on_event(event)
+
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
         action = self._own_command(word)
@@ -183,12 +194,6 @@ class TerminalApp(App[None]):
             return
         _ = self.talk.send(event.text)
         self.query_one(Transcript).follow()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "help_on_empty":
-            prompt = self.query_one(PromptInput)
-            return prompt.has_focus and not prompt.text
-        return True
 
     def write_terminal(self, text: str) -> None:
         """Send our own escape sequences to the terminal; nothing of others gets here."""
@@ -281,6 +286,7 @@ class TerminalApp(App[None]):
         self.theme = theme_of(ui.theme, self._start.is_light)
         if ui.ascii is not None:
             self.glyphs = ASCII if ui.ascii else UNICODE
+            use_ascii(ui.ascii)
         transcript = self.query_one(Transcript)
         if transcript.is_open != (ui.thoughts == "open"):
             transcript.toggle_open()
@@ -335,6 +341,8 @@ class TerminalApp(App[None]):
     # Drawing
 
     def _paint(self) -> None:
+        if not self.query(Transcript):  # the screen is being left
+            return
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
         if not self._is_dirty and seconds == self.seconds:
@@ -426,10 +434,6 @@ class TerminalApp(App[None]):
         self._fit_columns()
         if self.size.width < LEFT_FROM:
             self.note(f"the columns need a terminal of {LEFT_FROM} columns; this one has {self.size.width}")
-
-    def action_help_on_empty(self) -> None:
-        """Show the keys, if nothing is typed."""
-        self.action_do("help")
 
     def action_open(self, argument: str = "") -> None:
         """Open or close thoughts and long outputs."""

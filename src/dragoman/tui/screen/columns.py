@@ -65,7 +65,7 @@ def session_lines(
         mark = glyphs.you if row.session_id == shown_id else " "
         sign, style = state_sign(row.word, glyphs)
         space = width - 3 - (cells(row.cost) + 1 if row.cost else 0)
-        text = fit(label(row.title or row.name or row.session_id, 60), space)
+        text = fit(label(row.shown_name, 60), space)
         lines.append(((mark, "user"), (f"{sign} ", style), (text, ""), (f" {row.cost}" if row.cost else "", "dim")))  # type: ignore[arg-type]
     return tuple(lines)
 

@@ -69,7 +69,9 @@ class Frame:
         """The line above the input: what goes on, what waits, the last note."""
         talk, glyphs = self._app.talk, self._app.glyphs
         others = self._app.around.waiting()
-        end = f" · {glyphs.needs_you} {others} other{'s need' if others > 1 else ' needs'} you" if others else ""
+        key = self._app.keymap.shown("sessions")
+        need = "others need" if others > 1 else "other needs"
+        end = f" · {glyphs.needs_you} {others} {need} you ({key})" if others else ""
         if talk.phase == "failed":
             new = f"  {self._app.keymap.shown('new')}: a new session"
             return ((f"  {glyphs.failed} {one_line(talk.failure)}", "bad"), (new, "dim"))
@@ -90,7 +92,7 @@ class Frame:
             return ((f"  {glyphs.running} working {duration(max(0, self._app.seconds))}{step}{waiting}{end}", "warn"),)
         if not recent and self._app.around.welcome and not talk.state.timeline:
             recent = [f"found: {self._app.around.welcome}"]
-        return ((f"  {recent[-1]}" if recent else "", "dim"), (end, "warn"))
+        return ((f"  {recent[-1]}", "dim"), (end, "warn")) if recent else ((f"  {end.removeprefix(' · ')}", "warn"),)
 
     def _step(self) -> str:
         plan = self._app.talk.state.plan

@@ -24,6 +24,7 @@ NEW: Final = "new"
 """What the list is left with for a new session."""
 _FOOTER: Final = "type to filter · Enter open · n new · f fork · d diff · x end · a all folders"
 _NARROW: Final = 70
+_WIDE: Final = 100
 _WORD, _AGENT, _AGE, _COST = 11, 9, 9, 6
 _GONE: Final = ("closed",)
 
@@ -97,7 +98,7 @@ class SessionPicker(Picker):
 
     def _end(self, value: Any) -> None:
         if isinstance(value, ListedSession):
-            name = label(value.title or value.name or value.session_id, 40)
+            name = label(value.shown_name, 40)
             self.confirm(f"end {name}, its turn and its agent?", lambda: self._run_end(value))
 
     def _run_end(self, row: ListedSession) -> None:
@@ -136,16 +137,16 @@ def session_line(
     """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
     sign, style = state_sign(row.word, glyphs)
     agent = label(row.agent.partition(" ")[0], _AGENT, "")
-    place = short_folder(row.folder, 14) if with_folder else shown_age(row.updated_at, now)
+    wide = width >= _WIDE
+    place = short_folder(row.folder, 14 if wide else _AGE) if with_folder else shown_age(row.updated_at, now)
     if width < _NARROW:
         ends = [(agent, _AGENT)]
     else:
-        ends = [(agent, _AGENT), (place, 14 if with_folder else _AGE), (row.cost, _COST)]
-        detail = label(row.detail, 24, "")
-        ends.append((detail, max(12, cells(detail)) if width < 100 else 24))
+        detail = label(row.detail, 30 if wide else 13, "")
+        ends = [(agent, _AGENT), (place, 14 if wide else _AGE), (row.cost, _COST), (detail, 30 if wide else 13)]
     end = "  ".join(fit(text, size) for text, size in ends)
     space = max(4, width - 6 - _WORD - 2 - cells(end))
-    title = fit(label(row.title or row.name or row.session_id, 200), space)
+    title = fit(label(row.shown_name, 200), space)
     return ((f"{sign} ", style), (fit(row.word, _WORD), style), (f"{title}  ", ""), (end.rstrip(), "dim"))
 
 

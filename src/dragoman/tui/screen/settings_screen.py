@@ -13,7 +13,7 @@ from dragoman.settings.edit import edit_settings
 from dragoman.settings.file import UiMembers, read_settings_file, user_file
 from dragoman.settings.places import config_dir
 from dragoman.settings.ui import UI_SETTINGS
-from dragoman.text.terminal import fit
+from dragoman.text.terminal import clip, fit
 from dragoman.text.visible import label
 from dragoman.tui.screen.actions import ACTIONS, shown_key
 from dragoman.tui.screen.columns import short_folder
@@ -114,7 +114,7 @@ class SettingsScreen(Picker):
 
     def _made_rows(self) -> list[PickRow]:
         app, members = self._app, self._members()
-        width = max(20, app.size.width - 34)
+        width = app.size.width
         rows = [_heading("terminal client (ui)")]
         for setting in UI_SETTINGS:
             value = getattr(members, setting.name)
@@ -146,11 +146,12 @@ def _heading(text: str) -> PickRow:
 
 
 def _row(name: str, value: str, source: str, help: str, width: int, found: SettingRow) -> PickRow:
+    value_width = 12 if width < 100 else 20
     line: RailLine = (
         (fit(name, 15), ""),
-        (fit(label(value, 40), 12 if width < 60 else 20), "user"),
-        (fit(f" {source}", 11), "dim"),
-        (f" {help}", "dim"),
+        (fit(label(value, 40), value_width), "user"),
+        (fit(f" {source}", 11 if width < 100 else 20), "dim"),
+        (f" {clip(help, max(4, width - value_width - 31 - (0 if width < 100 else 9)))}", "dim"),
     )
     return PickRow(line, found, f"{name} {value} {source} {help}")
 

@@ -59,7 +59,7 @@ class Surroundings:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
             elif row.session_id != app.talk.session_id and app.attached.find(row.session_id) is None:
-                self.needs_user(row.session_id, label(row.title or row.name or row.session_id, 40))
+                self.needs_user(row.session_id, label(row.shown_name, 40))
         app.rows_changed(rows)
 
     def waiting(self) -> int:
