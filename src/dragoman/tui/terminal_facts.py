@@ -76,6 +76,7 @@ class BackgroundQuestion:
         try:
             self._before = termios.tcgetattr(self._in)
             quiet = termios.tcgetattr(self._in)
+            quiet[0] &= ~termios.ICRNL  # Enter has to arrive as Enter
             quiet[3] &= ~(termios.ECHO | termios.ICANON)
             termios.tcsetattr(self._in, termios.TCSANOW, quiet)
             os.write(self._out, _ASKED)

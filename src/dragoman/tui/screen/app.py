@@ -79,7 +79,7 @@ class TerminalApp(App[None]):
     ) -> None:
         keep_alt_digits()
         drop_late_answers()
-        super().__init__()
+        super().__init__(ansi_color=True)
         self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
         self.glyphs = glyphs
         use_ascii(glyphs is ASCII)

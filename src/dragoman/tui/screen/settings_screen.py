@@ -75,14 +75,14 @@ class SettingsScreen(Picker):
             try:
                 self._app.preferences.forget(row.agent, row.option)
             except ConfigError as error:
-                self.problem = str(error)
+                self._report(error)
             self._show()
         elif row.action:
             try:
                 with edit_settings(self._path) as members:
                     members.get("ui", {}).get("keys", {}).pop(row.action, None)
             except ConfigError as error:
-                self.problem = str(error)
+                self._report(error)
             self._show()
 
     def _write(self, setting: UiSetting, value: Any) -> None:
@@ -96,7 +96,7 @@ class SettingsScreen(Picker):
                 else:
                     ui[setting.name] = value
         except ConfigError as error:
-            self.problem = str(error)
+            self._report(error)
         self._show()
 
     def _show(self) -> None:
@@ -107,8 +107,11 @@ class SettingsScreen(Picker):
         try:
             return read_settings_file(self._path, "user").ui
         except ConfigError as error:
-            self.problem = str(error)
+            self._report(error)
             return self._app.ui
+
+    def _report(self, error: ConfigError) -> None:
+        self.problem = str(error).replace(str(self._path), self._path.name)  # the whole path is in the first line
 
     # Showing
 
