@@ -204,6 +204,7 @@ async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPa
         app.screen.right = ""  # type: ignore[attr-defined]
         app.screen.list.refresh()  # type: ignore[attr-defined]
         await pilot.pause()
+        check_grid("help", app)
         assert all(line.isprintable() for line in grid(app))
         if size[1] > 40:
             text = "\n".join(grid(app))

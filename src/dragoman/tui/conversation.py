@@ -20,6 +20,7 @@ from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, Local
 from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.state import SessionState
+from dragoman.tui.background import in_turn
 from dragoman.tui.host_connection import HostLink
 from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
 
@@ -185,7 +186,7 @@ class HostedConversation:
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
         if self.session_id is None:
-            params = await asyncio.to_thread(self._opening.new, self._agent_name)
+            params = await in_turn(self._opening.new, self._agent_name)
             self._session = session = await remote.new_session(
                 params["cwd"],
                 mcp_servers=params["mcp_servers"],

@@ -109,7 +109,7 @@ class BackgroundQuestion:
         if found is not None:
             self.is_light = is_light_answer(found[1].decode("ascii", "replace"))
             data = data[: found.start()] + data[found.end() :]
-        self.typed = data
+        self.typed = data.replace(b"\n", b"\r")  # what Enter was before the terminal was switched
 
 
 def ask_background() -> BackgroundQuestion | None:

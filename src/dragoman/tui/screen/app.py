@@ -407,6 +407,9 @@ class TerminalApp(App[None]):
             await work
         except DragomanError as error:
             self.note(str(error))
+        except Exception as error:
+            # Nothing waits for this work: without a note, the screen would only stand still.
+            self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs."""

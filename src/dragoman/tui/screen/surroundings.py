@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from dragoman.text.visible import label
+from dragoman.tui.background import in_turn
 from dragoman.tui.git_branch import branch_of
 from dragoman.tui.screen.known import KnownSessions
 from dragoman.tui.screen.notify import Notifier, desktop_notification
@@ -36,9 +37,9 @@ class Surroundings:
 
         app = self._app
         await asyncio.to_thread(self.notifier.look_at_tmux)
-        for problem in await asyncio.to_thread(problems_here, app.talk.folder):
+        for problem in await in_turn(problems_here, app.talk.folder):
             app.note(problem)
-        self.welcome = await asyncio.to_thread(agents_here)
+        self.welcome = await in_turn(agents_here)
         app.changed()
         await self.look_at_branch()
 
