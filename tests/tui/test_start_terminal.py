@@ -46,7 +46,7 @@ def test_a_session_is_left_and_found_again_in_the_list(
     terminals.append(again := Terminal(place))
     shown = again.until("✔ done")
     assert "1 of 1 here" in shown
-    assert "the whole answer" in shown, "the title of the session"
+    assert "say the whole" in shown, "the title of the session"
     again.type("\r")
     again.until("│ the whole answer")
     os.kill(again.pid, signal.SIGHUP)  # the terminal is closed

@@ -79,7 +79,8 @@ def run(
     )
     app = TerminalApp(opening, session_id=session_id, first=first, glyphs=glyphs, start=start)
     app.run(mouse=members.mouse)
-    sys.stdout.write(app.around.notifier.ending())
+    with suppress(OSError):  # past the filter of stdout, which removes what acts on a terminal
+        os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
     width = shutil.get_terminal_size().columns
     for line in last_exchange(app.talk.state, RailView(width, app.glyphs)):
         sys.stdout.write(f"{line}\n")

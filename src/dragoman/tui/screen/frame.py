@@ -83,8 +83,8 @@ class Frame:
                 "opening": "starting the agent",
                 "lost": "the host is gone, looking for it",
             }
-            found = f" · {self._app.around.welcome}" if self._app.around.welcome and talk.phase != "lost" else ""
-            return ((f"  {glyphs.offline} {word[talk.phase]}{waiting}", "warn"), (found, "dim"))
+            more = recent[-1] if recent else self._app.around.welcome
+            return ((f"  {glyphs.offline} {word[talk.phase]}{waiting}", "warn"), (f" · {more}" if more else "", "dim"))
         if talk.questions:
             return ((f"  {glyphs.needs_you} needs your answer{waiting}{end}", "warn"),)
         if talk.is_running:
