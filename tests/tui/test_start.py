@@ -14,11 +14,13 @@ pytest.importorskip("textual")
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
 from dragoman.tui import notifications, start_checks, terminal_facts
-from dragoman.tui.full import last_exchange
+from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.git_branch import branch_of
+from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.notify import Notifier
 from dragoman.tui.screen.start import Start, theme_of
+from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
 from tests.tui.grids import grid, reversed_lines
 from tests.tui.opened import opened, painted
@@ -109,6 +111,32 @@ async def test_without_colours_the_cursor_and_the_choice_are_seen(monkeypatch: p
         for strip in app.screen._compositor.render_strips():
             colours = [segment.style.color for segment in strip if segment.style is not None]
             assert all(colour is None or colour.name == "default" for colour in colours)
+
+
+async def test_a_question_on_a_small_screen_leaves_the_input_in_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = v1.ToolCallPatch("1", title="Run", kind="execute", raw_input={"command": "echo\n" * 30})
+    options = [v1.PermissionOption(option_id="no", name="Reject", kind="reject_once")]
+    async with opened(monkeypatch, (40, 10)) as (app, pilot):
+        asked = AskedQuestion("q", v1.RequestPermissionRequest(session_id="s", tool_call=call, options=options), 0.0)
+        app.talk.questions.append(asked)
+        await painted(app, pilot)
+        await pilot.press(*"typed")
+        await painted(app, pilot)
+        shown = grid(app)
+        assert "typed" in shown[8]
+        assert "needs your answer" in shown[6]
+        assert "question" in "".join(shown)
+
+
+async def test_what_stays_in_the_terminal_does_not_claim_that_the_agent_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def leave(self: HostedConversation) -> None:
+        self.state.end_turn(None, None)  # as a closed connection does
+
+    monkeypatch.setattr(HostedConversation, "leave", leave)
+    async with opened(monkeypatch) as (app, _):
+        app.talk.state.begin_turn([v1.TextContent("work")])
+        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("at it")))
+    assert app.last_exchange == ["❯ work", "│ at it"]
 
 
 # Notifications

@@ -7,11 +7,10 @@ meanwhile: all take their time.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
@@ -21,13 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dragoman.settings.file import UiMembers
-    from dragoman.state import SessionState
     from dragoman.tui.conversation import Opening
-    from dragoman.view.rails import RailView
-
-_QUESTION_LINES: Final = 12
-_ANSWER_LINES: Final = 150
-"""Of the last exchange: as much as one reads in the scrollback, and no more than was on a few screens."""
 
 
 def run(
@@ -59,7 +52,7 @@ def run(
         from dragoman.tui import preferences
         from dragoman.tui.screen.app import TerminalApp
         from dragoman.tui.screen.start import Start
-        from dragoman.view.rails import ASCII, UNICODE, RailView
+        from dragoman.view.rails import ASCII, UNICODE
     finally:
         if question is not None:
             question.read()  # restores the terminal
@@ -81,34 +74,10 @@ def run(
     app.run(mouse=members.mouse)
     with suppress(OSError):  # past the filter of stdout, which removes what acts on a terminal
         os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
-    width = shutil.get_terminal_size().columns
-    for line in last_exchange(app.talk.state, RailView(width, app.glyphs)):
+    for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
     _print_way_back(app.talk)
     return 0
-
-
-def last_exchange(state: SessionState, view: RailView) -> list[str]:
-    """The last question and its answer as lines, with the middle of a very long one left out."""
-    from dragoman.text.terminal import clip
-    from dragoman.view.blocks import MessageBlock
-    from dragoman.view.build import blocks_of
-    from dragoman.view.rails import rail_lines
-
-    blocks = blocks_of(state)
-    starts = [place for place, block in enumerate(blocks) if isinstance(block, MessageBlock) and block.role == "user"]
-    found: list[list[str]] = []
-    for block in blocks[starts[-1] if starts else 0 :]:
-        found.append([clip("".join(text for text, _ in line).rstrip(), view.width) for line in rail_lines(block, view)])
-    if not found:
-        return []
-    question = found[0] if starts else []
-    answer = [line for lines in (found[1:] if starts else found) for line in lines]
-    if len(question) > _QUESTION_LINES:
-        question = [*question[:_QUESTION_LINES], f"  ({len(question) - _QUESTION_LINES} more lines)"]
-    if len(answer) > _ANSWER_LINES:
-        answer = [f"  ({len(answer) - _ANSWER_LINES} lines before)", *answer[-_ANSWER_LINES:]]
-    return [*question, *answer]
 
 
 def _print_way_back(talk: Any) -> None:

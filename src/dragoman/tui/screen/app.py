@@ -23,6 +23,7 @@ from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.attached import AttachedSessions
 from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
+from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.frame import Frame
 from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.parts import OneLine, PromptInput
@@ -32,7 +33,7 @@ from dragoman.tui.screen.surroundings import Surroundings
 from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
 from dragoman.tui.screen.transcript import Transcript
 from dragoman.tui.terminal_facts import is_remote
-from dragoman.view.rails import ASCII, UNICODE
+from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _PAINTS: Final = 20
 _REMOTE_PAINTS: Final = 8
+_LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
 _LIST_SECONDS: Final = 3.0
 _BRANCH_SECONDS: Final = 5.0
@@ -91,6 +93,8 @@ class TerminalApp(App[None]):
         self.frame = Frame(self)
         self.worktree = start.worktree
         self._start = start
+        self.last_exchange: list[str] = []
+        """The last question and its answer, when the screen was left."""
         self._first = first
         self._is_dirty = True
         self._is_reloaded = True
@@ -162,6 +166,8 @@ class TerminalApp(App[None]):
             self.post_message(event)
 
     async def on_unmount(self) -> None:
+        # Before the connection ends: that would look like the end of the agent.
+        self.last_exchange = last_exchange(self.talk.state, RailView(self.size.width, self.glyphs))
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -369,8 +375,10 @@ class TerminalApp(App[None]):
         self.around.notifier.show_title(os.path.basename(self.talk.folder) or self.talk.folder, frame.title_state())
 
     def _fit_columns(self) -> None:
-        """Show the columns that the width has room for."""
-        width = self.size.width
+        """Show the columns that the width has room for, and leave room for the input below a question."""
+        width, height = self.size
+        if height < _LOW:
+            self.query_one(QuestionCard).styles.max_height = max(3, height - 6)
         self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
         self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
         self._is_dirty = True
