@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 
 from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen import surroundings
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.start import Start
 from dragoman.tui.values import ListedSession
@@ -55,6 +56,7 @@ async def opened(
         return list(rows)
 
     monkeypatch.setattr(HostedConversation, "run", run)
+    monkeypatch.setattr(surroundings, "branch_of", lambda folder: "main")
     monkeypatch.setattr(HostedConversation, "sessions", sessions)
     monkeypatch.setattr(session_rows, "rows_before_start", lambda: list(rows))
     app = TerminalApp(Nowhere(), start=start or Start(), glyphs=glyphs)

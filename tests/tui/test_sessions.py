@@ -12,7 +12,7 @@ from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.screen import sessions
+from dragoman.tui.screen import sessions, surroundings
 from dragoman.tui.screen.attached import MOST_ATTACHED
 from dragoman.tui.screen.parts import PromptInput
 from dragoman.tui.screen.start import Start
@@ -182,7 +182,8 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
         app.show_session(ROWS[1])
         await app.refresh_rows()
         state = app.talk.state
-        app.talk.phase, app.around.branch = "ready", "main"
+        await app.around.look_at_branch()
+        await pilot.pause()
         for update in (
             v1.Plan([v1.PlanEntry("read importer", "high", "completed"), v1.PlanEntry("run", "high", "in_progress")]),
             v1.ToolCall("1", "edit", status="completed", content=[v1.Diff("/p/importer.py", "a\nb\n", old_text="a\n")]),
@@ -228,7 +229,7 @@ async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
 async def test_text_that_was_sent_before_the_list_came_begins_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
         _ = app.talk.send("typed at once")
-        await app._choose_first()
+        await sessions.choose_first(app)
         await pilot.pause()
         assert len(app.screen_stack) == 1
 
@@ -237,7 +238,8 @@ async def test_no_text_of_a_session_acts_on_the_terminal(monkeypatch: pytest.Mon
     rows = [row(EVIL, EVIL, title=EVIL, agent=EVIL, cost=EVIL, error=EVIL, ended="error", folder=f"/{EVIL}")]
     async with opened(monkeypatch, (160, 50), rows=rows) as (app, pilot):
         await app.around.look_at_sessions()
-        app.around.branch = EVIL
+        monkeypatch.setattr(surroundings, "branch_of", lambda folder: EVIL)
+        await app.around.look_at_branch()
         await painted(app, pilot)
         assert all(line.isprintable() for line in grid(app))
         await pilot.press("ctrl+p")

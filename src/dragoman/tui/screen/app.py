@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from dragoman.settings.file import UiMembers
     from dragoman.tui.conversation import HostedConversation, Opening
     from dragoman.tui.screen.attached import Attachment
     from dragoman.tui.screen.picker import Picker
@@ -91,7 +90,7 @@ class TerminalApp(App[None]):
         self.talk: HostedConversation = self.attached.make(session_id).talk
         self.around = Surroundings(self)
         self.frame = Frame(self)
-        self.worktree = start.worktree
+        self.worktree, self.is_light = start.worktree, start.is_light
         self._start = start
         self.last_exchange: list[str] = []
         """The last question and its answer, when the screen was left."""
@@ -106,11 +105,10 @@ class TerminalApp(App[None]):
         self._folds_columns = False
         self._drafts: dict[int, str] = {}
         self._picker: Picker | None = None
-        self._is_choosing = start.chooses
         self.theme = theme_of(self.ui.theme, start.is_light)
-        self._bind_keys()
+        self.bind_keys()
 
-    def _bind_keys(self) -> None:
+    def bind_keys(self) -> None:
         """Bind what the keymap says, and nothing of Textual's own, such as Ctrl+Q for the end."""
         self._bindings.key_to_bindings.clear()
         for action in ACTIONS:
@@ -140,8 +138,10 @@ class TerminalApp(App[None]):
             self.query_one(Transcript).toggle_open()
         if self._first:
             _ = self.talk.send(self._first)
-        if self._is_choosing:
-            self.start(self._choose_first())
+        if self._start.chooses:
+            from dragoman.tui.screen.sessions import choose_first
+
+            self.start(choose_first(self))
         else:
             self.run_talk(self.talk)
         self.query_one(PromptInput).focus()
@@ -209,26 +209,6 @@ class TerminalApp(App[None]):
 
     # Conversations
 
-    async def _choose_first(self) -> None:
-        """Let the user choose among the sessions of the folder; without one, or if text was sent, begin a new one."""
-        rows = await self.around.known.read_before_start()
-        here = [row for row in rows if row.folder == self.talk.folder and row.state != "closed"]
-        self._is_choosing = False
-        if not here or self.talk.prompts:
-            self.run_talk(self.talk)
-            return
-        from dragoman.tui.screen.sessions import SessionPicker
-
-        def use(chosen: Any) -> None:
-            from dragoman.tui.screen.sessions import use_choice
-
-            if chosen is None or isinstance(chosen, str):
-                self.run_talk(self.talk)
-            else:
-                use_choice(self, chosen)
-
-        self.show_picker(SessionPicker(rows, self.talk.folder, self.glyphs, self.size.width), use)
-
     def run_talk(self, talk: HostedConversation) -> None:
         """Connect a conversation."""
         from dragoman.tui.screen.options import preparer
@@ -282,21 +262,6 @@ class TerminalApp(App[None]):
             then(chosen)
 
         _ = self.push_screen(picker, left)
-
-    def use_settings(self, ui: UiMembers) -> None:
-        """Take over settings that were changed just now; the form of the screen and its paints need a new start."""
-        self.ui = ui
-        self.keymap = Keymap(ui.keys)
-        self._bind_keys()
-        self.around.notifier.kind = ui.notifications
-        self.theme = theme_of(ui.theme, self._start.is_light)
-        if ui.ascii is not None:
-            self.glyphs = ASCII if ui.ascii else UNICODE
-            use_ascii(ui.ascii)
-        transcript = self.query_one(Transcript)
-        if transcript.is_open != (ui.thoughts == "open"):
-            transcript.toggle_open()
-        self._is_dirty = True
 
     # What goes on elsewhere
 

@@ -188,6 +188,23 @@ async def _choose(app: TerminalApp) -> None:
     app.show_picker(picker, lambda chosen: use_choice(app, chosen))
 
 
+async def choose_first(app: TerminalApp) -> None:
+    """Let the user choose among the sessions of the folder; without one, or if text was sent, begin a new one."""
+    rows = await app.around.known.read_before_start()
+    here = [row for row in rows if row.folder == app.talk.folder and row.state not in _GONE]
+    if not here or app.talk.prompts:
+        app.run_talk(app.talk)
+        return
+
+    def use(chosen: Any) -> None:
+        if chosen is None or chosen == NEW:
+            app.run_talk(app.talk)
+        else:
+            use_choice(app, chosen)
+
+    app.show_picker(SessionPicker(rows, app.talk.folder, app.glyphs, app.size.width), use)
+
+
 def use_choice(app: TerminalApp, chosen: Any) -> None:
     """Do what the list of sessions was left with."""
     if chosen == NEW:

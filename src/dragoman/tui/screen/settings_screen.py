@@ -17,7 +17,12 @@ from dragoman.text.terminal import clip, fit
 from dragoman.text.visible import label
 from dragoman.tui.screen.actions import ACTIONS, shown_key
 from dragoman.tui.screen.columns import short_folder
+from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.picker import Picker, PickRow
+from dragoman.tui.screen.start import theme_of
+from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.transcript import Transcript
+from dragoman.view.rails import ASCII, UNICODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +105,7 @@ class SettingsScreen(Picker):
         self._show()
 
     def _show(self) -> None:
-        self._app.use_settings(self._members())
+        use_settings(self._app, self._members())
         self.set_rows(self._made_rows())
 
     def _members(self) -> UiMembers:
@@ -168,3 +173,19 @@ def _shown(value: object) -> str:
 def show_settings(app: TerminalApp, argument: str = "") -> None:
     """Show the settings of this client."""
     app.show_picker(SettingsScreen(app), lambda chosen: None)
+
+
+def use_settings(app: TerminalApp, ui: UiMembers) -> None:
+    """Take over settings that were changed just now; the form of the screen and its paints need a new start."""
+    app.ui = ui
+    app.keymap = Keymap(ui.keys)
+    app.bind_keys()
+    app.around.notifier.kind = ui.notifications
+    app.theme = theme_of(ui.theme, app.is_light)
+    if ui.ascii is not None:
+        app.glyphs = ASCII if ui.ascii else UNICODE
+        use_ascii(ui.ascii)
+    transcript = app.query_one(Transcript)
+    if transcript.is_open != (ui.thoughts == "open"):
+        transcript.toggle_open()
+    app.changed()
