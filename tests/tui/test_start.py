@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("textual")
 
+from dragoman.errors import ConfigError
 from dragoman.schema import v1
+from dragoman.settings.file import UiMembers
 from dragoman.state import SessionState, fold
 from dragoman.tui import notifications, start_checks, terminal_facts
 from dragoman.tui.conversation import HostedConversation
@@ -137,6 +139,47 @@ async def test_what_stays_in_the_terminal_does_not_claim_that_the_agent_ended(mo
         app.talk.state.begin_turn([v1.TextContent("work")])
         fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("at it")))
     assert app.last_exchange == ["❯ work", "│ at it"]
+
+
+@pytest.mark.parametrize(
+    ("words", "setting", "environment", "form"),
+    [
+        ([], "full", {}, "full"),
+        ([], "plain", {}, "plain"),
+        (["--plain"], "full", {}, "plain"),
+        ([], "full", {"ACCESSIBLE": "1"}, "plain"),
+        ([], "inline", {"TERM": "dumb"}, "plain"),
+    ],
+)
+def test_options_and_the_terminal_decide_before_the_setting(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], setting: str, environment: dict[str, str], form: str
+) -> None:
+    from dragoman.cli.command import parse
+    from dragoman.cli.commands import attach
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("ACCESSIBLE", raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert attach._form(parse("attach", attach.COMMAND, words).given, setting)[0] == form
+
+
+def test_settings_that_cannot_be_read_do_not_keep_the_client_from_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dragoman.cli.commands import attach
+
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path))
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.json").symlink_to("settings.json")  # a loop: the file cannot be opened
+    ui, notes = attach._read_ui()
+    assert ui == UiMembers()
+    assert "cannot be read" in notes[0]
+    (tmp_path / "config" / "settings.json").unlink()
+    (tmp_path / "config" / "settings.json").write_text('{"ui": {"screen": "ful"}}')
+    with pytest.raises(ConfigError, match="did you mean full"):
+        attach._read_ui()
 
 
 # Notifications
