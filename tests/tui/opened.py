@@ -15,7 +15,7 @@ from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen import surroundings
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.start import Start
+from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import ListedSession
 from dragoman.view.rails import UNICODE, Glyphs
 
@@ -42,7 +42,7 @@ async def opened(
     size: tuple[int, int] = (80, 24),
     *,
     rows: Sequence[ListedSession] = (),
-    start: Start | None = None,
+    start: ScreenStart | None = None,
     glyphs: Glyphs = UNICODE,
 ) -> AsyncIterator[tuple[TerminalApp, Pilot[None]]]:
     """The screen with a host that has these sessions."""
@@ -59,7 +59,7 @@ async def opened(
     monkeypatch.setattr(surroundings, "branch_of", lambda folder: "main")
     monkeypatch.setattr(HostedConversation, "sessions", sessions)
     monkeypatch.setattr(session_rows, "rows_before_start", lambda: list(rows))
-    app = TerminalApp(Nowhere(), start=start or Start(), glyphs=glyphs)
+    app = TerminalApp(Nowhere(), start=start or ScreenStart(), glyphs=glyphs)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield app, pilot

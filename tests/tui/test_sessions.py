@@ -15,7 +15,7 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen import sessions, surroundings
 from dragoman.tui.screen.attached import MOST_ATTACHED
 from dragoman.tui.screen.parts import PromptInput
-from dragoman.tui.screen.start import Start
+from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import AskedQuestion, ListedSession
 from dragoman.view.rails import ASCII
 from tests.tui.grids import check_grid, grid
@@ -203,7 +203,7 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
 
 
 async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(monkeypatch, rows=ROWS, start=Start(chooses=True)) as (app, pilot):
+    async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
         async with asyncio.timeout(10):
             while len(app.screen_stack) == 1:
                 await pilot.pause()
@@ -217,7 +217,7 @@ async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: py
 async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
     monkeypatch: pytest.MonkeyPatch, rows: list[ListedSession]
 ) -> None:
-    async with opened(monkeypatch, rows=rows, start=Start(chooses=True)) as (app, pilot):
+    async with opened(monkeypatch, rows=rows, start=ScreenStart(chooses=True)) as (app, pilot):
         await pilot.press(*"hello", "enter")
         async with asyncio.timeout(10):
             while app.talk.phase != "ready":

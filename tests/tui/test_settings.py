@@ -21,7 +21,7 @@ from dragoman.tui.screen.actions import ACTIONS
 from dragoman.tui.screen.keymap import Keymap, wrong_key
 from dragoman.tui.screen.options import preparer
 from dragoman.tui.screen.parts import PromptInput
-from dragoman.tui.screen.start import Start
+from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.screen.transcript import Transcript
 from tests.tui.grids import check_grid, grid
 from tests.tui.opened import opened, painted
@@ -89,7 +89,7 @@ async def test_the_settings_screen_shows_every_value_and_where_it_comes_from(
     preferences = Preferences(home / "data" / "terminal.json")
     preferences.remember("claude", "model", "opus")
     ui = UiMembers(theme="light", keys={"sessions": ("ctrl+y",)})
-    start = Start(ui=ui, preferences=preferences, overridden={"ascii": "--ascii"})
+    start = ScreenStart(ui=ui, preferences=preferences, overridden={"ascii": "--ascii"})
     async with opened(monkeypatch, size, start=start) as (app, pilot):
         app.action_do("settings")
         await pilot.pause()
@@ -103,7 +103,7 @@ async def test_the_settings_screen_shows_every_value_and_where_it_comes_from(
 async def test_a_value_is_changed_in_the_file_and_used_at_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "config" / "settings.json"
     path.write_text('{\n  // mine\n  "ui": {\n    "theme": "dark"\n  }\n}\n')
-    async with opened(monkeypatch, start=Start(ui=UiMembers(theme="dark"))) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(theme="dark"))) as (app, pilot):
         assert app.theme == "ansi-dark"
         app.action_do("settings")
         await pilot.pause()
@@ -126,7 +126,7 @@ async def test_a_value_is_changed_in_the_file_and_used_at_once(home: Path, monke
 async def test_a_remembered_value_is_forgotten_with_r(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preferences = Preferences(home / "terminal.json")
     preferences.remember("claude", "web", True)
-    async with opened(monkeypatch, start=Start(preferences=preferences)) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         app.action_do("settings")
         await pilot.pause()
         await pilot.press("end", "r")
@@ -169,7 +169,7 @@ async def test_every_action_can_be_bound_to_another_key(monkeypatch: pytest.Monk
     keys: dict[str, tuple[str, ...]] = {
         action.name: (f"ctrl+shift+f{number}",) for number, action in enumerate(ACTIONS, 1)
     }
-    async with opened(monkeypatch, start=Start(ui=UiMembers(keys=keys))) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(keys=keys))) as (app, pilot):
         monkeypatch.setattr(app, "action_do", lambda name, argument="": done.append(name))
         assert app.keymap.problems == []
         await pilot.press(*(each[0] for each in keys.values()))
@@ -181,7 +181,7 @@ async def test_every_action_can_be_bound_to_another_key(monkeypatch: pytest.Monk
 
 async def test_footer_and_help_show_what_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     ui = UiMembers(keys={"sessions": ("ctrl+y",), "help": ("f9",), "leave": ()})
-    async with opened(monkeypatch, start=Start(ui=ui)) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(ui=ui)) as (app, pilot):
         await painted(app, pilot)
         assert "Ctrl+Y sessions" in grid(app)[-1]
         assert "F9 help" in grid(app)[-1]
@@ -230,7 +230,7 @@ async def test_a_model_is_chosen_from_a_grouped_list(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken: list[tuple[str, Any]], size: tuple[int, int]
 ) -> None:
     preferences = Preferences(tmp_path / "terminal.json")
-    async with opened(monkeypatch, size, start=Start(preferences=preferences)) as (app, pilot):
+    async with opened(monkeypatch, size, start=ScreenStart(preferences=preferences)) as (app, pilot):
         fold(app.talk.state, v1.ConfigOptionUpdate([MODELS, SWITCH]))
         await pilot.press("alt+m")
         await pilot.pause()
@@ -257,7 +257,7 @@ async def test_a_model_is_chosen_from_a_grouped_list(
 async def test_shift_tab_goes_through_the_modes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken: list[tuple[str, Any]]
 ) -> None:
-    async with opened(monkeypatch, start=Start(preferences=Preferences(tmp_path / "t.json"))) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(preferences=Preferences(tmp_path / "t.json"))) as (app, pilot):
         monkeypatch.setattr(type(app.talk.state), "modes", MODES)
         fold(app.talk.state, v1.CurrentModeUpdate("ask"))
         await pilot.press("shift+tab")
@@ -288,7 +288,7 @@ async def test_remembered_values_are_set_before_the_first_prompt_and_never_keep_
     for option, value in (("model", "opus"), ("gone", "x"), ("mode", "plan")):
         preferences.remember("claude", option, value)
     preferences.remember("claude", "web", True)
-    async with opened(monkeypatch, start=Start(preferences=preferences)) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         session: Any = FakeSession()
         prepared: Session = session
         await preparer(app)(prepared, "claude --acp")

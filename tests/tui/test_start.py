@@ -21,7 +21,7 @@ from dragoman.tui.git_branch import branch_of
 from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.notify import Notifier
-from dragoman.tui.screen.start import Start, theme_of
+from dragoman.tui.screen.start import ScreenStart, theme_of
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
 from tests.tui.grids import grid, reversed_lines
@@ -94,7 +94,7 @@ def test_a_late_answer_is_not_typed() -> None:
 async def test_keys_that_came_before_the_screen_are_typed_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from dragoman.tui.screen.parts import PromptInput
 
-    async with opened(monkeypatch, start=Start(typed=b"early")) as (app, pilot):
+    async with opened(monkeypatch, start=ScreenStart(typed=b"early")) as (app, pilot):
         for _ in range(3):
             await pilot.pause()
         assert app.query_one(PromptInput).text == "early"

@@ -1,6 +1,6 @@
 """Changes the user's settings file, and leaves everything else in it as it is written: comments, order, spaces.
 
-Only the text of a value that changed is replaced, so a file that a person keeps with care stays theirs.
+Only the text of a value that changed is replaced, so a file that a user keeps with care stays theirs.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def run(
         from dragoman.settings.places import data_dir
         from dragoman.tui import preferences
         from dragoman.tui.screen.app import TerminalApp
-        from dragoman.tui.screen.start import Start
+        from dragoman.tui.screen.start import ScreenStart
         from dragoman.view.rails import ASCII, UNICODE
     finally:
         if question is not None:
@@ -60,7 +60,7 @@ def run(
     is_light = is_light_by_variable(os.environ) if question is None or question.is_light is None else question.is_light
     is_ascii = members.ascii if members.ascii is not None else not shows_unicode(os.environ)
     glyphs = ASCII if is_ascii else UNICODE
-    start = Start(
+    start = ScreenStart(
         ui=members,
         overridden=overridden or {},
         preferences=preferences.Preferences(data_dir() / preferences.FILE_NAME),

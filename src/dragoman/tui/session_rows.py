@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.client import RemoteAgent
     from dragoman.host.local.thin import ThinClient
 
-_MOST_ROWS: Final = 500  # a person chooses among them
+_MOST_ROWS: Final = 500  # a user chooses among them
 _ORDER: Final = {"waiting": 0, "running": 1}
 
 

@@ -24,10 +24,10 @@ from dragoman.tui.screen.attached import AttachedSessions
 from dragoman.tui.screen.card import QuestionCard
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.farewell import last_exchange
-from dragoman.tui.screen.frame import Frame
+from dragoman.tui.screen.frame import FrameLines
 from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.parts import OneLine, PromptInput
-from dragoman.tui.screen.start import Start, theme_of
+from dragoman.tui.screen.start import ScreenStart, theme_of
 from dragoman.tui.screen.strips import use_ascii
 from dragoman.tui.screen.surroundings import Surroundings
 from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from dragoman.tui.conversation import HostedConversation, Opening
-    from dragoman.tui.screen.attached import Attachment
+    from dragoman.tui.screen.attached import AttachedConversation
     from dragoman.tui.screen.picker import Picker
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
     from dragoman.view.rails import Glyphs
@@ -76,7 +76,7 @@ class TerminalApp(App[None]):
         session_id: str | None = None,
         first: str | None = None,
         glyphs: Glyphs = UNICODE,
-        start: Start = Start(),  # noqa: B008 - it cannot be changed
+        start: ScreenStart = ScreenStart(),  # noqa: B008 - it cannot be changed
     ) -> None:
         keep_alt_digits()
         drop_late_answers()
@@ -89,7 +89,7 @@ class TerminalApp(App[None]):
         self.attached = AttachedSessions(self, opening)
         self.talk: HostedConversation = self.attached.make(session_id).talk
         self.around = Surroundings(self)
-        self.frame = Frame(self)
+        self.frame = FrameLines(self)
         self.worktree, self.is_light = start.worktree, start.is_light
         self._start = start
         self.last_exchange: list[str] = []
@@ -220,7 +220,7 @@ class TerminalApp(App[None]):
         """Show a session of the host, or a new one."""
         self._show(self.attached.open(row, agent=agent))
 
-    def _show(self, found: Attachment) -> None:
+    def _show(self, found: AttachedConversation) -> None:
         before, self.talk = self.talk, found.talk
         if before is found.talk:
             return

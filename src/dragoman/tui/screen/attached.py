@@ -3,8 +3,8 @@
 A conversation stays attached when another one is shown, so that going back to it loads nothing, and what happens in it
 is known at once. The others of the host are known by its list, which is asked for every few seconds.
 
-Each conversation has its own connection, and reports to its own `Attachment`. That passes on to the app what belongs to
-the shown one; of another one it keeps what waits for the user, and repeats it when the conversation is shown.
+Each conversation has its own connection, and reports to its own `AttachedConversation`. That passes on to the app what
+belongs to the shown one; of another one it keeps what waits for the user, and repeats it when it is shown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_ATTACHED: Final = 5
 _MOST_KEPT: Final = 100
 
 
-class Attachment:
+class AttachedConversation:
     """One conversation, and what it reports."""
 
     def __init__(self, app: TerminalApp, opening: Opening, session_id: str | None) -> None:
@@ -119,27 +119,27 @@ class AttachedSessions:
     def __init__(self, app: TerminalApp, opening: Opening) -> None:
         self._app = app
         self._opening = opening
-        self._items: list[Attachment] = []  # the last shown one at the end
+        self._items: list[AttachedConversation] = []  # the last shown one at the end
 
-    def make(self, session_id: str | None) -> Attachment:
+    def make(self, session_id: str | None) -> AttachedConversation:
         """A conversation that is not connected yet."""
-        found = Attachment(self._app, self._opening, session_id)
+        found = AttachedConversation(self._app, self._opening, session_id)
         self._items.append(found)
         return found
 
-    def find(self, session_id: str | None) -> Attachment | None:
+    def find(self, session_id: str | None) -> AttachedConversation | None:
         """The conversation with a session."""
         return next((each for each in self._items if session_id and each.talk.session_id == session_id), None)
 
     @property
-    def shown(self) -> Attachment:
+    def shown(self) -> AttachedConversation:
         """The one that is on the screen."""
         return next(each for each in self._items if each.is_shown)
 
     def __iter__(self) -> Any:
         return iter(list(self._items))
 
-    def open(self, row: ListedSession | None, *, agent: str | None = None) -> Attachment:
+    def open(self, row: ListedSession | None, *, agent: str | None = None) -> AttachedConversation:
         """The conversation with a session, or with a new one: attached already, or connecting from here on."""
         found = None if row is None else self.find(row.session_id)
         if found is None:

@@ -30,7 +30,7 @@ _FOOTER: Final = (
 """What the footer shows besides Enter, as far as there is room."""
 
 
-class Frame:
+class FrameLines:
     """Writes the lines for one app."""
 
     def __init__(self, app: TerminalApp) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dragoman.tui.preferences import Preferences
 
 
-class Start(NamedTuple):
+class ScreenStart(NamedTuple):
     """Everything that is decided before the screen opens."""
 
     ui: UiMembers = UiMembers()
