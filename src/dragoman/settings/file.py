@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from dragoman.policy import Action
     from dragoman.settings.documents import Document
+    from dragoman.settings.hooks import EditCommand, Hook
 
 Owner = Literal["user", "project"]
 
@@ -27,7 +28,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host", "ui"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "hooks", "after_edit", "ui"),
 )
 
 
@@ -100,6 +101,10 @@ class SettingsFile(Struct, frozen=True):
     host: HostMembers = HostMembers()
     ui: UiMembers = UiMembers()
     """How the terminal client looks and behaves."""
+    hooks: tuple[Hook, ...] = ()
+    """Commands of the user or the project at certain moments; those of a project are proposals."""
+    edit_commands: tuple[EditCommand, ...] = ()
+    """`after_edit`: formatters and checks for changed files; those of a project are proposals."""
 
 
 def user_file(config_dir: Path) -> Path:
@@ -165,6 +170,8 @@ class _Reader:
             serve_limits=self._serve_limits(),
             host=self._host(),
             ui=self._ui(),
+            hooks=self._hooks(),
+            edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
         )
 
@@ -214,6 +221,20 @@ class _Reader:
         from dragoman.settings.ui import read_ui  # only users who changed it pay for its checks
 
         return read_ui(self._document, members)
+
+    def _hooks(self) -> tuple[Hook, ...]:
+        if "hooks" not in self._members:
+            return ()
+        from dragoman.settings.hooks import read_hooks  # most users have none
+
+        return read_hooks(self._document, self._members["hooks"])
+
+    def _edit_commands(self) -> tuple[EditCommand, ...]:
+        if "after_edit" not in self._members:
+            return ()
+        from dragoman.settings.hooks import read_edit_commands
+
+        return read_edit_commands(self._document, self._members["after_edit"])
 
     def _rules(self) -> RuleTexts:
         rules = self._object("rules")

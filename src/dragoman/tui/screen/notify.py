@@ -1,4 +1,4 @@
-"""Notifies a user who looks elsewhere that a session needs them, or is done: bell, notification, title of the window."""
+"""Notifies a user who looks elsewhere that a session needs them, or is done: bell, notification, window title."""
 
 from __future__ import annotations
 
