@@ -13,13 +13,17 @@ from textual.pilot import Pilot
 
 from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen import sessions as sessions_screen
 from dragoman.tui.screen import surroundings
 from dragoman.tui.screen.app import TerminalApp
+from dragoman.tui.screen.sessions import shown_age
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import ListedSession
 from dragoman.view.rails import UNICODE, Glyphs
 
 FOLDER = "/home/user/project"
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+"""The moment at which the sessions of a test are looked at."""
 
 
 class Nowhere:
@@ -31,7 +35,7 @@ class Nowhere:
 
 def row(id: str, state: str = "idle", *, minutes: float = 2, folder: str = FOLDER, **facts: Any) -> ListedSession:
     """A session of the host, last used some minutes ago."""
-    moment = datetime.now(UTC) - timedelta(minutes=minutes, seconds=5)
+    moment = NOW - timedelta(minutes=minutes, seconds=5)
     facts = {"agent": "claude", "name": None, "updated_at": moment.isoformat(), **facts}
     return ListedSession(session_id=id, folder=folder, state=state, **facts)
 
@@ -56,6 +60,7 @@ async def opened(
         return list(rows)
 
     monkeypatch.setattr(HostedConversation, "run", run)
+    monkeypatch.setattr(sessions_screen, "shown_age", lambda moment, now=None: shown_age(moment, NOW))
     monkeypatch.setattr(surroundings, "branch_of", lambda folder: "main")
     monkeypatch.setattr(HostedConversation, "sessions", sessions)
     monkeypatch.setattr(session_rows, "rows_before_start", lambda: list(rows))

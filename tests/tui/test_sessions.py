@@ -19,7 +19,7 @@ from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import AskedQuestion, ListedSession
 from dragoman.view.rails import ASCII
 from tests.tui.grids import check_grid, grid
-from tests.tui.opened import FOLDER, opened, painted, row
+from tests.tui.opened import FOLDER, NOW, opened, painted, row
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 ROWS = [
@@ -257,7 +257,7 @@ async def test_ascii_has_no_other_sign(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ages_are_words() -> None:
     ages = [row("x", minutes=minutes).updated_at for minutes in (0, 5, 90, 1500, 4400)]
-    assert [sessions.shown_age(age) for age in ages] == ["just now", "5 min", "1 h", "yesterday", "3 days"]
+    assert [sessions.shown_age(age, NOW) for age in ages] == ["just now", "5 min", "1 h", "yesterday", "3 days"]
     assert sessions.shown_age("nonsense") == ""
 
 
