@@ -51,6 +51,7 @@ _PAINTS: Final = 20
 _REMOTE_PAINTS: Final = 8
 _LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
+_ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
 _LIST_SECONDS: Final = 3.0
 _BRANCH_SECONDS: Final = 5.0
 
@@ -99,6 +100,7 @@ class TerminalApp(App[None]):
         self._is_reloaded = True
         self.notes: list[tuple[float, str]] = [(monotonic(), note) for note in start.notes]
         self._interrupted_at = 0.0
+        self._escaped_at = 0.0
         self._work: set[asyncio.Task[Any]] = set()
         self.seconds = -1
         """How long the turn runs; -1 if none does."""
@@ -118,6 +120,12 @@ class TerminalApp(App[None]):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
 
     # Textual
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action is possible: behind another screen only leaving is, and no question is answered unseen."""
+        if len(self.screen_stack) > 1 and action in ("do", "answer"):
+            return parameters[:1] in (("interrupt",),)
+        return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
         rule = self.glyphs.agent
@@ -385,8 +393,17 @@ class TerminalApp(App[None]):
             self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
 
     def action_stop(self, argument: str = "") -> None:
-        """Stop the turn that runs."""
-        self.start(self.talk.cancel())
+        """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
+        if self.talk.is_running or self.query_one(PromptInput).text:
+            self._escaped_at = 0.0
+            self.start(self.talk.cancel())
+            return
+        now = monotonic()
+        if now - self._escaped_at < _ESCAPES_SECONDS:
+            self._escaped_at = 0.0
+            self.action_do("rewind")
+        else:
+            self._escaped_at = now
 
     def action_interrupt(self, argument: str = "") -> None:
         """Leave at the second time; a draft is cleared at the first."""

@@ -22,7 +22,7 @@ _FOOTER: Final = (
     ("sessions", "sessions"),
     ("help", "help"),
     ("leave", "leave"),
-    ("review", "review"),
+    ("diff", "review"),
     ("open", "thoughts"),
     ("model", "model"),
     ("columns", "columns"),

@@ -213,7 +213,7 @@ def use_choice(app: TerminalApp, chosen: Any) -> None:
         app.show_session(chosen)
     elif isinstance(chosen, tuple):
         app.show_session(chosen[1])
-        app.action_do("review")
+        app.action_do("diff")
 
 
 def begin_session(app: TerminalApp, argument: str = "") -> None:
