@@ -48,6 +48,7 @@ def test_a_layout_that_grew_is_that_of_the_whole_session(seed: int) -> None:
             view = view._replace(width=numbers.choice([20, 40, 80]))
             layout.set_view(view, state)
     layout.update(state)
+    layout.settle(state, 1_000)
     whole = [line for block in blocks_of(state) for line in rail_lines(block, view)]
     assert layout.height == len(whole)
     for _ in range(30):
@@ -85,11 +86,11 @@ def test_a_session_as_text_has_words_for_everything() -> None:
     assert text_of(state, RailView(80, ASCII)).splitlines() == [
         "> why?",
         ": thought, 3 words, Ctrl+T to read",
-        "| Because `x` is **two**.",
+        "| Because `x` is two.",
         "# + edit    Edit a.txt  +1 -1",
         "|      1 - a",
         "|      1 + b",
-        "# x execute pytest  failed",
+        "# x run     pytest  failed",
         "|    $ pytest -q",
         "- Cancelled",
     ]
