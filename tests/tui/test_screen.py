@@ -108,7 +108,7 @@ async def test_a_conversation_at_80_by_24(monkeypatch: pytest.MonkeyPatch) -> No
             "▸ ✔ edit    importer.py  +1 -1",
             "│      1 - for i in range(n - 1):",
             "│      1 + for i in range(n):",
-            "▸ ● execute pytest -q",
+            "▸ ● run     pytest -q",
         ]
         assert lines[21] == "─" * 80
         assert "Enter send" in lines[23]

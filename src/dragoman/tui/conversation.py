@@ -22,6 +22,7 @@ from dragoman.schema import v1
 from dragoman.state import SessionState
 from dragoman.tui.host_connection import HostConnection
 from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+from dragoman.view.watched import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -78,6 +79,8 @@ class HostedConversation:
         self.failure = ""
         """Why the conversation cannot go on; for `failed`."""
         self.state = SessionState()
+        self.watched = Watched()
+        """What was seen of the session beyond its state: durations, and the output of terminals."""
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[TypedPrompt] = []
@@ -195,6 +198,8 @@ class HostedConversation:
         else:
             self._session = session = await remote.load_session(self.session_id, self.folder)
         self.state = session.state
+        self.watched = Watched()
+        self.watched.adopt(session.state)
         self._login_methods = ()
         self._interface.reloaded()
         _ = self._start(self._follow(session))
@@ -209,6 +214,8 @@ class HostedConversation:
             update = received.update
             if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
                 self._begin_foreign()
+            if received.replayed == "no":
+                self.watched.note(update, monotonic())
             self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
@@ -298,7 +305,8 @@ class HostedConversation:
         self.prompts.remove(prompt)
         self.started_at = None
         with suppress(LocalProtocolError):
-            self.state.end_turn(stop_reason, usage)
+            turn = self.state.end_turn(stop_reason, usage)
+            self.watched.end_turn(turn.index, monotonic())
         self._interface.ended(prompt, stop_reason, error)
         self._interface.changed()
 
@@ -306,7 +314,7 @@ class HostedConversation:
         prompt.has_started = True
         self.started_at = monotonic()
         with suppress(LocalProtocolError):
-            self.state.begin_turn(prompt.blocks)
+            self.watched.begin_turn(self.state.begin_turn(prompt.blocks).index, self.started_at)
 
     def _begin_foreign(self) -> None:
         if not self.is_foreign_turn:

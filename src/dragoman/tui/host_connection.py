@@ -46,7 +46,7 @@ class HostConnection:
                 "_dragoman/answered": talk.answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
-            meta={"dragoman": hello()},
+            meta={"dragoman": hello(), "terminal_output": True},  # output comes in pieces, with its exit code
             observers=(_StartedTurns(talk),),
         )
         remote: RemoteAgent = await self._entered.__aenter__()

@@ -108,7 +108,11 @@ class SessionLayout:
 
     def blocks_at(self, position: int, state: SessionState) -> list[Block]:
         """The blocks of an item."""
-        return list(block_of(self._item(state, position), position, self._terminals, self._watched))
+        return list(block_of(self.item(position, state), position, self._terminals, self._watched))
+
+    def item(self, position: int, state: SessionState) -> TimelineItem:
+        """The item at a position."""
+        return state.timeline[position] if position >= 0 else self._older[position]
 
     # Changing
 
@@ -148,7 +152,9 @@ class SessionLayout:
     def update(self, state: SessionState, watched: Watched | None = None) -> bool:
         """Take in what changed; False if nothing did."""
         self._watched = watched or self._watched
-        if state.revision == self._revision:
+        calls = state.tool_calls
+        noted = {calls[id].position for id in self._watched.take_changed() if id in calls}
+        if state.revision == self._revision and not noted:
             return False
         self._revision = state.revision
         self._terminals = self._watched.terminals
@@ -156,6 +162,7 @@ class SessionLayout:
             self._terminals = {**self._terminals, **agent_terminals(state)}
         known, count = len(self._heights) - len(self._older), len(state.timeline)
         changed = self._changed(state, known) | self._ended_turns(state, known)
+        changed |= {position for position in noted if position < known}
         for position in changed:
             self._drop(position)
             self._measure(state, position)
@@ -244,7 +251,7 @@ class SessionLayout:
             if position >= positions.stop - _MEASURED:
                 self._measure(state, position)
             else:
-                self._estimate(position, self._item(state, position))
+                self._estimate(position, self.item(position, state))
 
     def _measure(self, state: SessionState, position: int) -> None:
         self._estimated.discard(position)
@@ -277,9 +284,6 @@ class SessionLayout:
 
     # Lines
 
-    def _item(self, state: SessionState, position: int) -> TimelineItem:
-        return state.timeline[position] if position >= 0 else self._older[position]
-
     def _lines_of(self, state: SessionState, position: int) -> list[RailLine]:
         found = self._cache.get(position)
         if found is not None:
@@ -304,7 +308,7 @@ class SessionLayout:
         view = self.view._replace(is_open=self._opened.get(position, self.view.is_open))
         if not is_drawn:
             view = view._replace(highlight=no_highlight)
-        item = self._item(state, position)
+        item = self.item(position, state)
         blocks: Iterable[Block] = block_of(item, position, self._terminals, self._watched)
         growing = self._growing(position, item, view) if is_drawn else None
         lines = [line for block in blocks for line in rail_lines(block, view, growing)]

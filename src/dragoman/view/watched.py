@@ -64,6 +64,7 @@ class Watched:
         self._times: OrderedDict[str, tuple[float, float | None]] = OrderedDict()
         self._parents: OrderedDict[str, str] = OrderedDict()
         self._turns: dict[int, tuple[float, float | None]] = {}
+        self._changed: set[str] = set()
 
     @property
     def terminals(self) -> Mapping[str, ShownTerminal]:
@@ -80,11 +81,17 @@ class Watched:
         """Whether a call runs whose time is shown."""
         return any(end is None for _, end in self._times.values())
 
+    def take_changed(self) -> set[str]:
+        """The calls of which something was noted since the last time, by id."""
+        changed, self._changed = self._changed, set()
+        return changed
+
     def note(self, update: object, now: float) -> None:
         """Take an update that has just come."""
         if not isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
             return
         id = update.tool_call_id
+        self._changed.add(id)
         self._note_meta(id, update.meta or None)
         known = self._times.get(id)
         if known is None or (known[1] is not None and isinstance(update, v1.ToolCall)):
@@ -111,6 +118,7 @@ class Watched:
         for id, (start, end) in list(self._times.items()):
             if end is None:
                 self._times[id] = (start, now)
+                self._changed.add(id)
 
     def turn_seconds(self, index: int | None) -> float | None:
         """How long a turn took; None if it was not seen."""

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
     from dragoman.view.rails import Glyphs, RailLine
 
-_PAINTS: Final = 20
+# A second. Scrolling repaints the whole view, which is too much for a slow link.
+_PAINTS: Final = 8 if os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY") else 20
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
 
 
@@ -160,7 +161,7 @@ class TerminalApp(App[None]):
         if not self._is_dirty and seconds == self._seconds:
             return
         self._is_dirty, self._seconds = False, seconds
-        self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
+        self.query_one(Transcript).show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
         self._is_reloaded = False
         card = self.query_one(QuestionCard)
         had_focus = card.has_focus
@@ -268,8 +269,11 @@ class TerminalApp(App[None]):
         self.note("Ctrl+C again leaves; the work goes on")
 
     def action_leave(self, argument: str = "") -> None:
-        """Leave, if the input is empty."""
-        if self.query_one(PromptInput).text:
+        """Leave, if the input is empty; in the conversation the key scrolls."""
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus and not argument:
+            transcript.walk.page(0.5)
+        elif self.query_one(PromptInput).text:
             self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")
         else:
             self.exit()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.tui.screen.actions import ACTIONS, FIXED_KEYS, shown_key
 from dragoman.tui.screen.parts import Choice
+from dragoman.tui.screen.walking import WALK_KEYS
 
 if TYPE_CHECKING:
     from dragoman.tui.screen.app import TerminalApp
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def help_rows() -> list[str]:
     """One row for each key, with the slash command of its action."""
-    rows = [f"{key:<12} {meaning}" for key, meaning in FIXED_KEYS]
+    rows = [f"{key:<12} {meaning}" for key, meaning in (*FIXED_KEYS, *WALK_KEYS)]
     return rows + [f"{' '.join(map(shown_key, each.keys)):<12} {each.help} (/{each.name})" for each in ACTIONS]
 
 

@@ -91,8 +91,8 @@ class Highlighter:
 
 def colour_code(name: str, text: str) -> Lines | None:
     """The runs of each line of a text in a language, or of a file of a name; None if the language is not known."""
-    from pygments.lexers import get_lexer_by_name, get_lexer_for_filename
-    from pygments.util import ClassNotFound
+    from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped]  # no types
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # no types
 
     options = {"stripnl": False, "ensurenl": False}
     try:

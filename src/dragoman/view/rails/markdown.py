@@ -24,6 +24,7 @@ _FENCE: Final = re.compile(r"( {0,3})(`{3,}|~{3,})\s*([^\s`]{0,40})[^`]*")
 _INNER_FENCE: Final = re.compile(r"\s+(`{3,}|~{3,})")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 _ITEM: Final = re.compile(r" {0,8}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")
+_BLANK_LINES: Final = re.compile(r"(?:[^\S\n]*\n)+")
 _HIGHLIGHTED_LINES: Final = 5_000
 _HIGHLIGHTED_COLUMNS: Final = 2_000
 _STYLES: Final = {"strong": "bold", "em": "italic", "del": "strike"}
@@ -47,9 +48,8 @@ class MarkdownLines:
             self._seen, self._done = "", []
             self._code, self._code_at = [], 0
         rest = text[len(self._seen) :]
-        if not self._seen:
-            stripped = rest.lstrip("\n")
-            self._seen, rest = text[: len(text) - len(stripped)], stripped
+        if blank := _BLANK_LINES.match(rest):
+            self._seen, rest = self._seen + blank[0], rest[blank.end() :]
         for part, is_closed, size in parts_of(rest):
             is_fence = _FENCE.fullmatch(part[0]) is not None
             lines = self._fenced(part, is_closed=is_closed) if is_fence else self._part(part)
@@ -77,17 +77,15 @@ class MarkdownLines:
         opening = _FENCE.fullmatch(part[0])
         assert opening is not None
         body = list(part[1:])
-        blanks = 0
-        while is_closed and body and not body[-1].strip():
-            body.pop()
-            blanks += 1
-        if is_closed and body and _closes(body[-1], opening[2]):
-            body.pop()
+        end = next((index for index, line in enumerate(body) if _closes(line, opening[2])), None)
+        has_blank = end is not None and len(body) > end + 1
+        is_shut = is_closed or end is not None
+        body = body[:end]
         language = plain(opening[3])
         head: list[RailLine] = [(self._lead, (f"  {language}", "dim"))] if language else []
-        runs = highlighted(body, language, self._view) if is_closed else None
+        runs = highlighted(body, language, self._view) if is_shut else None
         if runs is None:
-            whole = len(body) if is_closed else max(0, len(body) - 1)
+            whole = len(body) if is_shut else max(0, len(body) - 1)  # the last line may still grow
             for line in body[self._code_at : whole]:
                 self._code += self._code_lines([(plain(line), "code")])
             self._code_at = whole
@@ -96,7 +94,7 @@ class MarkdownLines:
                 lines += self._code_lines([(plain(line), "code")])
         else:
             lines = [each for line in runs for each in self._code_lines(line)]
-        return [*head, *lines, *([(self._lead,)] if blanks else [])]
+        return [*head, *lines, *([(self._lead,)] if has_blank else [])]
 
     def _code_lines(self, runs: Sequence[Run]) -> list[RailLine]:
         spread = [(text.expandtabs(4), style) for text, style in runs]
