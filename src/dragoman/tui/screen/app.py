@@ -271,7 +271,7 @@ class TerminalApp(App[None]):
     def action_leave(self, argument: str = "") -> None:
         """Leave, if the input is empty; in the conversation the key scrolls."""
         transcript = self.query_one(Transcript)
-        if transcript.has_focus and not argument:
+        if transcript.has_focus and transcript.shown is not None:
             transcript.walk.page(0.5)
         elif self.query_one(PromptInput).text:
             self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")

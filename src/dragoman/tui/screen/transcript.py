@@ -16,7 +16,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dragoman.tui.screen.strips import strip_of
-from dragoman.view.layout import SessionLayout
 from dragoman.view.rails.values import RailView
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman.state import SessionState, TimelineItem
     from dragoman.tui.screen.highlighting import Highlighter
     from dragoman.tui.screen.walking import BlockWalk
+    from dragoman.view.layout import SessionLayout
     from dragoman.view.rails.values import Glyphs, RailLine, Run
     from dragoman.view.watched import Watched
 
@@ -42,7 +42,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, glyphs: Glyphs, **settings: Any) -> None:
         super().__init__(**settings)
-        self.layout_of = SessionLayout(RailView(80, glyphs, highlight=self._highlight, emulate=self._emulate))
+        self._view = RailView(80, glyphs, highlight=self._highlight, emulate=self._emulate)
+        self._layout_of: SessionLayout | None = None
         self.unseen = 0
         self.has_older = False
         """Whether there are blocks before the first one."""
@@ -56,9 +57,18 @@ class Transcript(ScrollView, can_focus=True):
     # Reading
 
     @property
+    def layout_of(self) -> SessionLayout:
+        """Where the lines are. Made when there is something to show: the first frame has nothing."""
+        if self._layout_of is None:
+            from dragoman.view.layout import SessionLayout
+
+            self._layout_of = SessionLayout(self._view)
+        return self._layout_of
+
+    @property
     def is_open(self) -> bool:
         """Whether thoughts and long outputs are shown whole."""
-        return self.layout_of.view.is_open
+        return self._view.is_open
 
     @property
     def shown(self) -> SessionState | None:
@@ -78,6 +88,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def show_state(self, state: SessionState, watched: Watched | None = None, *, is_new: bool = False) -> None:
         """Draw a session as it is now."""
+        if self._layout_of is None and not state.timeline:
+            return
         layout = self.layout_of
         if watched is not None:
             watched.now = monotonic()
@@ -101,13 +113,11 @@ class Transcript(ScrollView, can_focus=True):
 
     def toggle_open(self) -> None:
         """Show thoughts and long outputs whole, or closed again."""
-        view = self.layout_of.view
-        self._set_view(view._replace(is_open=not view.is_open))
+        self._set_view(self._view._replace(is_open=not self._view.is_open))
 
     def toggle_beside(self) -> None:
         """Show changes side by side, where there are columns enough, or as one column."""
-        view = self.layout_of.view
-        self._set_view(view._replace(is_beside=not view.is_beside))
+        self._set_view(self._view._replace(is_beside=not self._view.is_beside))
 
     def follow(self) -> None:
         """Go to the end, and stay there."""
@@ -132,8 +142,10 @@ class Transcript(ScrollView, can_focus=True):
         self._is_following = False
 
     def _set_view(self, view: RailView) -> None:
+        self._view = view
         if self._shown is None:
-            self.layout_of.view = view
+            if self._layout_of is not None:
+                self._layout_of.view = view
             return
         top = self.layout_of.item_at(round(self.scroll_offset.y))
         self.layout_of.set_view(view, self._shown)
@@ -153,49 +165,51 @@ class Transcript(ScrollView, can_focus=True):
         height = self.layout_of.height
         self._resize()
         if self._is_following:
-            # The limits of scrolling follow the size only after the next refresh.
-            self.call_after_refresh(self._to_end)
+            self._to_end()
         else:
             self.unseen += max(0, height - before)
         self.refresh()
 
     def _resize(self) -> None:
         self._drawn = (0, -1, [])
-        self.virtual_size = Size(self.layout_of.view.width, self.layout_of.height)
+        size = Size(self.layout_of.view.width, self.layout_of.height)
+        if size != self.virtual_size:
+            # Not by assignment, which would lay out the whole screen again: only the scroll bar depends on it.
+            self.set_reactive(ScrollView.virtual_size, size)
+            self._scroll_update(size)
 
     def _scroll_by(self, lines: int) -> None:
         if not self._is_following:
-            self.set_reactive(ScrollView.scroll_y, self.scroll_y + lines)
-            self.scroll_target_y = self.scroll_y
-            self.call_after_refresh(self.scroll_to, y=self.scroll_y, animate=False, force=True)
+            self.scroll_to(y=self.scroll_y + lines, animate=False, force=True, immediate=True)
         self.refresh()
 
     def _to_end(self) -> None:
         if self._is_following:
-            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True, immediate=True)
 
     # Textual
 
     def on_resize(self, event: events.Resize) -> None:
         width = max(20, self.scrollable_content_region.width)
-        view = self.layout_of.view
-        if width != view.width:
-            self._set_view(view._replace(width=width))
+        if width != self._view.width:
+            self._set_view(self._view._replace(width=width))
 
     def on_unmount(self) -> None:
         if self._highlighter is not None:
             self._highlighter.close()
 
     def on_focus(self) -> None:
-        self.walk.enter()
-        self.refresh()
+        if self._shown is not None:  # Textual gives the keyboard to its first part before there is anything
+            self.walk.enter()
+            self.refresh()
 
     def on_blur(self) -> None:
-        self.walk.leave()
-        self.refresh()
+        if self._walk is not None:
+            self._walk.leave()
+            self.refresh()
 
     def on_key(self, event: events.Key) -> None:
-        if self.walk.key(event.key, event.character):
+        if self._shown is not None and self.walk.key(event.key, event.character):
             event.stop()
             event.prevent_default()
 

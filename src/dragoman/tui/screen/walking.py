@@ -84,6 +84,8 @@ class BlockWalk:
     def key(self, key: str, character: str | None) -> bool:
         """Take a key; False if it has no meaning here."""
         self._transcript.refresh()
+        if not self.is_shown:
+            self.enter()
         if self._query is not None:
             return self._type(key, character)
         before, self._last = self._last, character or key

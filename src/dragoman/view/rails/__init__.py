@@ -7,9 +7,7 @@ no threads. Read first: values.py; then drawing.py, which writes a block.
 
 from typing import TYPE_CHECKING
 
-from dragoman.view.rails.drawing import rail_lines
 from dragoman.view.rails.values import ASCII, UNICODE, Glyphs, RailLine, RailView, Run, Style
-from dragoman.view.rails.wrapping import by_words
 
 __all__ = [
     "ASCII",
@@ -26,7 +24,12 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dragoman.view.rails.changes import diff_lines
+    from dragoman.view.rails.drawing import rail_lines
+    from dragoman.view.rails.wrapping import by_words
 else:
     from dragoman._lazy import lazy_exports
 
-    __getattr__ = lazy_exports(globals(), {".changes": ("diff_lines",)})  # the first frame needs no comparison
+    # The first frame needs the values alone.
+    __getattr__ = lazy_exports(
+        globals(), {".changes": ("diff_lines",), ".drawing": ("rail_lines",), ".wrapping": ("by_words",)}
+    )

@@ -41,13 +41,16 @@ def rail_lines(block: Block, view: RailView, markdown: MarkdownLines | None = No
     """
     depth = min(_DEEPEST, getattr(block, "depth", 0))
     inner = view._replace(width=view.width - 2 * depth) if depth else view
+    is_markdown = isinstance(block, MessageBlock) and block.role == "agent"
     lines = list(_lines(block, inner, markdown))
+    if not is_markdown:  # whose lines fit already; most of them were written, and measured, long before
+        lines = [fitted(line, inner.width, inner.glyphs) for line in lines]
     if len(lines) > _MOST_LINES:
         left = len(lines) - _MOST_LINES
         lines = [*lines[:_MOST_LINES], ((f"{view.glyphs.agent} … {left} more lines", "dim"),)]
     if depth:
         lines = [(("  " * depth, ""), *line) for line in lines]
-    return [fitted(line, view.width, view.glyphs) for line in lines]
+    return lines
 
 
 def _lines(block: Block, view: RailView, markdown: MarkdownLines | None) -> Iterator[RailLine]:
@@ -77,7 +80,7 @@ def _message(block: MessageBlock, view: RailView, markdown: MarkdownLines | None
     style = {"user": "user", "thought": "dim"}.get(block.role, "")
     for piece in block.content:
         if not isinstance(piece, TextPiece):
-            yield ((f"{rail} {described(piece)}", "dim"),)
+            yield fitted(((f"{rail} {described(piece)}", "dim"),), view.width, view.glyphs)
         elif block.role == "agent":
             yield from _markdown(piece.text, rail, view, markdown if len(block.content) == 1 else None)
         else:

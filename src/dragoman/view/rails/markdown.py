@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.text.terminal import cells, plain
 from dragoman.view.prose import prose
-from dragoman.view.rails.wrapping import broken_runs, wrapped_runs
+from dragoman.view.rails.wrapping import broken_runs, fitted, wrapped_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -70,7 +70,10 @@ class MarkdownLines:
     def _part(self, part: Sequence[str]) -> list[RailLine]:
         blanks = len(part) - len("\n".join(part).rstrip().split("\n"))
         rows = rows_of(prose("\n".join(map(plain, part))), self._width, self._view)
-        return [(self._lead, *row) for row in rows] + [(self._lead,)] * (blanks > 0)
+        return [self._line(row) for row in rows] + [(self._lead,)] * (blanks > 0)
+
+    def _line(self, row: Sequence[Run]) -> RailLine:
+        return fitted((self._lead, *row), self._view.width, self._view.glyphs)
 
     def _fenced(self, part: Sequence[str], *, is_closed: bool) -> list[RailLine]:
         """A code block. While it is open, each of its lines is written once."""
@@ -82,7 +85,7 @@ class MarkdownLines:
         is_shut = is_closed or end is not None
         body = body[:end]
         language = plain(opening[3])
-        head: list[RailLine] = [(self._lead, (f"  {language}", "dim"))] if language else []
+        head: list[RailLine] = [self._line([(f"  {language}", "dim")])] if language else []
         runs = highlighted(body, language, self._view) if is_shut else None
         if runs is None:
             whole = len(body) if is_shut else max(0, len(body) - 1)  # the last line may still grow
@@ -98,7 +101,7 @@ class MarkdownLines:
 
     def _code_lines(self, runs: Sequence[Run]) -> list[RailLine]:
         spread = [(text.expandtabs(4), style) for text, style in runs]
-        return [(self._lead, ("  ", ""), *row) for row in broken_runs(spread, self._width - 2)]
+        return [self._line([("  ", ""), *row]) for row in broken_runs(spread, self._width - 2)]
 
 
 def parts_of(text: str) -> Iterator[tuple[list[str], bool, int]]:
