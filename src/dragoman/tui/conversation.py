@@ -16,10 +16,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.start import NoHost
-from dragoman.schema import v1
-from dragoman.state import SessionState
+from dragoman.schema import decode, v1
+from dragoman.state import SessionState, fold
 from dragoman.tui.host_connection import HostConnection
 from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 from dragoman.view.watched import Watched
@@ -28,10 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
+    from dragoman.state import TimelineItem
     from dragoman.tui.values import Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
+TAIL_EVENTS: Final = 4_000
+"""Of a session that is opened: what was before them comes when the user scrolls to it."""
+MOST_ITEMS: Final = 6_000
+"""Of a session that grows: then it is opened again, with its end only."""
 
 
 class Interface(Protocol):
@@ -81,6 +88,8 @@ class HostedConversation:
         self.state = SessionState()
         self.watched = Watched()
         """What was seen of the session beyond its state: durations, and the output of terminals."""
+        self.has_older = False
+        """Whether there may be blocks before the first one of the state."""
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[TypedPrompt] = []
@@ -196,7 +205,10 @@ class HostedConversation:
             self.session_id = session.id
             self.agent = str(params["meta"]["dragoman"].get("agent", ""))
         else:
-            self._session = session = await remote.load_session(self.session_id, self.folder)
+            self._session = session = await remote.load_session(
+                self.session_id, self.folder, meta={"dragoman": {"tail": TAIL_EVENTS}}
+            )
+            self.has_older = True  # perhaps: the answer to the first question for them says it
         self.state = session.state
         self.watched = Watched()
         self.watched.adopt(session.state)
@@ -214,7 +226,7 @@ class HostedConversation:
             update = received.update
             if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
                 self._begin_foreign()
-            if received.replayed == "no":
+            if received.replayed != "yes":
                 self.watched.note(update, monotonic())
             self._interface.changed()
 
@@ -405,6 +417,34 @@ class HostedConversation:
         if self._session is not None:
             await self._session.set_config_option(option_id, value)
             self._interface.changed()
+
+    async def older_items(self) -> list[TimelineItem]:
+        """The next page of what was before the state began, oldest first. Raises: RequestError, ConnectionClosed."""
+        remote = self.remote
+        if remote is None or self.session_id is None or not self.has_older:
+            return []
+        found = await remote.request("_dragoman/history", {"sessionId": self.session_id})
+        self.has_older = found.get("hasMore") is True
+        page = SessionState()
+        for update in found.get("updates") or ():
+            fold(page, decode(v1.SessionUpdate, msgspec.json.encode(update)))
+        self.watched.adopt(page)
+        return list(page.timeline)
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the state has more than a client needs to keep, and nothing is going on."""
+        return (
+            len(self.state.timeline) > MOST_ITEMS
+            and self.phase == "ready"
+            and not (self.prompts or self.questions or self.is_running)
+        )
+
+    async def shorten(self) -> None:
+        """Open the session again, with its end only: what was before stays with the host."""
+        if self.is_too_long and self._remote is not None:
+            self._set_phase("opening")
+            await self._remote.close()  # `run` connects again
 
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""

@@ -230,7 +230,8 @@ def _output(raw: Any) -> str | None:
 
 
 def _exit_code(call: ToolCallState) -> int | None:
-    places = [call.raw_output, (call.meta or {}).get("terminal_exit")]
+    meta = call.meta or {}
+    places = [call.raw_output, meta.get("terminal_exit"), meta.get("dragoman")]
     for place in places:
         if isinstance(place, dict):
             for name in ("exit_code", "exitCode"):

@@ -120,6 +120,13 @@ class TerminalApp(App[None]):
         _ = self.talk.send(event.text)
         self.query_one(Transcript).follow()
 
+    def on_transcript_reached_top(self, event: Transcript.ReachedTop) -> None:
+        self.start(self._show_older())
+
+    async def _show_older(self) -> None:
+        items = await self.talk.older_items()
+        self.query_one(Transcript).add_older(items, has_more=self.talk.has_older)
+
     # What the conversation calls
 
     def changed(self) -> None:
@@ -161,7 +168,12 @@ class TerminalApp(App[None]):
         if not self._is_dirty and seconds == self._seconds:
             return
         self._is_dirty, self._seconds = False, seconds
-        self.query_one(Transcript).show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
+        transcript = self.query_one(Transcript)
+        transcript.show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
+        if self._is_reloaded:
+            transcript.has_older = self.talk.has_older
+        elif transcript.is_following and self.talk.is_too_long:
+            self.start(self.talk.shorten())
         self._is_reloaded = False
         card = self.query_one(QuestionCard)
         had_focus = card.has_focus

@@ -71,6 +71,11 @@ class Transcript(ScrollView, can_focus=True):
         return self._view.is_open
 
     @property
+    def is_following(self) -> bool:
+        """Whether the end is in sight, and stays there."""
+        return self._is_following
+
+    @property
     def shown(self) -> SessionState | None:
         """The session that is shown."""
         return self._shown
