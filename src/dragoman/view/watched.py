@@ -94,6 +94,8 @@ class Watched:
         self._changed.add(id)
         self._note_meta(id, update.meta or None)
         known = self._times.get(id)
+        if known is None and update.status in FINISHED:
+            return  # reported when it was over: how long it took is not known
         if known is None or (known[1] is not None and isinstance(update, v1.ToolCall)):
             known = self._times[id] = (now, None)
             self._times.move_to_end(id)

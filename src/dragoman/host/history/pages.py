@@ -44,7 +44,7 @@ def tail_start(log: ReadableLog, session: str, head: int, events: int) -> int:
 
 def clean_start(events: Sequence[LogEvent], start: int) -> int:
     """The number of the last event before a clean beginning within these events; `start` if there is none."""
-    announced: set[str] = set()
+    announced: dict[str, int] = {}
     found: int | None = None
     for event in events:
         if event.kind == "start":
@@ -55,9 +55,9 @@ def clean_start(events: Sequence[LogEvent], start: int) -> int:
                 continue
             id = msgspec.json.decode(update, type=_CallId).toolCallId
             if variant == "tool_call":
-                announced.add(id)
+                announced[id] = event.number
                 found = event.number - 1 if found is None else found
-            elif id not in announced:
+            elif found is not None and announced.get(id, 0) <= found:
                 found = None  # of a call that began before: what follows is clean, if anything
     return start if found is None else found
 

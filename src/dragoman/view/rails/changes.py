@@ -47,7 +47,7 @@ def diff_lines(piece: DiffPiece, view: RailView) -> Iterator[RailLine]:
         yield (rail, ("   ", ""), (f"{text}, Ctrl+O opens the pager", "dim"))
         return
     limit = _MOST_LINES if view.is_open else _DIFF_LINES
-    is_beside = view.is_beside and view.width >= SIDE_BY_SIDE_COLUMNS and not piece.is_new
+    is_beside = view.is_beside and view.width >= SIDE_BY_SIDE_COLUMNS and piece.added > 0 < piece.removed
     left, shown = piece.left_out, 0
     for number, hunk in enumerate(piece.hunks):
         room = limit - shown

@@ -142,6 +142,9 @@ def _tool(block: ToolBlock, view: RailView) -> Iterator[RailLine]:
     if block.command and block.command.strip() not in block.title:
         yield from _indented(f"$ {spelled(block.command)}", view, "code")
     for piece in block.content:
+        if isinstance(piece, DiffPiece) and (len(diffs) > 1 or piece.path.rpartition("/")[2] not in block.title):
+            new = ", new file" if piece.is_new else ""
+            yield from _indented(f"{label(piece.path, 400)}  +{piece.added} -{piece.removed}{new}", view, "bold")
         yield from _piece(piece, view)
     if block.output is not None:
         yield from _output(block.output, view)

@@ -50,16 +50,18 @@ class MarkdownLines:
         rest = text[len(self._seen) :]
         if blank := _BLANK_LINES.match(rest):
             self._seen, rest = self._seen + blank[0], rest[blank.end() :]
+        still_open: list[RailLine] = []
         for part, is_closed, size in parts_of(rest):
-            is_fence = _FENCE.fullmatch(part[0]) is not None
+            is_fence = not still_open and _FENCE.fullmatch(part[0]) is not None
             lines = self._fenced(part, is_closed=is_closed) if is_fence else self._part(part)
             if not is_closed:
-                return self._trimmed([*self._done, *lines])
+                still_open += lines
+                continue
             self._done += lines
             self._seen += rest[:size]
             rest = rest[size:]
             self._code, self._code_at = [], 0
-        return self._trimmed(self._done)
+        return self._trimmed([*self._done, *still_open])
 
     def _trimmed(self, lines: list[RailLine]) -> list[RailLine]:
         end = len(lines)
@@ -110,8 +112,7 @@ def parts_of(text: str) -> Iterator[tuple[list[str], bool, int]]:
     splitter = _Splitter()
     for line in lines[:-1]:
         yield from splitter.take(line)
-    part = splitter.rest(lines[-1])
-    if part:
+    for part in splitter.rest(lines[-1]):
         yield part, False, 0
 
 
@@ -150,9 +151,14 @@ class _Splitter:
             self._inner = inner[1]
         self._part.append(line)
 
-    def rest(self, last: str) -> list[str]:
-        """The open part, with a last line that may still grow."""
-        return [*self._part, last] if last or self._part else []
+    def rest(self, last: str) -> Iterator[list[str]]:
+        """Yield the open part, with a last line that may still grow: as it is now, it may be a part of its own."""
+        is_inside = bool(self._fence or self._inner)
+        if self._part and not is_inside and last.strip() and self._ends_before(last):
+            yield self._part
+            yield [last]
+        elif last or self._part:
+            yield [*self._part, last]
 
     def _begin(self, line: str) -> None:
         fence = _FENCE.fullmatch(line)
