@@ -24,6 +24,8 @@ _ROWS: Final = 24
 _MOST: Final = 64 * 1024
 _KEPT: Final = 8
 _SECONDS: Final = 0.1
+_LOOKED_AT: Final = 100
+_SEQUENCE: Final = 32  # characters of the longest sequence that is looked for
 _COLOURS: Final = {
     name: number for number, name in enumerate(("black", "red", "green", "brown", "blue", "magenta", "cyan", "white"))
 }
@@ -48,6 +50,7 @@ class EmulatedTerminals:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
         self._screens: OrderedDict[str, _Screen] = OrderedDict()
+        self._read: OrderedDict[str, int] = OrderedDict()  # how much of a terminal's output was looked at
         self.is_behind = False
         """Whether a screen was asked for too soon, and shows less than there is."""
 
@@ -55,13 +58,13 @@ class EmulatedTerminals:
         """The lines of a terminal's screen; None for one that writes lines."""
         output = terminal.output or ""
         found = self._screens.get(terminal.terminal_id)
+        total = terminal.total or len(output)
         if found is None:
-            if not needs_screen(output):
+            if not self._needs_screen(terminal.terminal_id, output, total):
                 return None
             found = self._screens[terminal.terminal_id] = _Screen()
             while len(self._screens) > _KEPT:
                 self._screens.popitem(last=False)
-        total = terminal.total or len(output)
         now = self._clock()
         if total == found.fed:
             return found.lines
@@ -74,6 +77,15 @@ class EmulatedTerminals:
         found.fed, found.at = total, now
         found.lines = _rows(found.screen)
         return found.lines
+
+    def _needs_screen(self, id: str, output: str, total: int) -> bool:
+        """Whether what is new moves the cursor; a sequence may have come in two pieces."""
+        new = max(0, total - self._read.get(id, 0))
+        self._read[id] = total
+        self._read.move_to_end(id)
+        while len(self._read) > _LOOKED_AT:
+            self._read.popitem(last=False)
+        return new > 0 and needs_screen(output[-(new + _SEQUENCE) :])
 
 
 def _rows(screen: Any) -> list[list[Run]]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.view.rails.values import Glyphs, RailLine, RailView, Run, Style
 
 _OUTPUT_LINES: Final = 6
+_LONG_OUTPUT: Final = 4_000  # characters of an output of which only the end is read, if only that is shown
 _MOST_LINES: Final = 5_000  # of one block, opened
 _DEEPEST: Final = 4  # calls of subagents in each other that are moved to the right
 _KINDS: Final = {"execute": "run", "switch_mode": "mode"}
@@ -189,13 +190,20 @@ def _terminal(piece: ShownTerminal, view: RailView) -> Iterator[RailLine]:
 def _output(text: str, view: RailView, *, is_cut: bool = False) -> Iterator[RailLine]:
     from dragoman.view.terminal_lines import output_lines
 
-    lines = output_lines(without_fence(text))
+    text = without_fence(text)
+    skipped = 0
+    if not view.is_open and len(text) > _LONG_OUTPUT:
+        # Only the end is shown, many times while it grows. (The colours of the lines before it are lost.)
+        end = text.rstrip("\n").rsplit("\n", 2 * _OUTPUT_LINES)
+        skipped = end[0].count("\n") + 1 if len(end) > 2 * _OUTPUT_LINES else 0
+        text = "\n".join(end[1:] if skipped else end)
+    lines = output_lines(text)
     while lines and not lines[-1]:
         lines.pop()
-    while lines and not lines[0]:
+    while not skipped and lines and not lines[0]:
         del lines[0]
     shown = lines if view.is_open else lines[-_OUTPUT_LINES:]
-    before = len(lines) - len(shown)
+    before = skipped + len(lines) - len(shown)
     if before:
         yield from _indented(f"… {before} lines before, Enter or Ctrl+T to read", view, "dim")
     elif is_cut and lines:
