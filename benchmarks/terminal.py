@@ -23,8 +23,10 @@ OUTPUT_BYTES = 100_000_000
 ANSWER_BYTES = 20_000
 PAINTS = 200
 # (Textual imports its tree itself.)
-LATE_MODULES = ("markdown_it", "pygments", "pyte", "PIL", "textual.widgets._markdown", "textual.widgets._data_table")
-LATE_MODULES += ("dragoman.view.layout", "dragoman.view.prose")
+LATE_MODULES = (
+    *("markdown_it", "pygments", "pyte", "PIL", "textual.widgets._markdown", "textual.widgets._data_table"),
+    *("dragoman.view.layout", "dragoman.view.prose"),
+)
 
 
 class Nowhere:
@@ -96,7 +98,9 @@ def long_session(state: Any, updates: int = UPDATES) -> None:
     diff = v1.Diff("a.py", "def f():\n    return 2\n", old_text="def f():\n    return 1\n")
     for number in range(updates // 4):
         call = str(number)
-        fold(state, v1.AgentMessageChunk(v1.TextContent(f"## Step {number}\n\nSome **words** about `x`.\n\n- a\n- b\n")))
+        fold(
+            state, v1.AgentMessageChunk(v1.TextContent(f"## Step {number}\n\nSome **words** about `x`.\n\n- a\n- b\n"))
+        )
         fold(state, v1.ToolCall(call, f"Edit file {number}", kind="edit", status="in_progress"))
         fold(state, v1.ToolCallUpdate(call, status="completed", content=[diff]))
         fold(state, v1.AgentThoughtChunk(v1.TextContent("Let me think about it. " * 20)))
@@ -228,7 +232,9 @@ def memory(updates: int = UPDATES, output_bytes: int = OUTPUT_BYTES) -> dict[str
     return {"peak_mb": peak / 1024}
 
 
-FIGURES = {each.__name__: each for each in (import_textual, first_frame, interaction, streamed_plain, streamed_screen, memory)}
+FIGURES = {
+    each.__name__: each for each in (import_textual, first_frame, interaction, streamed_plain, streamed_screen, memory)
+}
 
 
 def taken(name: str) -> dict[str, Any]:
@@ -250,8 +256,8 @@ def main() -> None:
     print(f"10,000 updates   open {found['open_ms']:.0f} ms; a key {found['type_ms']:.1f} ms, a page "
           f"{found['scroll_ms']:.1f} ms, a piece of text {found['update_ms']:.1f} ms (goal 50)")  # fmt: skip
     found, plain = taken("streamed_screen"), taken("streamed_plain")
-    print(f"20 KB answer     {found['painting']:.2f} s of CPU with 200 paints, {1000 * plain['writing']:.0f} ms in plain "
-          f"mode; the whole process {found['whole'] / plain['whole']:.1f} times plain mode (goal 15)")  # fmt: skip
+    print(f"20 KB answer     {found['painting']:.2f} s of CPU with 200 paints, {1000 * plain['writing']:.0f} ms in "
+          f"plain mode; the whole process {found['whole'] / plain['whole']:.1f} times plain mode (goal 15)")  # fmt: skip
     print(f"memory           {taken('memory')['peak_mb']:.0f} MB after 10,000 updates and 100 MB of output (goal 80)")
 
 

@@ -17,6 +17,7 @@ async def long_session(host: Any, source: OnTheWire, turns: int, seed: int) -> s
     """A session with messages, and calls that end later than they begin."""
     numbers = random.Random(seed)
     line, session = await host.opened()
+    assert isinstance(session, str)
     for turn in range(turns):
         id = line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": f"prompt {turn}"}])
         prompt = await source.agent.prompted()
@@ -60,7 +61,7 @@ async def test_the_parts_together_are_the_whole_history(monkeypatch: pytest.Monk
         line = await host.client(OURS)
         tail = await loaded(line, session, tail=100)
         assert 0 < len(tail) < len(whole) / 2
-        assert [each for each in tail if each["sessionUpdate"] == "session_info_update"][0]["title"] == "title 24"
+        assert next(each for each in tail if each["sessionUpdate"] == "session_info_update")["title"] == "title 24"
         parts, has_more = list[list[dict[str, Any]]](), True
         while has_more:
             _, answer = await line.answer_to(line.ask("_dragoman/history", sessionId=session))

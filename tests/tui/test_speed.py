@@ -6,11 +6,13 @@ import pytest
 
 pytest.importorskip("textual")
 
-from benchmarks import terminal  # noqa: E402
-from dragoman.schema import v1  # noqa: E402
-from dragoman.state import fold  # noqa: E402
-from dragoman.tui.screen.transcript import Transcript  # noqa: E402
-from tests.tui.test_screen import painted, shown  # noqa: E402
+from textual.strip import Strip
+
+from benchmarks import terminal
+from dragoman.schema import v1
+from dragoman.state import fold
+from dragoman.tui.screen.transcript import Transcript
+from tests.tui.test_screen import painted, shown
 
 
 def test_the_first_frame_imports_nothing_that_it_does_not_need() -> None:
@@ -47,8 +49,13 @@ async def test_nothing_is_painted_when_nothing_changed(monkeypatch: pytest.Monke
         fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("text")))
         await painted(app, pilot)
         drawn: list[int] = []
-        render = Transcript.render_line
-        monkeypatch.setattr(Transcript, "render_line", lambda self, y: drawn.append(y) or render(self, y))
+        render = transcript.render_line
+
+        def counted(y: int) -> Strip:
+            drawn.append(y)
+            return render(y)
+
+        monkeypatch.setattr(transcript, "render_line", counted)
         app.changed()  # of something that is not in sight
         app._paint()
         await pilot.pause()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import shutil
 import stat
+import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +14,15 @@ import pytest
 
 pytest.importorskip("textual")
 
-from dragoman.schema import Unknown, v1  # noqa: E402
-from dragoman.state import SessionState, fold  # noqa: E402
-from dragoman.tui.screen import images, walking  # noqa: E402
-from dragoman.tui.screen.emulation import EmulatedTerminals  # noqa: E402
-from dragoman.tui.screen.highlighting import colour_code  # noqa: E402
-from dragoman.tui.screen.strips import strip_of, style_named  # noqa: E402
-from dragoman.tui.screen.transcript import Transcript  # noqa: E402
-from dragoman.view.blocks import ShownTerminal  # noqa: E402
-from tests.tui.test_screen import grid, painted, shown  # noqa: E402
+from dragoman.schema import Unknown, v1
+from dragoman.state import SessionState, fold
+from dragoman.tui.screen import walking
+from dragoman.tui.screen.emulation import EmulatedTerminals
+from dragoman.tui.screen.highlighting import colour_code
+from dragoman.tui.screen.strips import strip_of, style_named
+from dragoman.tui.screen.transcript import Transcript
+from dragoman.view.blocks import ShownTerminal
+from tests.tui.test_screen import grid, painted, shown
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e\x1b]8;;http://x\x07\x08\r\x00"
 
@@ -184,7 +187,7 @@ def poisoned() -> list[v1.SessionUpdate]:
     ]
     return [
         v1.UserMessageChunk(text),
-        v1.AgentMessageChunk(v1.TextContent(f"# {EVIL}\n\n- {EVIL}\n\n```{EVIL}\n{EVIL}\n```\n\n[{EVIL}](http://{EVIL})")),
+        say(f"# {EVIL}\n\n- {EVIL}\n\n```{EVIL}\n{EVIL}\n```\n\n[{EVIL}](http://{EVIL})"),
         v1.AgentMessageChunk(v1.AudioContent(EVIL, EVIL)),
         v1.AgentThoughtChunk(text),
         v1.ToolCall("1", EVIL, kind=EVIL, status=EVIL, content=content, raw_input={"command": EVIL}, meta=meta),
@@ -249,9 +252,9 @@ async def test_images_are_opened_by_a_key_from_a_folder_of_the_user_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     started: list[list[str]] = []
-    monkeypatch.setattr(images.tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(images.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(images.subprocess, "Popen", lambda words, **options: started.append(words))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(subprocess, "Popen", lambda words, **options: started.append(words))
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.delenv("SSH_TTY", raising=False)
     data = base64.b64encode(b"picture").decode()
@@ -262,6 +265,10 @@ async def test_images_are_opened_by_a_key_from_a_folder_of_the_user_alone(
         assert started == []
         await pilot.press("tab", "o")
         assert any("opened " in line for line in await painted(app, pilot))
+    check_files(started)
+
+
+def check_files(started: list[list[str]]) -> None:
     [[_, path]] = started
     assert Path(path).read_bytes() == b"picture"
     assert path.endswith(".png"), "another kind could be a program"

@@ -93,7 +93,7 @@ def tools(state: SessionState, watched: Watched) -> None:
 
 
 def changes(state: SessionState, watched: Watched) -> None:
-    old = "import os\n\ndef load(path):\n    rows = read(path)\n    for i in range(n - 1):\n        out.append(rows[i])\n"
+    old = "import os\n\ndef load(path):\n    rows = read(path)\n    for i in range(n - 1):\n        out.append(i)\n"
     new = old.replace("range(n - 1)", "range(n)").replace("import os\n", "")
     content: list[v1.ToolCallContent] = [
         v1.Diff("src/importer.py", new, old_text=old),

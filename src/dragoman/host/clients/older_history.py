@@ -1,7 +1,7 @@
 """The part of a session's history that a client was not sent yet: a client that shows the end first asks for the rest.
 
-A client names in `session/load` how many events it wants (`_meta.dragoman.tail`); `_dragoman/history` then sends what is
-before them, page by page. What was sent is remembered per connection; another `session/load` begins again.
+A client names in `session/load` how many events it wants (`_meta.dragoman.tail`); `_dragoman/history` then sends what
+is before them, page by page. What was sent is remembered per connection; another `session/load` begins again.
 """
 
 from __future__ import annotations
@@ -56,7 +56,5 @@ class OlderHistory:
         if page.start:
             left.append((log, page.start))
         kind = self._client.kind
-        converted = (
-            kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None
-        )
+        converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
         return {"updates": [msgspec.Raw(each) for each in converted if each is not None], "hasMore": bool(left)}

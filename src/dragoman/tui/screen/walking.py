@@ -1,7 +1,7 @@
 """The cursor over the blocks of a conversation, while it has the keyboard: the keys of vim and lazygit.
 
-Owns which block is chosen, and the search. The cursor is drawn by reverse video in the first column, which shows without
-colour.
+Owns which block is chosen, and the search. The cursor is drawn by reverse video in the first column, which shows
+without colour.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Blocks as styled lines with a rail: the first column says what a line belongs to, so nothing depends on colour.
 
 A line is a list of runs, each a text with the name of a style; what a style looks like is up to the screen. All texts
-are safe when they leave this package: controls are gone, and what will happen is spelled out. Pure: no clock, no screen,
-no threads. Read first: values.py; then drawing.py, which writes a block.
+are safe when they leave this package: controls are gone, and what will happen is spelled out. Pure: no clock, no
+screen, no threads. Read first: values.py; then drawing.py, which writes a block.
 """
 
 from typing import TYPE_CHECKING

@@ -167,7 +167,7 @@ class _Splitter:
         self._is_closed = _HEADING.match(line) is not None
 
     def _ends_before(self, line: str) -> bool:
-        if self._is_closed or _FENCE.fullmatch(line) and not (self._is_list and line.startswith(" ")):
+        if self._is_closed or (_FENCE.fullmatch(line) and not (self._is_list and line.startswith(" "))):
             return True
         if _HEADING.match(line):
             return True
