@@ -257,7 +257,7 @@ def main() -> None:
           f"{found['scroll_ms']:.1f} ms, a piece of text {found['update_ms']:.1f} ms (goal 50)")  # fmt: skip
     found, plain = taken("streamed_screen"), taken("streamed_plain")
     print(f"20 KB answer     {found['painting']:.2f} s of CPU with 200 paints, {1000 * plain['writing']:.0f} ms in "
-          f"plain mode; the whole process {found['whole'] / plain['whole']:.1f} times plain mode (goal 15)")  # fmt: skip
+          f"plain mode; the whole process {found['whole'] / plain['whole']:.1f} times (goal 15)")  # fmt: skip
     print(f"memory           {taken('memory')['peak_mb']:.0f} MB after 10,000 updates and 100 MB of output (goal 80)")
 
 

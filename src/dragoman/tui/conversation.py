@@ -194,6 +194,7 @@ class HostedConversation:
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
+        self.watched = Watched()
         if self.session_id is None:
             params = await asyncio.to_thread(self._opening.new, self._agent_name)
             self._session = session = await remote.new_session(
@@ -210,7 +211,6 @@ class HostedConversation:
             )
             self.has_older = True  # perhaps: the answer to the first question for them says it
         self.state = session.state
-        self.watched = Watched()
         self.watched.adopt(session.state)
         self._login_methods = ()
         self._interface.reloaded()
@@ -332,6 +332,20 @@ class HostedConversation:
         if not self.is_foreign_turn:
             self.is_foreign_turn = True
             self.started_at = monotonic()
+
+    @property
+    def may_have_children(self) -> bool:
+        """Whether updates of subagents' sessions may come: while a session is loaded its children are not known yet."""
+        return self.phase == "opening" or bool(self.state.subagents)
+
+    def is_child(self, session_id: str) -> bool:
+        """Whether a session is that of a subagent."""
+        return session_id != self.session_id and (self.phase == "opening" or session_id in self.state.subagents)
+
+    def note_child(self, session_id: str, update: v1.SessionUpdate) -> None:
+        """A subagent's session went on."""
+        self.watched.note_child(session_id, update)
+        self._interface.changed()
 
     # Messages of the host's own
 

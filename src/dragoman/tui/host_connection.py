@@ -6,6 +6,7 @@ Owns what this client announces, and which handler of the conversation gets a re
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import reach_host
 from dragoman.rpc import Observer
-from dragoman.schema import v1
+from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,8 +47,10 @@ class HostConnection:
                 "_dragoman/answered": talk.answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
-            meta={"dragoman": hello(), "terminal_output": True},  # output comes in pieces, with its exit code
-            observers=(_StartedTurns(talk),),
+            # The output of terminals comes in pieces, with exit codes; subagents with their sessions.
+            meta={"dragoman": {**hello(), "unstable": True}, "terminal_output": True},
+            unstable=True,
+            observers=(_StartedTurns(talk), _ChildSessions(talk)),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
@@ -65,6 +68,30 @@ class _StartedTurns(Observer):
     def received(self, line: bytes) -> None:
         if b'"_dragoman/turn_started"' in line[:100]:
             self._conversation.turn_started(msgspec.json.decode(line).get("params") or {})
+
+
+class _UpdateOf(msgspec.Struct):
+    sessionId: str  # noqa: N815 - the protocol's name
+    update: msgspec.Raw
+
+
+class _UpdateFrame(msgspec.Struct):
+    params: _UpdateOf
+
+
+class _ChildSessions(Observer):
+    """Takes the updates of subagents' sessions, which are not open here: they are shown inside of their parent."""
+
+    def __init__(self, conversation: HostedConversation) -> None:
+        self._conversation = conversation
+
+    def received(self, line: bytes) -> None:
+        if not self._conversation.may_have_children or b'"session/update"' not in line[:60]:
+            return
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(line, type=_UpdateFrame).params
+            if self._conversation.is_child(found.sessionId):
+                self._conversation.note_child(found.sessionId, decode(v1.SessionUpdate, found.update))
 
 
 class _Forms:

@@ -16,11 +16,12 @@ from collections import OrderedDict
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from dragoman.state import Message, ToolCallState
+from dragoman.state import Message, SubagentState, ToolCallState
 from dragoman.state.text_buffer import Passage
 from dragoman.view.build import agent_terminals, block_of, blocks_of, turn_end
 from dragoman.view.rails.drawing import rail_lines
 from dragoman.view.rails.values import RailView, no_highlight
+from dragoman.view.rails.wrapping import fitted
 from dragoman.view.watched import Watched
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _KEPT_BLOCKS: Final = 400
 _KEPT_LINES: Final = 20_000
 _GROWING: Final = 16  # texts that are looked at after each update: the last ones that were written to
 _MEASURED: Final = 100  # items of a history that are measured at once; the rest is estimated
+_CHILD_BLOCKS: Final = 5  # of a subagent's session that is not opened
 _NEAR_END: Final = 30  # items that are on the screen, as a rule, when they change
 
 
@@ -154,6 +156,8 @@ class SessionLayout:
         self._watched = watched or self._watched
         calls = state.tool_calls
         noted = {calls[id].position for id in self._watched.take_changed() if id in calls}
+        children = state.subagents
+        noted |= {children[id].position for id in self._watched.take_changed_children() if id in children}
         if state.revision == self._revision and not noted:
             return False
         self._revision = state.revision
@@ -312,8 +316,26 @@ class SessionLayout:
         blocks: Iterable[Block] = block_of(item, position, self._terminals, self._watched)
         growing = self._growing(position, item, view) if is_drawn else None
         lines = [line for block in blocks for line in rail_lines(block, view, growing)]
+        if isinstance(item, SubagentState):
+            lines += self._child_lines(item.session_id, view)
         for index in self._ends.get(position, ()):
             lines += rail_lines(turn_end(state.turns[index], self._watched), view)
+        return lines
+
+    def _child_lines(self, session_id: str, view: RailView) -> list[RailLine]:
+        """The session of a subagent, moved to the right: its last blocks, or all of them if it is opened."""
+        child = self._watched.children.get(session_id)
+        if child is None:
+            return []
+        blocks = blocks_of(child)
+        shown = blocks if view.is_open else blocks[-_CHILD_BLOCKS:]
+        inner = view._replace(width=view.width - 2, highlight=no_highlight)
+        lines: list[RailLine] = []
+        if len(shown) < len(blocks):
+            text = f"  {view.glyphs.agent} … {len(blocks) - len(shown)} blocks before, Enter or Ctrl+T to read"
+            lines.append(fitted(((text, "dim"),), view.width, view.glyphs))
+        for block in shown:
+            lines += [(("  ", ""), *line) for line in rail_lines(block, inner)]
         return lines
 
     def _growing(self, position: int, item: TimelineItem, view: RailView) -> MarkdownLines | None:

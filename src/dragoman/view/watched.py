@@ -11,18 +11,19 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.schema import v1
+from dragoman.state import SessionState, fold
 from dragoman.state.tools import FINISHED
 from dragoman.view.blocks import ShownTerminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dragoman.state import SessionState
-
 _OUTPUT_CHARACTERS: Final = 64 * 1024
 _TERMINALS: Final = 64
 _CALLS: Final = 4_000
 _DEEPEST: Final = 8
+_CHILDREN: Final = 32
+_CHILD_CHARACTERS: Final = 200_000
 
 
 class _Terminal:
@@ -65,6 +66,8 @@ class Watched:
         self._parents: OrderedDict[str, str] = OrderedDict()
         self._turns: dict[int, tuple[float, float | None]] = {}
         self._changed: set[str] = set()
+        self._children: OrderedDict[str, SessionState] = OrderedDict()
+        self._changed_children: set[str] = set()
 
     @property
     def terminals(self) -> Mapping[str, ShownTerminal]:
@@ -85,6 +88,25 @@ class Watched:
         """The calls of which something was noted since the last time, by id."""
         changed, self._changed = self._changed, set()
         return changed
+
+    @property
+    def children(self) -> Mapping[str, SessionState]:
+        """The sessions of subagents of which updates came, by session id."""
+        return self._children
+
+    def take_changed_children(self) -> set[str]:
+        """The sessions of subagents that changed since the last time."""
+        changed, self._changed_children = self._changed_children, set()
+        return changed
+
+    def note_child(self, session_id: str, update: v1.SessionUpdate) -> None:
+        """Take an update of a subagent's session."""
+        state = self._children.get(session_id)
+        if state is None:
+            state = self._children[session_id] = SessionState(text_limit=_CHILD_CHARACTERS)
+            _bound(self._children, _CHILDREN)
+        fold(state, update)
+        self._changed_children.add(session_id)
 
     def note(self, update: object, now: float) -> None:
         """Take an update that has just come."""
