@@ -170,3 +170,11 @@ def test_older_items_have_negative_positions_and_what_is_below_stays() -> None:
     fold(state, v1.ToolCallUpdate("live 1", title="changed"))
     layout.update(state)
     assert "".join(text for text, _ in layout.lines(4, 1, state)[0]).endswith("changed")
+
+
+def test_the_last_lines_of_a_session_are_those_of_its_text() -> None:
+    state, view = SessionState(), RailView(60)
+    for number in range(300):
+        fold(state, v1.ToolCall(str(number), f"call {number}"))
+        fold(state, v1.AgentMessageChunk(v1.TextContent(f"# {number}\n\n" + "words " * number)))
+    assert text_of(state, view, last=12).splitlines() == text_of(state, view).splitlines()[-12:]

@@ -29,7 +29,10 @@ class QueuedPrompt(Struct):
     metadata: dict[str, Any] = {}
     """Stored with the message."""
 
+    refusal: str = ""
+    """Why a hook of the user's refuses the prompt; then no model sees it."""
+
     @property
     def is_for_model(self) -> bool:
-        """Whether a model answers; otherwise a command of the agent itself does."""
-        return self.command is None or self.command.prompt is not None
+        """Whether a model answers; otherwise a command of the agent itself does, or a hook has refused the prompt."""
+        return not self.refusal and (self.command is None or self.command.prompt is not None)

@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from dragoman.builtin.cancellation import shared
 from dragoman.builtin.context.environment_block import add_environment, add_line
-from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.history import COMMAND, model_view
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows
+from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
+from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
@@ -41,6 +43,20 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
             add_line(message, ended)
 
 
+async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
+    """Let the user's hooks look at a prompt before a model does: they can refuse it, or add something for the model."""
+    hooks = (await session.hooks.of(prompt.viewer.cwd)).hooks
+    if hooks is None or not prompt.is_for_model:
+        return
+    text = "\n".join(part.text for part in prompt.parts if isinstance(part, TextPart))
+    result = await hooks.prompt(text)
+    if result.wish == "deny":
+        prompt.refusal = result.reason or "it gave no reason"
+        message.metadata = {**message.metadata, COMMAND: {"name": "hook"}}  # so that no later request has it either
+    elif result.context:
+        add_line(message, result.context)
+
+
 async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
     """Show the prompt to the other viewers, wait for the tools, and collect what the loop needs."""
     viewer = session.prompting = prompt.viewer
@@ -48,6 +64,9 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         if other is not viewer:
             await other.show_message(session.history[-1])
     is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
+    folder = await session.hooks.of(viewer.cwd)
+    if folder.hooks is not None:
+        folder.hooks.begin_turn()
     return TurnContext(
         session.row.id,
         log.message,
@@ -71,11 +90,16 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        modes=None if viewer.is_headless else SessionModeSwitch(session),
+        hooks=folder.hooks,
+        after_edits=folder.after_edits,
     )
 
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
     """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    if prompt.refusal:
+        return AnswerModel(f"A hook of yours refused this prompt, and no model has seen it: {prompt.refusal}")
     if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
         return AnswerModel(await run_command(prompt.command, session))
     environment = session.environment

@@ -16,13 +16,12 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-import msgspec
-
 from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.start import NoHost
-from dragoman.schema import decode, v1
-from dragoman.state import SessionState, fold
-from dragoman.tui.host_connection import HostConnection
+from dragoman.schema import v1
+from dragoman.state import SessionState
+from dragoman.tui.host_connection import HostLink
+from dragoman.tui.older_blocks import read_older
 from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 from dragoman.view.watched import Watched
 
@@ -139,7 +138,7 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with HostConnection(self) as remote:
+                async with HostLink(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0
@@ -437,11 +436,7 @@ class HostedConversation:
         remote = self.remote
         if remote is None or self.session_id is None or not self.has_older:
             return []
-        found = await remote.request("_dragoman/history", {"sessionId": self.session_id})
-        self.has_older = found.get("hasMore") is True
-        page = SessionState()
-        for update in found.get("updates") or ():
-            fold(page, decode(v1.SessionUpdate, msgspec.json.encode(update)))
+        page, self.has_older = await read_older(remote, self.session_id)
         self.watched.adopt(page)
         return list(page.timeline)
 

@@ -38,7 +38,7 @@ def run(opening: Opening, session_id: str | None, first: str | None) -> int:
     talk = app.talk
     was_running = talk.is_running
     width = shutil.get_terminal_size().columns
-    for line in text_of(talk.state, RailView(width, glyphs)).splitlines()[-_LAST_LINES:]:
+    for line in text_of(talk.state, RailView(width, glyphs), last=_LAST_LINES).splitlines():
         sys.stdout.write(f"{clip(line, width)}\n")
     if talk.session_id is not None:
         state = "still running; " if was_running else ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dragoman.tui.conversation import HostedConversation
 
 
-class HostConnection:
+class HostLink:
     """The connection of one conversation to the local host, started if there is none."""
 
     def __init__(self, conversation: HostedConversation) -> None:

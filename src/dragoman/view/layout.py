@@ -352,7 +352,18 @@ class SessionLayout:
         return found
 
 
-def text_of(state: SessionState, view: RailView) -> str:
-    """The whole session as text with rails: for a pager, or to be printed when the screen is left."""
-    lines = [line for block in blocks_of(state) for line in rail_lines(block, view)]
+def text_of(state: SessionState, view: RailView, *, last: int | None = None) -> str:
+    """The session as text with rails: for a pager, or to be printed when the screen is left.
+
+    Args:
+        state: the session.
+        view: the width and the glyphs.
+        last: how many lines of the end; None for all of it.
+    """
+    if last is None:
+        lines = [line for block in blocks_of(state) for line in rail_lines(block, view)]
+    else:
+        layout = SessionLayout(view)
+        layout.update(state)
+        lines = layout.lines(max(0, layout.height - last), last, state)
     return "\n".join("".join(text for text, _ in line).rstrip() for line in lines)

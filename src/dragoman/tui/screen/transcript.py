@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dragoman.view.watched import Watched
 
 _SETTLED: Final = 60  # heights that are measured with one paint
-_MOST_OLDER: Final = 6_000  # blocks from the log that are kept: more than one reads at once
+_MOST_OLDER: Final = 30_000  # blocks from the log that are kept: far more than anybody scrolls through
 
 
 class Transcript(ScrollView, can_focus=True):
