@@ -274,3 +274,18 @@ def check_files(started: list[list[str]]) -> None:
     assert path.endswith(".png"), "another kind could be a program"
     assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10)])
+async def test_every_row_of_the_conversation_shows_a_line_when_there_are_more(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    async with shown(monkeypatch, size) as (app, pilot):
+        transcript = app.query_one(Transcript)
+        for number in range(60):
+            fold(app.talk.state, call(str(number), f"call {number} " + "with a long title " * 10))
+            await painted(app, pilot)
+        lines = grid(app)[1 : 1 + transcript.size.height]
+        assert transcript.size.height == size[1] - 5
+        assert all(line.startswith("▸ ✔ other   call") for line in lines)
+        assert "call 59" in lines[-1]

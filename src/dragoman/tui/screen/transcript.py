@@ -37,6 +37,9 @@ _MOST_OLDER: Final = 30_000  # blocks from the log that are kept: far more than 
 class Transcript(ScrollView, can_focus=True):
     """Shows a session. While it is scrolled up it stays where it is, and counts the lines that came below."""
 
+    # The place of the scroll bar is kept free, so that lines are not broken again when it appears.
+    DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
+
     class ReachedTop(Message):
         """The user is near the first block, and there may be older ones."""
 
