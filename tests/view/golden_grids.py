@@ -15,7 +15,7 @@ from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.view.build import blocks_of
 from dragoman.view.rails import ASCII, UNICODE, Glyphs, RailView, rail_lines
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 FOLDER = Path(__file__).parent / "golden"
 PIXELS = "iVBORw0KGgoAAAANSUhEUgAAAoAAAAHgCAYAAAA10dzkAAAA"  # the beginning of a PNG of 640 by 480
@@ -58,11 +58,11 @@ def say(text: str) -> v1.AgentMessageChunk:
     return v1.AgentMessageChunk(v1.TextContent(text))
 
 
-def markdown(state: SessionState, watched: Watched) -> None:
+def markdown(state: SessionState, watched: WatchedSession) -> None:
     fold(state, say(MARKDOWN))
 
 
-def messages(state: SessionState, watched: Watched) -> None:
+def messages(state: SessionState, watched: WatchedSession) -> None:
     link = v1.ResourceLink("a.py", "file:///home/user/a.py")
     state.begin_turn([v1.TextContent("why does it\ndrop the last row?"), v1.ImageContent(PIXELS, "image/png"), link])
     watched.begin_turn(0, 0.0)
@@ -74,7 +74,7 @@ def messages(state: SessionState, watched: Watched) -> None:
     state.end_turn("cancelled")
 
 
-def tools(state: SessionState, watched: Watched) -> None:
+def tools(state: SessionState, watched: WatchedSession) -> None:
     def call(id: str, title: str, seconds: float, status: str, **members: object) -> None:
         watched.note(v1.ToolCall(id, title), 0.0)
         update = v1.ToolCall(id, title, status=status, **members)  # type: ignore[arg-type]  # as the case gives them
@@ -92,7 +92,7 @@ def tools(state: SessionState, watched: Watched) -> None:
     state.end_turn("cancelled")
 
 
-def changes(state: SessionState, watched: Watched) -> None:
+def changes(state: SessionState, watched: WatchedSession) -> None:
     old = "import os\n\ndef load(path):\n    rows = read(path)\n    for i in range(n - 1):\n        out.append(i)\n"
     new = old.replace("range(n - 1)", "range(n)").replace("import os\n", "")
     content: list[v1.ToolCallContent] = [
@@ -103,7 +103,7 @@ def changes(state: SessionState, watched: Watched) -> None:
     fold(state, v1.ToolCall("1", "Edit three files", kind="edit", status="completed", content=content))
 
 
-def terminals(state: SessionState, watched: Watched) -> None:
+def terminals(state: SessionState, watched: WatchedSession) -> None:
     output = (
         "collecting 1\rcollecting 2\rcollected 3\x1b[K\n\x1b[1;32mok\x1b[0m plain \x1b[38;5;208morange\x1b[39m\n"
         "see \x1b]8;;https://evil.example/\x07https://good.example/\x1b]8;;\x07\nab\x08c\x1b]0;title\x07\x1b[?25l\n"
@@ -115,7 +115,7 @@ def terminals(state: SessionState, watched: Watched) -> None:
     watched.note(v1.ToolCallUpdate("1", status="completed"), 0.5)
 
 
-def others(state: SessionState, watched: Watched) -> None:
+def others(state: SessionState, watched: WatchedSession) -> None:
     steps = [("read", "completed"), ("run the tests", "in_progress"), ("summary", "pending")]
     fold(state, v1.Plan([v1.PlanEntry(text, "medium", status) for text, status in steps]))
     fold(state, v1.Notice("warning", "Low on credit", description="Two requests are left."))
@@ -125,7 +125,7 @@ def others(state: SessionState, watched: Watched) -> None:
     fold(state, Unknown("brand_new", {"sessionUpdate": "brand_new"}))
 
 
-def subagents(state: SessionState, watched: Watched) -> None:
+def subagents(state: SessionState, watched: WatchedSession) -> None:
     def call(id: str, title: str, parent: str | None) -> None:
         meta = {"claudeCode": {"parentToolUseId": parent}} if parent else {"claudeCode": {"toolName": "Task"}}
         update = v1.ToolCall(id, title, kind="search", status="completed", meta=meta)
@@ -138,14 +138,14 @@ def subagents(state: SessionState, watched: Watched) -> None:
     call("next", "Another call", None)
 
 
-CASES: dict[str, Callable[[SessionState, Watched], None]] = {
+CASES: dict[str, Callable[[SessionState, WatchedSession], None]] = {
     each.__name__: each for each in (markdown, messages, tools, changes, terminals, others, subagents)
 }
 
 
 def grid(name: str) -> str:
     """The file of a case."""
-    state, watched = SessionState(), Watched()
+    state, watched = SessionState(), WatchedSession()
     CASES[name](state, watched)
     blocks = blocks_of(state, watched=watched)
     parts, styles = list[str](), list[str]()

@@ -13,7 +13,7 @@ from dragoman.text.terminal import cells
 from dragoman.view.build import block_of, blocks_of
 from dragoman.view.layout import SessionLayout, text_of
 from dragoman.view.rails import ASCII, RailView, rail_lines
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 
@@ -99,7 +99,7 @@ def test_a_session_as_text_has_words_for_everything() -> None:
 
 
 def test_a_subagents_session_is_shown_inside_of_its_parent() -> None:
-    state, layout, watched = SessionState(), SessionLayout(RailView(80)), Watched()
+    state, layout, watched = SessionState(), SessionLayout(RailView(80)), WatchedSession()
     fold(state, v1.SubagentUpdate("child", title="Look for callers"))
     fold(state, v1.AgentMessageChunk(v1.TextContent("meanwhile")))
     layout.update(state, watched)
@@ -119,7 +119,7 @@ def test_a_subagents_session_is_shown_inside_of_its_parent() -> None:
 
 
 def test_the_end_of_a_turn_is_drawn_with_its_time_and_tokens_when_it_comes() -> None:
-    state, layout, watched = SessionState(), SessionLayout(RailView(80)), Watched()
+    state, layout, watched = SessionState(), SessionLayout(RailView(80)), WatchedSession()
     state.begin_turn([v1.TextContent("why?")])
     watched.begin_turn(0, 1.0)
     layout.update(state, watched)

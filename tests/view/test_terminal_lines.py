@@ -13,7 +13,7 @@ from dragoman.state import SessionState, fold
 from dragoman.view.image_size import image_size
 from dragoman.view.table_words import TableWords
 from dragoman.view.terminal_lines import needs_screen, output_lines
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_not_base64_has_no_size() -> None:
 
 
 def test_a_watched_call_has_its_duration_and_the_end_of_its_output() -> None:
-    state, watched = SessionState(), Watched()
+    state, watched = SessionState(), WatchedSession()
     call = v1.ToolCall("1", "run", kind="execute", status="in_progress", content=[v1.Terminal("t")])
     fold(state, call)
     watched.note(call, 10.0)

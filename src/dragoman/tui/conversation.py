@@ -23,7 +23,7 @@ from dragoman.state import SessionState
 from dragoman.tui.host_connection import HostLink
 from dragoman.tui.older_blocks import read_older
 from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -85,7 +85,7 @@ class HostedConversation:
         self.failure = ""
         """Why the conversation cannot go on; for `failed`."""
         self.state = SessionState()
-        self.watched = Watched()
+        self.watched = WatchedSession()
         """What was seen of the session beyond its state: durations, and the output of terminals."""
         self.has_older = False
         """Whether there may be blocks before the first one of the state."""
@@ -193,7 +193,7 @@ class HostedConversation:
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
-        self.watched = Watched()
+        self.watched = WatchedSession()
         if self.session_id is None:
             params = await asyncio.to_thread(self._opening.new, self._agent_name)
             self._session = session = await remote.new_session(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
     from dragoman.view.blocks import ShownTerminal
-    from dragoman.view.watched import Watched
+    from dragoman.view.watched import WatchedSession
 
 _SENTENCE: Final = re.compile(r"[.!?:;]\s")
 _ENDED: Final = frozenset({"completed", "failed"})
@@ -48,7 +48,7 @@ class AppendedLines:
         self._tools: dict[int, str] = {}  # item -> what was last written of a call that has not ended
         self._plans: dict[int, str] = {}
         self._table = TableWords()
-        self._watched: Watched | None = None
+        self._watched: WatchedSession | None = None
 
     def omit_prompts(self) -> None:
         """Leave out the prompts of this client from now on: the terminal shows them where they were typed."""
@@ -59,7 +59,7 @@ class AppendedLines:
         state: SessionState,
         terminals: Mapping[str, ShownTerminal] | None = None,
         *,
-        watched: Watched | None = None,
+        watched: WatchedSession | None = None,
         is_over: bool = False,
     ) -> Iterator[str]:
         """Yield the lines that are new.

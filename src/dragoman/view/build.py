@@ -35,7 +35,7 @@ from dragoman.view.blocks import (
 )
 from dragoman.view.diffs import diff_piece
 from dragoman.view.image_size import image_size
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ _OUTPUT_MEMBERS: Final = ("output", "stdout", "formatted_output", "aggregated_ou
 
 
 def blocks_of(
-    state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, watched: Watched | None = None
+    state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, watched: WatchedSession | None = None
 ) -> list[Block]:
     """Return the session as blocks, in the order of its timeline, with the end of each turn.
 
@@ -58,7 +58,7 @@ def blocks_of(
         watched: durations, if they were seen.
     """
     if watched is None:
-        watched = Watched()
+        watched = WatchedSession()
         watched.adopt(state)
     ends: dict[int, list[TurnState]] = {}
     for turn in state.turns:
@@ -91,7 +91,7 @@ def agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
 
 
 def block_of(
-    item: TimelineItem, position: int, terminals: Mapping[str, ShownTerminal], watched: Watched | None = None
+    item: TimelineItem, position: int, terminals: Mapping[str, ShownTerminal], watched: WatchedSession | None = None
 ) -> Iterable[Block]:
     """Return the block of one item; none for a message without content."""
     match item:
@@ -152,7 +152,7 @@ def tail(text: str, characters: int = OUTPUT_CHARS) -> tuple[str, bool]:
     return kept[kept.find("\n", 0, 1000) + 1 :], True
 
 
-def turn_end(turn: TurnState, watched: Watched | None = None) -> TurnBlock:
+def turn_end(turn: TurnState, watched: WatchedSession | None = None) -> TurnBlock:
     """Return the block of a turn that ended."""
     tokens = turn.usage
     return TurnBlock(
@@ -167,7 +167,7 @@ def turn_end(turn: TurnState, watched: Watched | None = None) -> TurnBlock:
 
 
 def _tool(
-    call: ToolCallState, position: int, terminals: Mapping[str, ShownTerminal], watched: Watched | None
+    call: ToolCallState, position: int, terminals: Mapping[str, ShownTerminal], watched: WatchedSession | None
 ) -> ToolBlock:
     content = tuple(_tool_piece(item, terminals) for item in call.content)
     has_text = any(not isinstance(piece, TextPiece) or piece.text.strip() for piece in content)

@@ -22,7 +22,7 @@ from dragoman.view.build import agent_terminals, block_of, blocks_of, turn_end
 from dragoman.view.rails.drawing import rail_lines
 from dragoman.view.rails.values import RailView, no_highlight
 from dragoman.view.rails.wrapping import fitted
-from dragoman.view.watched import Watched
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +62,7 @@ class SessionLayout:
         self._cache: OrderedDict[int, list[RailLine]] = OrderedDict()
         self._cached_lines = 0
         self._markdown: OrderedDict[int, MarkdownLines] = OrderedDict()
-        self._watched = Watched()
+        self._watched = WatchedSession()
         self._terminals: Mapping[str, ShownTerminal] = {}
 
     # Reading
@@ -151,7 +151,7 @@ class SessionLayout:
             self._measure(state, position)
         return self.height - before
 
-    def update(self, state: SessionState, watched: Watched | None = None) -> bool:
+    def update(self, state: SessionState, watched: WatchedSession | None = None) -> bool:
         """Take in what changed; False if nothing did."""
         self._watched = watched or self._watched
         calls = state.tool_calls

@@ -1,6 +1,6 @@
 """Tables of Markdown in words, row by row, as they come: `header: value`, one line for each cell. Pure.
 
-A table of columns says nothing to somebody who hears it.
+A table in columns cannot be followed with a screen reader.
 """
 
 from __future__ import annotations

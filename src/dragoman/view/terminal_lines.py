@@ -1,7 +1,7 @@
 """Output of a command as styled lines: what a terminal would show of it, without anything that acts on one.
 
 A machine of lines, not of a screen: colours are kept as styles; carriage return, backspace and erasing within the line
-work; a link is shown with its real target; every other control is dropped. `needs_screen` tells whether the program
+work; a link is shown with its real target; every other control is dropped. `needs_screen` states whether the program
 moves the cursor between lines or uses the alternate screen, so that lines alone do not show what it draws.
 """
 

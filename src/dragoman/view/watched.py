@@ -54,7 +54,7 @@ class _Terminal:
         return text
 
 
-class Watched:
+class WatchedSession:
     """What was seen of one session."""
 
     def __init__(self) -> None:

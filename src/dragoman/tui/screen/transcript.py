@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from dragoman.tui.screen.walking import BlockWalk
     from dragoman.view.layout import SessionLayout
     from dragoman.view.rails.values import Glyphs, RailLine, Run
-    from dragoman.view.watched import Watched
+    from dragoman.view.watched import WatchedSession
 
 _SETTLED: Final = 60  # heights that are measured with one paint
-_MOST_OLDER: Final = 30_000  # blocks from the log that are kept: far more than anybody scrolls through
+_MOST_OLDER: Final = 30_000  # blocks from the log that are kept: far more than a user scrolls through
 
 
 class Transcript(ScrollView, can_focus=True):
@@ -94,7 +94,7 @@ class Transcript(ScrollView, can_focus=True):
 
     # Changing
 
-    def show_state(self, state: SessionState, watched: Watched | None = None, *, is_new: bool = False) -> None:
+    def show_state(self, state: SessionState, watched: WatchedSession | None = None, *, is_new: bool = False) -> None:
         """Draw a session as it is now."""
         if self._layout_of is None and not state.timeline:
             return
@@ -123,9 +123,9 @@ class Transcript(ScrollView, can_focus=True):
         """Show thoughts and long outputs whole, or closed again."""
         self._set_view(self._view._replace(is_open=not self._view.is_open))
 
-    def toggle_beside(self) -> None:
+    def toggle_side_by_side(self) -> None:
         """Show changes side by side, where there are columns enough, or as one column."""
-        self._set_view(self._view._replace(is_beside=not self._view.is_beside))
+        self._set_view(self._view._replace(is_side_by_side=not self._view.is_side_by_side))
 
     def follow(self) -> None:
         """Go to the end, and stay there."""

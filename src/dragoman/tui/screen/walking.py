@@ -55,7 +55,7 @@ class BlockWalk:
             "N": lambda: self._find(-1),
             "enter": self._toggle,
             "y": self._copy,
-            "s": transcript.toggle_beside,
+            "s": transcript.toggle_side_by_side,
             "o": self._open_images,
         }
 
@@ -66,7 +66,7 @@ class BlockWalk:
 
     @property
     def prompt(self) -> str | None:
-        """The line of the search, or what came of it; None if there is none."""
+        """The line of the search, or its result; None if there is none."""
         return f"/{self._query}_" if self._query is not None else self._message or None
 
     def enter(self) -> None:

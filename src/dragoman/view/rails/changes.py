@@ -47,7 +47,7 @@ def diff_lines(piece: DiffPiece, view: RailView) -> Iterator[RailLine]:
         yield (rail, ("   ", ""), (f"{text}, Ctrl+O opens the pager", "dim"))
         return
     limit = _MOST_LINES if view.is_open else _DIFF_LINES
-    is_beside = view.is_beside and view.width >= SIDE_BY_SIDE_COLUMNS and piece.added > 0 < piece.removed
+    is_side_by_side = view.is_side_by_side and view.width >= SIDE_BY_SIDE_COLUMNS and piece.added > 0 < piece.removed
     left, shown = piece.left_out, 0
     for number, hunk in enumerate(piece.hunks):
         room = limit - shown
@@ -58,7 +58,7 @@ def diff_lines(piece: DiffPiece, view: RailView) -> Iterator[RailLine]:
             yield (rail, (f"{view.glyphs.dot * 3:>6}", "dim"))
         rows = hunk_rows(hunk, piece.path, view)[:room]
         shown += len(rows)
-        yield from _beside(rows, view) if is_beside else _unified(rows, view)
+        yield from _side_by_side(rows, view) if is_side_by_side else _unified(rows, view)
     if left:
         yield (rail, ("   ", ""), (f"… {left} more lines, {'Ctrl+O opens the pager' if view.is_open else 'Enter or Ctrl+T to read'}", "dim"))  # fmt: skip # noqa: E501
 
@@ -73,7 +73,7 @@ def _unified(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
             yield (head[0], (" " * 9, ""), *other)
 
 
-def _beside(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
+def _side_by_side(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
     """The old lines at the left, the new ones at the right; an unchanged line stands on both sides."""
     width = (view.width - 2 - 3) // 2
     for left, right in _pairs(rows):

@@ -65,7 +65,7 @@ class RailView(NamedTuple):
     glyphs: Glyphs = UNICODE
     is_open: bool = False
     """Thoughts and long outputs are shown whole."""
-    is_beside: bool = True
+    is_side_by_side: bool = True
     """Changes are shown side by side, if there are columns enough."""
     highlight: Highlight = no_highlight
     emulate: Emulate = no_screen
