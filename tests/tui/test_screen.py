@@ -18,7 +18,7 @@ from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import PromptInput
+from dragoman.tui.screen.prompt_input import PromptInput
 from dragoman.tui.screen.transcript import Transcript
 from dragoman.tui.values import AskedQuestion
 

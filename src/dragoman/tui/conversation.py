@@ -22,7 +22,7 @@ from dragoman.schema import v1
 from dragoman.state import SessionState
 from dragoman.tui.host_connection import HostLink
 from dragoman.tui.older_blocks import read_older
-from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+from dragoman.tui.values import AgentInput, AskedQuestion, ListedSession, OpenForm, TypedPrompt
 from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.state import TimelineItem
+    from dragoman.tui.interface import Interface
     from dragoman.tui.values import Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
@@ -38,34 +39,7 @@ TAIL_EVENTS: Final = 4_000
 """Of a session that is opened: what was before them comes when the user scrolls to it."""
 MOST_ITEMS: Final = 6_000
 """Of a session that grows: then it is opened again, with its end only."""
-
-
-class Interface(Protocol):
-    """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
-
-    def changed(self) -> None:
-        """The state, the phase, the prompts or the settings changed."""
-
-    def asked(self, question: AskedQuestion) -> None:
-        """The agent asks for permission."""
-
-    def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
-
-    def form(self, form: OpenForm) -> None:
-        """The agent asks for values."""
-
-    def form_withdrawn(self, form: OpenForm) -> None:
-        """A form is not open any more."""
-
-    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
-        """A turn ended: of a prompt of ours, or of another client if None."""
-
-    def note(self, text: str) -> None:
-        """A sentence for the user."""
-
-    def reloaded(self) -> None:
-        """`state` is another object, with the history of the session."""
+_ORDER_TRIES: Final = 20
 
 
 class Opening(Protocol):
@@ -108,6 +82,8 @@ class HostedConversation:
         self._changed = asyncio.Event()
         self._is_leaving = False
         self._login_methods: Sequence[v1.AuthMethod] = ()
+        self.accepts = AgentInput()
+        """What the agent takes in prompts; nothing but text and links until it is known."""
 
     # Reading
 
@@ -214,6 +190,7 @@ class HostedConversation:
         self._login_methods = ()
         self._interface.reloaded()
         _ = self._start(self._follow(session))
+        _ = self._start(self._ask_input(remote, session.id))
         self._set_phase("ready")
         for prompt in list(self.prompts):
             # The same id is the same prompt: one that the host has already is not run again.
@@ -228,6 +205,16 @@ class HostedConversation:
             if received.replayed != "yes":
                 self.watched.note(update, monotonic())
             self._interface.changed()
+
+    async def _ask_input(self, remote: RemoteAgent, session_id: str) -> None:
+        """Learn what the agent takes; a host of an older version does not know, and gets text and links."""
+        self.accepts = AgentInput()
+        with suppress(RequestError, ConnectionClosed):
+            found = await remote.request("_dragoman/input", {"sessionId": session_id})
+            if isinstance(found, dict):
+                image, embedded, steer = (found.get(name) is True for name in ("image", "embeddedContext", "steer"))
+                self.accepts = AgentInput(image, embedded, steer)
+                self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None
@@ -297,6 +284,41 @@ class HostedConversation:
         self._interface.changed()
         return True
 
+    async def steer(self, text: str) -> bool:
+        """Pass text to the turn that runs; False if there is none, or it does not take it.
+
+        Raises: RequestError, ConnectionClosed.
+        """
+        remote = self.remote
+        if remote is None or self._session is None or not self.accepts.steer or not self.is_running:
+            return False
+        found = await remote.request("_dragoman/steer", {"sessionId": self._session.id, "text": text})
+        return isinstance(found, dict) and found.get("accepted") is True
+
+    def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
+        """Put our prompts that wait into another order: here at once, in the host when the task is done."""
+        waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
+        waiting += [prompt for prompt in self.queued if prompt not in waiting]
+        self.prompts = [prompt for prompt in self.prompts if prompt.has_started] + waiting
+        self._interface.changed()
+        return self._start(self._send_order())
+
+    async def _send_order(self) -> None:
+        for _ in range(_ORDER_TRIES):
+            remote, session = self.remote, self._session
+            if remote is None or session is None:
+                return  # the prompts are sent in this order when there is a host
+            ids = [prompt.id for prompt in self.queued]
+            try:
+                found = await remote.request("_dragoman/reorder", {"sessionId": session.id, "promptIds": ids})
+            except (RequestError, ConnectionClosed) as error:
+                self._interface.note(f"the host did not take the order of the prompts: {error}")
+                return
+            known = found.get("promptIds") if isinstance(found, dict) else None
+            if not isinstance(known, list) or {prompt.id for prompt in self.queued} <= set(known):
+                return
+            await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way
+
     async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
         assert self._remote is not None
         own = {"promptId": prompt.id, "queue": True}
@@ -328,7 +350,8 @@ class HostedConversation:
             self.watched.begin_turn(self.state.begin_turn(prompt.blocks).index, self.started_at)
 
     def _begin_foreign(self) -> None:
-        if not self.is_foreign_turn:
+        # In a turn of ours it is text that was added to the turn.
+        if not self.is_foreign_turn and not any(prompt.has_started for prompt in self.prompts):
             self.is_foreign_turn = True
             self.started_at = monotonic()
 

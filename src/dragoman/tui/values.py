@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -15,6 +15,14 @@ Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 
 SETTLE_SECONDS: Final = 0.4
 """Nothing that is typed so soon after a question appeared is an answer: it was meant for something else."""
+
+
+class AgentInput(NamedTuple):
+    """What an agent takes in prompts."""
+
+    image: bool = False
+    embedded: bool = False
+    steer: bool = False
 
 
 class TypedPrompt:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
+from textual.css.query import NoMatches
 
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import duration, one_line, size
@@ -20,7 +22,11 @@ from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import OneLine, PromptInput
+from dragoman.tui.screen.input_hint import note
+from dragoman.tui.screen.parts import OneLine
+from dragoman.tui.screen.pasted_keys import guard_pastes
+from dragoman.tui.screen.prompt_input import PromptInput, input_parts
+from dragoman.tui.screen.shell_panel import ShellPanel
 from dragoman.tui.screen.transcript import Transcript
 from dragoman.view.rails import UNICODE
 
@@ -35,6 +41,7 @@ if TYPE_CHECKING:
 # A second. Scrolling repaints the whole view, which is too much for a slow link.
 _PAINTS: Final = 8 if os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY") else 20
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
+_ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
 
 
 def _keep_alt_digits() -> None:
@@ -62,6 +69,7 @@ class TerminalApp(App[None]):
         self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
     ) -> None:
         _keep_alt_digits()
+        guard_pastes()
         super().__init__(ansi_color=True)
         self.talk = HostedConversation(opening, self, session_id=session_id)
         self._first = first
@@ -70,9 +78,13 @@ class TerminalApp(App[None]):
         self._is_reloaded = True
         self._notes: list[tuple[float, str]] = []
         self._interrupted_at = 0.0
+        self._escaped_at = 0.0
         self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
         self._seconds = -1
+        self.is_mouse_released = False
+        self.is_outside = False
+        """Another program has the terminal: nothing may be written, since nothing takes it."""
         for action in ACTIONS:
             for key in action.keys:
                 self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
@@ -80,7 +92,18 @@ class TerminalApp(App[None]):
         for number in range(1, 10):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
 
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs of this terminal, for the other screens."""
+        return self._glyphs
+
     # Textual
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action is possible: behind another screen only leaving is, and no question is answered unseen."""
+        if len(self.screen_stack) > 1 and action in ("do", "answer"):
+            return parameters[:1] in (("interrupt",),)
+        return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
         yield OneLine(id="header")
@@ -88,7 +111,7 @@ class TerminalApp(App[None]):
         yield QuestionCard(id="card")
         yield OneLine(id="status")
         yield OneLine(id="rule")
-        yield PromptInput(id="input")
+        yield from input_parts(lambda: self.talk)
         yield OneLine(id="footer")
 
     def on_mount(self) -> None:
@@ -97,6 +120,7 @@ class TerminalApp(App[None]):
         self.start(self.talk.run())
         self.query_one(PromptInput).focus()
         self.set_interval(1 / _PAINTS, self._paint)
+        self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
 
     async def on_unmount(self) -> None:
         await self.talk.leave()
@@ -117,7 +141,8 @@ class TerminalApp(App[None]):
         if action is not None:
             self.action_do(action, argument.strip())
             return
-        _ = self.talk.send(event.text)
+        _ = self.talk.send(event.text, event.blocks)
+        self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
 
     def on_transcript_reached_top(self, event: Transcript.ReachedTop) -> None:
@@ -126,6 +151,22 @@ class TerminalApp(App[None]):
     async def _show_older(self) -> None:
         items = await self.talk.older_items()
         self.query_one(Transcript).add_older(items, has_more=self.talk.has_older)
+
+    def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
+        note(self, event.text)
+
+    def on_completion_menu_clicked(self) -> None:
+        _ = self.query_one(PromptInput).accept_suggestion()
+
+    def write_terminal(self, text: str) -> None:
+        """Send our own escape sequences to the terminal; nothing of others gets here."""
+        if not self.is_headless and self._driver is not None and not self.is_outside:
+            self._driver.write(text)
+            self._driver.flush()
+
+    def bell(self) -> None:
+        if not self.is_outside:
+            super().bell()
 
     # What the conversation calls
 
@@ -163,6 +204,10 @@ class TerminalApp(App[None]):
     # Drawing
 
     def _paint(self) -> None:
+        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
+            self._paint_parts()
+
+    def _paint_parts(self) -> None:
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
         if not self._is_dirty and seconds == self._seconds:
@@ -246,7 +291,14 @@ class TerminalApp(App[None]):
         return None if found is None else found.name
 
     def action_do(self, name: str, argument: str = "") -> None:
-        """Do what a key or a slash command asks for."""
+        """Do what a key or a slash command asks for, when the input has taken what was typed before that key."""
+        prompt = self.query_one(PromptInput) if len(self.screen_stack) == 1 else None
+        if prompt is None or not prompt.has_focus:
+            self._do(name, argument)
+        else:
+            _ = prompt.call_later(self._do, name, argument)
+
+    def _do(self, name: str, argument: str) -> None:
         action = action_named(name)
         if action is None:
             return
@@ -268,8 +320,17 @@ class TerminalApp(App[None]):
             self.note(str(error))
 
     def action_stop(self, argument: str = "") -> None:
-        """Stop the turn that runs."""
-        self.start(self.talk.cancel())
+        """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
+        if self.talk.is_running or self.query_one(PromptInput).text:
+            self._escaped_at = 0.0
+            self.start(self.talk.cancel())
+            return
+        now = monotonic()
+        if now - self._escaped_at < _ESCAPES_SECONDS:
+            self._escaped_at = 0.0
+            self.action_do("rewind")
+        else:
+            self._escaped_at = now
 
     def action_interrupt(self, argument: str = "") -> None:
         """Leave at the second time; a draft is cleared at the first."""
@@ -297,6 +358,8 @@ class TerminalApp(App[None]):
     def action_walk(self, argument: str = "") -> None:
         """Move from the input to the question or the conversation, and back."""
         card, transcript, prompt = self.query_one(QuestionCard), self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus and prompt.accept_suggestion():
+            return
         if prompt.has_focus:
             (card if card.question is not None else transcript).focus()
         elif card.has_focus:
