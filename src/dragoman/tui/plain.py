@@ -27,7 +27,7 @@ from dragoman.view.appended import AppendedLines
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from dragoman.tui.conversation import Opening
+    from dragoman.tui.interface import Opening
     from dragoman.tui.plain_changes import PlainChanges
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
@@ -111,7 +111,7 @@ class PlainInterface:
             await asyncio.sleep(0.05)  # a burst of updates is one look at the state
 
     def _show(self, *, is_over: bool = False) -> None:
-        self._write(*self._lines.feed(self._talk.state, is_over=is_over))
+        self._write(*self._lines.feed(self._talk.state, watched=self._talk.watched, is_over=is_over))
         if self._talk.phase != self._phase:
             self._phase = self._talk.phase
             self._show_phase()
@@ -147,7 +147,8 @@ class PlainInterface:
 
     def reloaded(self) -> None:
         self._lines = AppendedLines(self._width(), self._paint)
-        self._write(*self._lines.feed(self._talk.state, is_over=not self._talk.is_running))
+        watched, is_over = self._talk.watched, not self._talk.is_running
+        self._write(*self._lines.feed(self._talk.state, watched=watched, is_over=is_over))
         self._lines.omit_prompts()
 
     def asked(self, question: AskedQuestion) -> None:
