@@ -404,6 +404,8 @@ class Loop:
             denied = c.ToolOutputDenied(call.id)
             await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
             return None
+        if context.checkpoint is not None:
+            await context.checkpoint.before(tool.kind, [path for request in requests for path in request.paths])
         await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
         began = time.monotonic()
         output = await tool.run(call.arguments, context)

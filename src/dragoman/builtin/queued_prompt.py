@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from dragoman.builtin.checkpoints import TurnCheckpoint
     from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.tools.tool import ToolAccess
     from dragoman.builtin.viewer import Viewer
@@ -30,6 +31,8 @@ class QueuedPrompt(Struct):
     """Stored with the message."""
     answer: str = ""
     """Answers instead of a model, such as that an MCP server refused its prompt."""
+    checkpoint: TurnCheckpoint | None = None
+    """Follows what its turn changes."""
     refusal: str = ""
     """Why a hook of the user's refuses the prompt; then no model sees it."""
 

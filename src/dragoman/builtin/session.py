@@ -106,6 +106,8 @@ class OpenSession:
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
         self.has_sandbox = False
+        self.has_rewound = False
+        """Turns were taken back or brought back since the past was read."""
         self.mode_changed = asyncio.Event()
         """Set when the mode is changed; the next change has another event."""
         self.environment = environment
@@ -147,6 +149,14 @@ class OpenSession:
         await session.usage.load()
         await session.rules.load()
         return session
+
+    async def reread_past(self) -> None:
+        """Read the past again, as far back as the model needs it without what was taken back. Raises: StoreError."""
+        past = StoredPast(self.store, self.row.id)
+        await past.open()
+        # In one step: a viewer that attaches takes both.
+        self.past, self.has_rewound = past, False
+        self.history.clear()
 
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""
@@ -390,6 +400,8 @@ class OpenSession:
                 error.__cause__ = failure
         except Exception as failure:
             error = failure
+        if prompt.checkpoint is not None:
+            was_cancelled = await complete(asyncio.ensure_future(prompt.checkpoint.end())) or was_cancelled
         ending = asyncio.ensure_future(self._end(log, writer, usage, was_cancelled=was_cancelled, error=error))
         await complete(ending)
         return ending.result()

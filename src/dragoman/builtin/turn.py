@@ -34,6 +34,7 @@ from dragoman.uistream.messages import UIMessage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from dragoman.builtin.checkpoints import TurnCheckpoint
     from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.hooks.edits import AfterEdits
     from dragoman.builtin.hooks.session_hooks import SessionHooks
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool, ToolAccess
+    from dragoman.builtin.undo import SessionRewinding
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Decision, Option
     from dragoman.store.sessions import LiveLog, Store
@@ -138,6 +140,10 @@ class TurnContext(Struct):
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
     hooks: SessionHooks | None = None
     """Commands of the user before and after tool calls and at the end of the turn; None if there are none."""
+    checkpoint: TurnCheckpoint | None = None
+    """Follows what the turn changes in the folders; None where it is not followed."""
+    rewinding: SessionRewinding | None = None
+    """For the commands that take turns back."""
     after_edits: AfterEdits | None = None
     """Formatters and checks after an edit; None if there are none."""
     tool_call_id: str = ""

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.builtin.cancellation import shared
+from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.environment_block import add_environment, add_line
 from dragoman.builtin.context.history import COMMAND, model_view
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dragoman.builtin.queued_prompt import QueuedPrompt
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.turn import TurnLog
+    from dragoman.builtin.undo import SessionRewinding
+    from dragoman.builtin.viewer import Viewer
     from dragoman.uistream.messages import UIMessage
 
 
@@ -35,7 +38,12 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
 
     Raises: StoreError.
     """
+    if session.has_rewound:
+        await session.reread_past()
     await session.past.read(session.history)
+    if prompt.is_for_model and not prompt.viewer.is_headless:
+        prompt.checkpoint = checkpoints_of(session, prompt.viewer).begin_turn()
+        message.metadata = {**message.metadata, KEY: prompt.checkpoint.uid}
     if prompt.is_for_model:
         await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
         ended = ended_jobs(session.memory)
@@ -95,9 +103,22 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
         modes=None if viewer.is_headless else SessionModeSwitch(session),
+        checkpoint=prompt.checkpoint,
+        rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
         hooks=folder.hooks,
         after_edits=folder.after_edits,
     )
+
+
+def checkpoints_of(session: OpenSession, viewer: Viewer) -> Checkpoints:
+    """The checkpoints of a session in the folders of a client; they are kept next to the store."""
+    return Checkpoints(session.settings.store.parent / "checkpoints", session.row.id, viewer.roots)
+
+
+def _rewinding(session: OpenSession, viewer: Viewer) -> SessionRewinding:
+    from dragoman.builtin.undo import SessionRewinding
+
+    return SessionRewinding(session, checkpoints_of(session, viewer))
 
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:

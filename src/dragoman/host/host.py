@@ -90,6 +90,9 @@ class HostSettings(msgspec.Struct, frozen=True):
 class Host:
     """Runs agents and keeps their sessions alive, also while no client is connected."""
 
+    keeps_traffic = False
+    """Whether the last lines to and from each agent are kept for its user."""
+
     def __init__(
         self,
         log: EventLog,

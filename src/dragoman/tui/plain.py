@@ -12,6 +12,7 @@ import shutil
 import signal
 import sys
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.tui.conversation import Opening
+    from dragoman.tui.plain_changes import PlainChanges
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
 HELP: Final = """\
@@ -38,11 +40,18 @@ for its end. Commands:
   /new [AGENT]    begin a new session
   /mode [MODE]    show or change the mode
   /set [KEY VALUE]  show or change the options of the agent
+  /diff [TURN]    show what a turn changed
+  /rewind [TURN]  list the turns; with a number, show what taking back from there would change, and ask
+  /redo           show what bringing back the last rewind would change, and ask
+  /export md|html|json [FILE]  write the session to a file
+  /report [FILE]  list the parts of a report for a bug, without private contents, and ask
   /retry          try again after a failure
   /help           this list
   /quit           leave; the work goes on (Ctrl-D does the same)
 Other lines that begin with / are commands of the agent, and are sent to it.
 A question is answered by typing the number of an answer."""
+COMMANDS: Final = ("diff", "rewind", "redo", "export", "report")
+"""Those of `plain_changes.py`, which is imported when one is first used."""
 _BEAT_SECONDS: Final = 20.0
 _ENDINGS: Final = {"cancelled": "stopped", "refusal": "the agent refused", "max_tokens": "the answer was too long"}
 
@@ -61,6 +70,7 @@ class PlainInterface:
         self._rows: list[ListedSession] = []
         self._forms: list[OpenForm] = []
         self._phase = ""
+        self._changes: PlainChanges | None = None
 
     async def run(self, first: str | None = None) -> int:
         """Work until the user leaves. Returns the exit code."""
@@ -208,6 +218,8 @@ class PlainInterface:
         question = self._talk.questions[0] if self._talk.questions else None
         if question is not None and text.isascii() and text.isdigit():
             self._answer(question, int(text))
+        elif self._changes is not None and await self._changes.takes(text):
+            pass
         elif text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
             await self._command(word, rest.strip(), text)
@@ -242,6 +254,7 @@ class PlainInterface:
             "retry": self._retry,
             "mode": self._mode,
             "set": self._set,
+            **{word: partial(self._change, word) for word in COMMANDS},
         }
         if self._forms:
             actions["decline"] = self._decline
@@ -253,6 +266,14 @@ class PlainInterface:
             await action(rest)
         except DragomanError as error:
             self._write(f"error: {one_line(str(error))}")
+
+    async def _change(self, word: str, rest: str) -> None:
+        """A command about changes and files, which few sessions need."""
+        if self._changes is None:
+            from dragoman.tui.plain_changes import PlainChanges
+
+            self._changes = PlainChanges(self._talk, self._write)
+        await self._changes.command(word, rest)
 
     async def _help(self, rest: str) -> None:
         self._write(*HELP.splitlines())

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConfigError, RequestError, StoreError
+from dragoman.host.agents import command_of
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
 from dragoman.host.local.environment import allowed_names
 from dragoman.host.local.services import LocalServices
 from dragoman.host.terms import read_terms
+from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
@@ -51,6 +53,8 @@ _LONGEST_NAME: Final = 100
 class LocalHost(Host):
     """Runs the agents of this machine for its user."""
 
+    keeps_traffic = True
+
     def __init__(self, log: EventLog, *, mark: str, idle_seconds: float) -> None:
         """Make a host.
 
@@ -72,6 +76,7 @@ class LocalHost(Host):
             "_dragoman/queued": self._queued,
             "_dragoman/report": self._report,
             "_dragoman/release": self._release,
+            "_dragoman/traffic": self._traffic,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -230,6 +235,22 @@ class LocalHost(Host):
         session.keep_facts()
         await self.close_session(session, "The session was closed.")
         return {}
+
+    async def _traffic(self, client: HostConnection, call: Call) -> object:
+        """The last lines between the host and the agent of a session; with `wait`, as soon as there are new ones."""
+        params = _params(call)
+        session = self.find(str(params.get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        connection, after = params.get("connection", 0), params.get("after", 0)
+        if not isinstance(connection, int) or not isinstance(after, int):
+            raise RequestError.invalid_params("connection and after must be integers")
+        traffic = session.agent.traffic
+        if params.get("wait") is True:
+            await traffic.wait(connection, after)
+        answer = traffic.answer(connection, after, session_secrets(session.env, session.servers))
+        source = self.find_source(session.record.agent)
+        return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
     async def _host(self, client: HostConnection, call: Call) -> object:
         """About this process."""

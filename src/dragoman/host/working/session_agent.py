@@ -20,6 +20,7 @@ from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
 from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update, variant_of
+from dragoman.host.working.agent_traffic import AgentTraffic
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
 from dragoman.schema import decode, v1
@@ -64,6 +65,7 @@ class SessionAgent:
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
+        self.traffic = AgentTraffic()
 
     @property
     def is_running(self) -> bool:
@@ -178,7 +180,8 @@ class SessionAgent:
         options = await self._host.services.options(session)
         if self._host.settings.unstable:
             options = {**options, "unstable": True}
-        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options)
+        traffic = self.traffic if self._host.keeps_traffic else None
+        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, traffic)
         self._host.descriptions.learn(source, agent.remote)
         return agent
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PAINTS: Final = 20
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
+_ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
 
 
 def _keep_alt_digits() -> None:
@@ -69,6 +70,7 @@ class TerminalApp(App[None]):
         self._is_reloaded = True
         self._notes: list[tuple[float, str]] = []
         self._interrupted_at = 0.0
+        self._escaped_at = 0.0
         self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
         self._seconds = -1
@@ -79,7 +81,18 @@ class TerminalApp(App[None]):
         for number in range(1, 10):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
 
+    @property
+    def glyphs(self) -> Glyphs:
+        """The signs of this terminal, for the other screens."""
+        return self._glyphs
+
     # Textual
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action is possible: behind another screen only leaving is, and no question is answered unseen."""
+        if len(self.screen_stack) > 1 and action in ("do", "answer"):
+            return parameters[:1] in (("interrupt",),)
+        return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
         yield OneLine(id="header")
@@ -255,8 +268,17 @@ class TerminalApp(App[None]):
             self.note(str(error))
 
     def action_stop(self, argument: str = "") -> None:
-        """Stop the turn that runs."""
-        self.start(self.talk.cancel())
+        """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
+        if self.talk.is_running or self.query_one(PromptInput).text:
+            self._escaped_at = 0.0
+            self.start(self.talk.cancel())
+            return
+        now = monotonic()
+        if now - self._escaped_at < _ESCAPES_SECONDS:
+            self._escaped_at = 0.0
+            self.action_do("rewind")
+        else:
+            self._escaped_at = now
 
     def action_interrupt(self, argument: str = "") -> None:
         """Leave at the second time; a draft is cleared at the first."""
