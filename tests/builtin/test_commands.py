@@ -16,7 +16,7 @@ from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
 from tests.builtin.fixtures import open_fixture
 from tests.builtin.http_service import Service, ask, recording_model
 
-OWN = ["clear", "compact", "context", "help", "mode", "model", "review"]
+OWN = ["clear", "compact", "context", "help", "mcp", "mode", "model", "redo", "review", "rewind", "undo"]
 
 
 def write(folder: Path, name: str, text: str) -> None:

@@ -186,7 +186,8 @@ class OpenSession:
         self.warm_up()
         _ = self.begin_instructions(viewer)
         reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
-        self.commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
+        commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
+        self.commands = self._with_prompts(commands)
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
 
@@ -214,18 +215,43 @@ class OpenSession:
 
     def _connect_servers(self, viewer: Viewer) -> None:
         """Connect MCP servers in the background; the first turn waits for their tools, the response does not."""
+        if self.servers is not None:
+            self.servers.announce_roots()  # another client may have brought other folders
+            return
         configured = self.rules.mcp_servers(viewer.cwd)
-        if self.servers is not None or not (viewer.session.mcp_servers or configured):
+        if not (viewer.session.mcp_servers or configured):
             return
         from dragoman.builtin.mcp.servers import McpServers
+        from dragoman.builtin.mcp.session_side import SessionSide
 
         async def notice(title: str, description: str) -> None:
             for each in tuple(self.viewers):
                 await each.notify("warning", title, description)
 
         after = None if self.environment is None else self.environment.ready
-        self.servers = McpServers(viewer.session.mcp_servers, configured, self.tools, notice, viewer.cwd, after=after)
+        self.servers = McpServers(
+            viewer.session.mcp_servers,
+            configured,
+            self.tools,
+            notice,
+            viewer.cwd,
+            after=after,
+            side=SessionSide(self),
+            config_dir=self.settings.config_dir,
+            on_change=lambda: self._show_commands(self._with_prompts(self.commands)),
+        )
         self.servers.start()
+
+    def _with_prompts(self, commands: Mapping[str, Command]) -> dict[str, Command]:
+        """The commands with the prompts that MCP servers offer now."""
+        own = {name: command for name, command in commands.items() if command.source != "mcp"}
+        return own if self.servers is None else {**own, **self.servers.commands(own)}
+
+    def _show_commands(self, commands: dict[str, Command]) -> None:
+        if commands != self.commands:
+            self.commands = commands
+            for each in self.viewers:
+                each.session.update_when_open(commands_update(commands))
 
     # Settings
 
@@ -430,11 +456,8 @@ class OpenSession:
     def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:
         # Read synchronously, so that the next prompt cannot overtake this one; and again, because the user may just
         # have written the template.
-        commands = read_commands(viewer.cwd, self.settings.config_dir)
-        if commands != self.commands:
-            self.commands = commands
-            for each in self.viewers:
-                each.session.update_when_open(commands_update(commands))
+        commands = self._with_prompts(read_commands(viewer.cwd, self.settings.config_dir))
+        self._show_commands(commands)
         return Invocation(name, arguments, commands.get(name))
 
     def begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:

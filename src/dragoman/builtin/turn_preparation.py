@@ -49,6 +49,10 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)
+        if session.servers is not None:
+            from dragoman.builtin.mcp.prompting import add_from_servers
+
+            await add_from_servers(session.servers, session, prompt, message)
 
 
 async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
@@ -119,6 +123,8 @@ def _rewinding(session: OpenSession, viewer: Viewer) -> SessionRewinding:
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
     """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    if prompt.answer:
+        return AnswerModel(prompt.answer)
     if prompt.refusal:
         return AnswerModel(f"A hook of yours refused this prompt, and no model has seen it: {prompt.refusal}")
     if prompt.command is not None and not prompt.is_for_model and not is_for_turn:

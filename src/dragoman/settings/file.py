@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.settings.documents import did_you_mean, read_document
 from dragoman.settings.project import PROJECT_FOLDER
-from dragoman.settings.servers import AgentServer, check_mcp_server, read_agent_server
+from dragoman.settings.servers import AgentServer, check_mcp_server, mcp_server_of_project, read_agent_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,9 +148,12 @@ class _Reader:
             name: read_agent_server(self._document, ("agent_servers", name), name, value, notes=self._notes)
             for name, value in self._object("agent_servers").items()
         }
-        mcp_servers = self._object("mcp_servers")
-        for name, value in mcp_servers.items():
+        mcp_servers = dict(self._object("mcp_servers"))
+        for name, value in self._object("mcp_servers").items():
             check_mcp_server(self._document, ("mcp_servers", name), value)
+            if self._owner == "project":
+                keys = ("mcp_servers", name)
+                mcp_servers[name] = mcp_server_of_project(self._document, keys, value, self._notes)
         return SettingsFile(
             self._document.path,
             self._owner,

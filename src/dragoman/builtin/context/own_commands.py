@@ -37,6 +37,7 @@ _WINDOW: Final = "dragoman.builtin.context.window.commands"
 ACTIONS: Final = {
     CLEAR: f"{_HERE}:clear",
     "help": f"{_HERE}:show_help",
+    "mcp": "dragoman.builtin.mcp.command:show_servers",
     "mode": f"{_HERE}:set_mode",
     "model": f"{_HERE}:set_model",
 }
@@ -61,6 +62,7 @@ OWN: Final = (
     Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
     Command("context", "Show what fills the context window"),
     Command("help", "Show the commands there are"),
+    Command("mcp", "Show the MCP servers and what they offer, or connect one again", "[NAME | reconnect NAME]"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
     Command("model", "Show or change the model", "PROVIDER:NAME"),
     Command("redo", "Bring back what the last /undo or /rewind took back"),
