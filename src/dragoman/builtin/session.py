@@ -39,6 +39,7 @@ from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.steering import Steering
+from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
@@ -105,6 +106,7 @@ class OpenSession:
         self.servers: McpServers | None = None
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
+        self.subagents = SessionSubagents(self)
         self.has_sandbox = False
         self.has_rewound = False
         """Turns were taken back or brought back since the past was read."""
@@ -146,6 +148,7 @@ class OpenSession:
         for waiting in await store.queued(row.id):
             session.history.append(message_from_row(waiting))
             session._left_prompts.append(waiting.id)
+        await session.subagents.recover()
         await session.usage.load()
         await session.rules.load()
         return session
@@ -165,6 +168,7 @@ class OpenSession:
             future.cancel()
         if running:
             await asyncio.wait(running)
+        await self.subagents.close()
         await close_jobs(self.memory)
         await self.hooks.close()
         if self.servers is not None:
@@ -186,7 +190,8 @@ class OpenSession:
         self.warm_up()
         _ = self.begin_instructions(viewer)
         reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
-        commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
+        listing = self.subagents.prepare(viewer)
+        commands, _, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare), listing)
         self.commands = self._with_prompts(commands)
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
@@ -443,7 +448,8 @@ class OpenSession:
         self.was_refused = isinstance(error, ModelAuthError)
         if error is not None and not isinstance(error, DragomanError):
             _log.error("a turn failed", exc_info=error)
-        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, total(rows))
+        used = total([*rows, *self.usage.take_delegated()])
+        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, used)
 
     async def settle(self) -> None:
         """Return when the viewers were shown everything the running turn emitted so far."""

@@ -19,6 +19,7 @@ from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
+from dragoman.builtin.subagents.subagents import SubagentScope
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
 from dragoman.uistream.messages import TextPart
@@ -96,12 +97,13 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
         effort=effort_for(session.model_name, session.row.effort),
         limits=session.settings.limits,
-        spent=session.usage.spent,
+        spending=session.usage.spending,
         steering=session.steering,
         set_retrying=session.set_retrying,
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        subagents=SubagentScope(session.subagents),
         modes=None if viewer.is_headless else SessionModeSwitch(session),
         checkpoint=prompt.checkpoint,
         rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
