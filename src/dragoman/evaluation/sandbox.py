@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from secrets import token_hex
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
+from dragoman.errors import ConfigError
 from dragoman.evaluation.history import git_environment, make_repository, run_git
 from dragoman.evaluation.manifest import list_files, list_git
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
 MARK: Final = "DRAGOMAN_EVAL_RUN"
 """The variable by which the processes of a run are found."""
+_GENERATE_SECONDS: Final = 60.0
 _LISTENER: Final = b"@LISTENER@"
 # What an agent needs to start and to reach its model; everything else of the user's environment stays out.
 _PASSED: Final = re.compile(
@@ -68,7 +71,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     """Build the start state of a task below `root`, an existing empty folder.
 
     Raises:
-        ConfigError: git fails.
+        ConfigError: git fails, or the script that generates files.
         OSError: a file cannot be written.
     """
     work, home, start, state = root / "work", root / "home", root.with_name(f"{root.name}-start"), root / "state"
@@ -78,7 +81,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     (home / ".gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
     environment = task.folder / "environment"
     place = listener.encode()
-    files = _contents(environment / "files", place)
+    files = {**_contents(environment / "files", place), **_generated(environment / "generate.py", root / "tmp", place)}
     older = {int(each.name): _contents(each, place) for each in _folders(environment / "history")}
     make_repository(work, home, files, task.settings.history, older)
     for path, data in _contents(environment / "dirty", place).items():
@@ -112,6 +115,21 @@ def _folders(place: Path) -> list[Path]:
 def _contents(folder: Path, listener: bytes) -> dict[str, bytes]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(folder).as_posix(): path.read_bytes().replace(_LISTENER, listener) for path in files}
+
+
+def _generated(script: Path, folder: Path, listener: bytes) -> dict[str, bytes]:
+    """The files that a task generates instead of storing them: many alike, or bytes that an editor would change."""
+    if not script.is_file():
+        return {}
+    made = folder / "generated"
+    made.mkdir()
+    words = [sys.executable, "-I", "-B", str(script)]
+    done = subprocess.run(words, cwd=made, capture_output=True, timeout=_GENERATE_SECONDS, check=False)
+    if done.returncode:
+        raise ConfigError(f"{script} failed: {done.stderr.decode(errors='replace').strip()}")
+    found = _contents(made, listener)
+    shutil.rmtree(made)
+    return found
 
 
 def _write(path: Path, data: bytes) -> None:
