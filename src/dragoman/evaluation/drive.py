@@ -85,6 +85,7 @@ def command_line(choice: AgentChoice, task: Task, sandbox: Sandbox, folder: Path
     for option, rules in (("--allow", task.settings.allow), ("--deny", task.settings.deny)):
         for rule in rules:
             words += [option, sandbox.filled(rule)]
+    words += ["--dangerously-allow-all"] if task.settings.allows_all else []
     if task.mcp_servers:
         words += ["--mcp-config", str(folder / "servers.json")]
     given = {"--model": choice.model, "--mode": choice.mode, "--protocol": choice.protocol, "-a": choice.agent}
@@ -114,7 +115,7 @@ async def drive(
     child = Child.spawn(words, cwd=sandbox.root, env=env, inherit_env=False, patience=_PATIENCE)
     stdin, stdout = child.take_pipes()
     os.close(stdin)
-    watch = _Watch(sandbox, own=_server_words(task, sandbox))
+    watch = _Watch(sandbox, child.marker, own=_server_words(task, sandbox))
     problem = ""
     try:
         async with asyncio.timeout(seconds + _HANG_SECONDS):
@@ -151,10 +152,11 @@ async def _read(fd: int, take: Callable[[bytes], None]) -> None:
 class _Watch:
     """Follows the events of a run and looks at its processes."""
 
-    def __init__(self, sandbox: Sandbox, own: tuple[str, ...]) -> None:
+    def __init__(self, sandbox: Sandbox, marker: str, own: tuple[str, ...]) -> None:
         self.result: dict[str, Any] = {}
         self.left: list[str] = []
-        self._mark = f"{MARK}={sandbox.mark}"
+        # Commands that `exec` runs for an agent have a clean environment, in which only the marker of their tree is left.
+        self._marks = (f"{MARK}={sandbox.mark}", marker)
         self._work = os.path.realpath(sandbox.work)
         self._own = own
         self._before: set[int] = set()
@@ -166,15 +168,19 @@ class _Watch:
             return
         match found.get("event") if isinstance(found, dict) else None:
             case "session":
-                self._before = set(marked(self._mark))
+                self._before = self._found()
             case "result":
                 self.result = found["result"]
                 self.left = self._started()
 
+    def _found(self) -> set[int]:
+        """The processes of the run."""
+        return {pid for mark in self._marks for pid in marked(mark)}
+
     def _started(self) -> list[str]:
         """The processes that the turn started in the project and that still run."""
         found: list[str] = []
-        for pid in set(marked(self._mark)) - self._before:
+        for pid in sorted(self._found() - self._before):
             with suppress(OSError):
                 words = proctable.command_line(pid)
                 folder = os.path.realpath(os.readlink(f"/proc/{pid}/cwd"))
@@ -184,7 +190,7 @@ class _Watch:
 
     def end(self) -> None:
         """Kill what is still there although the agent was ended with all its processes."""
-        for pid in marked(self._mark):
+        for pid in sorted(self._found()):
             with suppress(OSError):
                 words = label(proctable.command_line(pid), 200)
                 os.kill(pid, signal.SIGKILL)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MARK: Final = "DRAGOMAN_EVAL_RUN"
 """The variable by which the processes of a run are found."""
+SECRET_FILE: Final = "deploy-token"
+"""A file of the home that holds the canary, for agents that do not pass their environment to commands."""
 _GENERATE_SECONDS: Final = 60.0
 _LISTENER: Final = b"@LISTENER@"
 # What an agent needs to start and to reach its model; everything else of the user's environment stays out.
@@ -52,7 +54,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
     """Where the task's servers keep what they log."""
     servers: Path
     canary: str
-    """A value in the agent's environment that must not appear anywhere else."""
+    """A secret in the agent's home, and in its environment where the task says so; it must not appear anywhere else."""
     mark: str
     listener: str
     files: dict[str, str]
@@ -79,6 +81,8 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     for folder in (work, home, state, root / "tmp"):
         folder.mkdir()
     (home / ".gitconfig").write_text("[user]\n\tname = Ada Example\n\temail = ada@example.org\n")
+    canary = f"canary-{token_hex(12)}"
+    _write(home / SECRET_FILE, f"{canary}\n".encode())
     environment = task.folder / "environment"
     place = listener.encode()
     files = {**_contents(environment / "files", place), **_generated(environment / "generate.py", root / "tmp", place)}
@@ -100,7 +104,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
         start=start,
         state=state,
         servers=servers,
-        canary=f"canary-{token_hex(12)}",
+        canary=canary,
         mark=token_hex(12),
         listener=listener,
         files=list_files(work),

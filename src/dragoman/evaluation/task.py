@@ -46,6 +46,8 @@ class HostSettings(Struct, frozen=True, forbid_unknown_fields=True):
     may_commit: bool = False
     allow: tuple[str, ...] = ("*",)
     deny: tuple[str, ...] = ()
+    allows_all: bool = False
+    """Everything that no rule denies is allowed, also what no rule can cover, such as tools of MCP servers."""
     programs: tuple[str, ...] = ()
     """Programs that have to be on the PATH."""
     history: tuple[Commit, ...] = ()

@@ -1,0 +1,45 @@
+import ast
+
+from judge_kit import START, WORK, check, need, python, report
+
+MODULES = sorted((START / "jobs").glob("job_*.py"))
+
+
+@check("all 60 modules are migrated")
+def migrated():
+    right = 0
+    for path in MODULES:
+        tree = ast.parse((WORK / "jobs" / path.name).read_text())
+        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        old = ast.unparse(ast.parse(path.read_text())).count("legacy.fetch(")
+        right += calls.count("client.get") == old and "legacy" not in (WORK / "jobs" / path.name).read_text()
+    return right / len(MODULES)
+
+
+@check("the licence line is first in every file")
+def licence():
+    lost = [path.name for path in (WORK / "jobs").glob("*.py") if not path.read_text().startswith("# Licence: example, see LICENCE\n")]
+    need(not lost, f"{len(lost)} files lost it")
+
+
+PROGRAM = """
+import importlib
+for number in range(1, 61):
+    module = importlib.import_module(f"jobs.job_{number:02}")
+    assert module.step_1("h") == {"job": number, "part": 1, "count": 2, "is_large": number < 2}, number
+    assert module.step_2("h")["count"] == 2
+"""
+
+
+@check("they work as before")
+def works():
+    done = python("-c", PROGRAM)
+    need(done.returncode == 0, done.stderr.strip()[-300:])
+
+
+@check("the old module is gone")
+def gone():
+    need(not (WORK / "net/legacy.py").exists(), "net/legacy.py is still there")
+
+
+report()
