@@ -2,9 +2,10 @@
 
 Owns the command line of that program, when its processes are looked at, and how it is ended. Theory of operation: `exec`
 writes one event per line. At the event `session` the agent has been started and the prompt is sent next, so the processes
-of that moment are the agent's own. At the event `result` the turn is over, all its tool calls have ended, and the agent
-is about to be ended: what is there at once and works in the project was started by the turn and left behind. After that
-`exec` ends the agent with all its processes; what carries the mark of the run even then escaped, is reported and killed.
+of that moment are the agent's own. At the event `result` the turn is over, and with `--hold` the agent is not ended before
+stdin is: what is there then, works in the project and does not end within a moment was started by the turn and left
+behind. After that `exec` ends the agent with all its processes; what carries the mark of the run even then escaped, is
+reported and killed.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _PATIENCE: Final = Patience(stdin_seconds=0.2, term_seconds=15.0)
 # `exec` ends a turn by itself when the time is up; this much later it is taken to hang.
 _HANG_SECONDS: Final = 60.0
+_MOMENT_SECONDS: Final = 1.0  # for processes that are just ending when the turn ends
+_LOOK_SECONDS: Final = 0.05
 _LINE_BYTES: Final = 64 << 20  # the result has the whole answer and every tool call
 
 
@@ -80,6 +83,7 @@ class Driven(Struct, kw_only=True):
 def command_line(choice: AgentChoice, task: Task, sandbox: Sandbox, folder: Path, seconds: float) -> list[str]:
     """Return the words of the `dragoman exec` for a run; `folder` has its files and gets the recording."""
     words = [sys.executable, "-m", "dragoman", "exec", "--output", "events", "--quiet", "--no-ledger", "--no-snapshots"]
+    words.append("--hold")
     words += ["--cwd", str(sandbox.work), "--file", str(folder / "instruction.md")]
     words += ["--record", str(folder / "recording.jsonl"), "--timeout", f"{seconds:g}"]
     for option, rules in (("--allow", task.settings.allow), ("--deny", task.settings.deny)):
@@ -114,16 +118,20 @@ async def drive(
     begin = monotonic()
     child = Child.spawn(words, cwd=sandbox.root, env=env, inherit_env=False, patience=_PATIENCE)
     stdin, stdout = child.take_pipes()
-    os.close(stdin)
     watch = _Watch(sandbox, child.marker, own=_server_words(task, sandbox))
     problem = ""
     try:
         async with asyncio.timeout(seconds + _HANG_SECONDS):
             await _read(stdout, watch.event)
+            await watch.look_around()
+            os.close(stdin)
+            stdin = -1
             await child.wait()
     except TimeoutError:
         problem = f"dragoman exec did not end {_HANG_SECONDS:g} s after the time limit"
     finally:
+        if stdin >= 0:
+            os.close(stdin)
         await child.close()
         watch.end()
     if not watch.result and not problem:
@@ -138,13 +146,15 @@ def _server_words(task: Task, sandbox: Sandbox) -> tuple[str, ...]:
     return tuple(sandbox.filled(word) for server in task.mcp_servers for word in server.args if "{servers}" in word)
 
 
-async def _read(fd: int, take: Callable[[bytes], None]) -> None:
+async def _read(fd: int, take: Callable[[bytes], bool]) -> None:
+    """Pass lines on until one is the last, or there are no more."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LINE_BYTES)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", 0))
     try:
         while line := await reader.readline():
-            take(line)
+            if take(line):
+                break
     finally:
         transport.close()
 
@@ -161,17 +171,26 @@ class _Watch:
         self._own = own
         self._before: set[int] = set()
 
-    def event(self, line: bytes) -> None:
+    def event(self, line: bytes) -> bool:
+        """Take an event; returns whether it is the result."""
         try:
             found = msgspec.json.decode(line)
         except msgspec.DecodeError:
-            return
+            return False
         match found.get("event") if isinstance(found, dict) else None:
             case "session":
                 self._before = self._found()
             case "result":
                 self.result = found["result"]
-                self.left = self._started()
+                return True
+        return False
+
+    async def look_around(self) -> None:
+        """Note what the turn left behind; the agent still runs."""
+        deadline = monotonic() + _MOMENT_SECONDS
+        while (found := self._started()) and monotonic() < deadline:
+            await asyncio.sleep(_LOOK_SECONDS)
+        self.left = found
 
     def _found(self) -> set[int]:
         """The processes of the run."""
