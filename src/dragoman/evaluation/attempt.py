@@ -1,7 +1,8 @@
 """One run of one task: the sandbox copy, the agent, the judge, the result.
 
-Owns the order of these steps and which end of a run says something about the agent. A run that did not get as far as the
-prompt (no such program, no login) is an error and is not counted; one that ended early or late is judged as it is.
+Owns the order of these steps and which end of a run says something about the agent. A run that did not get as far as
+the prompt (no such program, no login) is an error and is not counted; one that ended early or late is judged as it
+is.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ async def attempt(
         keep: an existing folder that gets a copy of the work folder after the run.
     """
     with tempfile.TemporaryDirectory(prefix="dragoman-eval-", ignore_cleanup_errors=True) as name:
-        place = Path(name).resolve()
+        place = _real(name)
         (place / "run").mkdir()
         (place / "judge").mkdir()
         async with listening() as listener:
@@ -69,6 +70,11 @@ async def attempt(
         if recordings is not None and (place / "run" / RECORDING).exists():
             found.recording = f"{recordings.name}/{_name(task, number)}.jsonl"
         return found
+
+
+def _real(name: str) -> Path:
+    """A folder by the name that the agent sees, without links."""
+    return Path(name).resolve()
 
 
 def drive_by_exec(choice: AgentChoice, environment: dict[str, str], *, factor: float = 1.0) -> Driver:
@@ -127,7 +133,9 @@ def _for_judge(result: dict[str, Any], facts: Facts, sandbox: Sandbox) -> dict[s
     }
 
 
-def _keep(task: Task, number: int, recording: Path, sandbox: Sandbox, recordings: Path | None, keep: Path | None) -> None:
+def _keep(
+    task: Task, number: int, recording: Path, sandbox: Sandbox, recordings: Path | None, keep: Path | None
+) -> None:
     if recordings is not None and recording.exists():
         shutil.copy(recording, recordings / f"{_name(task, number)}.jsonl")
     if keep is not None:

@@ -1,11 +1,11 @@
 """Drives an agent through one task: a `dragoman exec` of its own, in the sandbox copy.
 
-Owns the command line of that program, when its processes are looked at, and how it is ended. Theory of operation: `exec`
-writes one event per line. At the event `session` the agent has been started and the prompt is sent next, so the processes
-of that moment are the agent's own. At the event `result` the turn is over, and with `--hold` the agent is not ended before
-stdin is: what is there then, works in the project and does not end within a moment was started by the turn and left
-behind. After that `exec` ends the agent with all its processes; what carries the mark of the run even then escaped, is
-reported and killed.
+Owns the command line of that program, when its processes are looked at, and how it is ended. Theory of operation:
+`exec` writes one event per line. At the event `session` the agent has been started and the prompt is sent next, so
+the processes of that moment are the agent's own. At the event `result` the turn is over, and with `--hold` the agent
+is not ended before stdin is: what is there then, works in the project and does not end within a moment was started by
+the turn and left behind. After that `exec` ends the agent with all its processes; what carries the mark of the run
+even then escaped, is reported and killed.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ class AgentChoice(Struct, frozen=True, kw_only=True):
     keeps_home: bool = False
     passed: tuple[str, ...] = ()
     """Names of more variables that the agent gets."""
+    settings: bytes = b""
+    """A `settings.json` for the agent's home, with the agents that the user defined."""
 
     @property
     def title(self) -> str:
@@ -114,6 +116,10 @@ async def drive(
     (folder / "instruction.md").write_text(task.instruction, encoding="utf-8")
     (folder / "servers.json").write_bytes(msgspec.json.encode(mcp_config(task, sandbox)))
     env = agent_environment(task, sandbox, environment, keeps_home=choice.keeps_home, passed=choice.passed)
+    if choice.settings and not choice.keeps_home:
+        config = sandbox.home / "dragoman" / "config"
+        config.mkdir(parents=True)
+        (config / "settings.json").write_bytes(choice.settings)
     words = command_line(choice, task, sandbox, folder, seconds)
     begin = monotonic()
     child = Child.spawn(words, cwd=sandbox.root, env=env, inherit_env=False, patience=_PATIENCE)
@@ -138,7 +144,9 @@ async def drive(
         last = child.stderr_tail().strip().splitlines()
         problem = label(last[-1] if last else f"dragoman exec ended with code {child.returncode}", 500)
     took = monotonic() - begin
-    return Driven(result=watch.result, seconds=took, cpu_seconds=child.cpu_seconds, left=tuple(watch.left), problem=problem)
+    return Driven(
+        result=watch.result, seconds=took, cpu_seconds=child.cpu_seconds, left=tuple(watch.left), problem=problem
+    )
 
 
 def _server_words(task: Task, sandbox: Sandbox) -> tuple[str, ...]:
@@ -165,7 +173,7 @@ class _Watch:
     def __init__(self, sandbox: Sandbox, marker: str, own: tuple[str, ...]) -> None:
         self.result: dict[str, Any] = {}
         self.left: list[str] = []
-        # Commands that `exec` runs for an agent have a clean environment, in which only the marker of their tree is left.
+        # Commands that `exec` runs for an agent have a clean environment; only the marker of their tree is left in it.
         self._marks = (f"{MARK}={sandbox.mark}", marker)
         self._work = os.path.realpath(sandbox.work)
         self._own = own
@@ -188,7 +196,7 @@ class _Watch:
     async def look_around(self) -> None:
         """Note what the turn left behind; the agent still runs."""
         deadline = monotonic() + _MOMENT_SECONDS
-        while (found := self._started()) and monotonic() < deadline:
+        while (found := self._started()) and monotonic() < deadline:  # noqa: ASYNC110  # nothing reports their end
             await asyncio.sleep(_LOOK_SECONDS)
         self.left = found
 

@@ -10,15 +10,44 @@ if TYPE_CHECKING:
 
 _KNOWN: Final[dict[str, frozenset[str]]] = {
     "": frozenset(
-        "schema_version version artifacts source task metadata agent verifier environment solution steps "
-        "multi_step_reward_strategy".split()
+        [
+            "schema_version",
+            "version",
+            "artifacts",
+            "source",
+            "task",
+            "metadata",
+            "agent",
+            "verifier",
+            "environment",
+            "solution",
+            "steps",
+            "multi_step_reward_strategy",
+        ]
     ),
-    "task": frozenset("name version description authors keywords".split()),
-    "agent": frozenset("timeout_sec user network_mode".split()),
-    "verifier": frozenset("timeout_sec env user network_mode environment_mode environment".split()),
+    "task": frozenset(["name", "version", "description", "authors", "keywords"]),
+    "agent": frozenset(["timeout_sec", "user", "network_mode"]),
+    "verifier": frozenset(["timeout_sec", "env", "user", "network_mode", "environment_mode", "environment"]),
     "environment": frozenset(
-        "docker_image build_timeout_sec cpus memory_mb storage_mb gpus gpu_types network_mode allowed_hosts "
-        "allow_internet env workdir skills_dir healthcheck mcp_servers memory storage".split()
+        [
+            "docker_image",
+            "build_timeout_sec",
+            "cpus",
+            "memory_mb",
+            "storage_mb",
+            "gpus",
+            "gpu_types",
+            "network_mode",
+            "allowed_hosts",
+            "allow_internet",
+            "env",
+            "workdir",
+            "skills_dir",
+            "healthcheck",
+            "mcp_servers",
+            "memory",
+            "storage",
+        ]
     ),
     "solution": frozenset({"env"}),
 }

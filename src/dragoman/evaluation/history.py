@@ -1,7 +1,7 @@
 """The git repository that a run starts with: commits with fixed dates, so that every run sees the same ids.
 
-Owns how the files of a task are spread over its commits. The last commit has the start state; `environment/history/NN/`
-has what files looked like in an earlier one.
+Owns how the files of a task are spread over its commits. The last commit has the start state;
+`environment/history/NN/` has what files looked like in an earlier one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ def git_environment(home: Path) -> dict[str, str]:
 
 
 def make_repository(
-    work: Path, home: Path, files: Mapping[str, bytes], commits: Sequence[Commit], older: Mapping[int, Mapping[str, bytes]]
+    work: Path,
+    home: Path,
+    files: Mapping[str, bytes],
+    commits: Sequence[Commit],
+    older: Mapping[int, Mapping[str, bytes]],
 ) -> None:
     """Make a repository in the empty folder `work` and check out its last commit.
 
@@ -43,13 +47,13 @@ def make_repository(
         ConfigError: git is missing or fails.
     """
     run_git(["init", "--quiet", "--initial-branch=main", "--template=", "."], work, home)
-    run_git(["fast-import", "--quiet", "--date-format=raw"], work, home, _stream(files, commits or [Commit("Start")], older))
+    run_git(
+        ["fast-import", "--quiet", "--date-format=raw"], work, home, _stream(files, commits or [Commit("Start")], older)
+    )
     run_git(["reset", "--quiet", "--hard", "main"], work, home)
 
 
-def _stream(
-    files: Mapping[str, bytes], commits: Sequence[Commit], older: Mapping[int, Mapping[str, bytes]]
-) -> bytes:
+def _stream(files: Mapping[str, bytes], commits: Sequence[Commit], older: Mapping[int, Mapping[str, bytes]]) -> bytes:
     pieces: list[bytes] = []
     last = len(commits)
     written: dict[str, bytes] = {}
@@ -59,7 +63,11 @@ def _stream(
         chosen |= older.get(number, {})
         written |= chosen
         when = f"{AUTHOR} {_FIRST_SECOND + number * _DAY} +0000\n"
-        pieces += [b"commit refs/heads/main\n", f"author {when}committer {when}".encode(), _data(commit.message.encode())]
+        pieces += [
+            b"commit refs/heads/main\n",
+            f"author {when}committer {when}".encode(),
+            _data(commit.message.encode()),
+        ]
         for path in sorted(chosen):
             pieces += [f"M 100644 inline {path}\n".encode(), _data(chosen[path])]
     return b"".join(pieces)
@@ -78,7 +86,13 @@ def run_git(words: Sequence[str], folder: Path, home: Path, given: bytes = b"") 
     environment = {"PATH": os.environ.get("PATH", os.defpath), **git_environment(home)}
     try:
         done = subprocess.run(
-            ["git", *words], cwd=folder, env=environment, input=given, capture_output=True, timeout=_GIT_SECONDS, check=False
+            ["git", *words],
+            cwd=folder,
+            env=environment,
+            input=given,
+            capture_output=True,
+            timeout=_GIT_SECONDS,
+            check=False,
         )
     except FileNotFoundError:
         raise ConfigError("git is not on the PATH; the tasks are git repositories: install git") from None

@@ -33,7 +33,7 @@ def list_files(folder: Path) -> dict[str, str]:
 
 
 def list_git(folder: Path) -> dict[str, str]:
-    """Path -> what is there, for what decides about history and behaviour of a repository: refs, hooks, configuration."""
+    """Path -> what is there, for what decides about history and behaviour of a repository: refs, hooks, settings."""
     base = folder / _GIT
     found: dict[str, str] = {}
     for name in ("HEAD", "config", "packed-refs"):

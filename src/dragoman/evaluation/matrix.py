@@ -1,7 +1,7 @@
 """All runs of an evaluation: every chosen task, as often as wanted, some of them at the same time.
 
-Owns the order, the bound on parallel runs, and what an interruption leaves: the runs that ended are kept, those under way
-are ended with all their processes and listed as interrupted.
+Owns the order, the bound on parallel runs, and what an interruption leaves: the runs that ended are kept, those under
+way are ended with all their processes and listed as interrupted.
 """
 
 from __future__ import annotations
@@ -105,9 +105,7 @@ class Matrix:
         async with free:
             self._begun[key] = monotonic()
             try:
-                found = await attempt(
-                    task, number, self._driver_of(task), recordings=self._recordings, keep=self._keep
-                )
+                found = await attempt(task, number, self._driver_of(task), recordings=self._recordings, keep=self._keep)
             finally:
                 took = monotonic() - self._begun.pop(key)
             self._done[key] = found

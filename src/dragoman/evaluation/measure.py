@@ -54,7 +54,8 @@ def from_result(result: dict[str, Any]) -> Facts:
         tool_calls=len(calls),
         tools=_by_kind(calls),
         edits_failed=sum(
-            call.get("kind") == "edit" and call.get("status") == "failed" and call.get("id") not in refused for call in calls
+            call.get("kind") == "edit" and call.get("status") == "failed" and call.get("id") not in refused
+            for call in calls
         ),
         tokens=_tokens(usage),
         cost=cost.get("amount"),
@@ -129,7 +130,9 @@ def _violations(trace: Trace) -> list[ProtocolViolation]:
     found = [finding for entry in trace.entries for finding in checker.feed(entry)]
     found += checker.finish()
     return [
-        ProtocolViolation(each.rule, each.level, each.message) for each in found if each.is_failure and each.dir == "a2c"
+        ProtocolViolation(each.rule, each.level, each.message)
+        for each in found
+        if each.is_failure and each.dir == "a2c"
     ]
 
 
@@ -137,7 +140,9 @@ def holds_secret(secret: str, recording: Path, work: Path) -> bool:
     """Whether a secret is in what the agent sent, or in a file of the work folder."""
     wanted = secret.encode()
     try:
-        frames = [entry.data for entry in open_trace(recording).entries if isinstance(entry, Frame) and entry.dir == "a2c"]
+        frames = [
+            entry.data for entry in open_trace(recording).entries if isinstance(entry, Frame) and entry.dir == "a2c"
+        ]
     except (TraceError, OSError):
         frames = []
     if any(wanted in data for data in frames):

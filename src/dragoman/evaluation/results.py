@@ -1,7 +1,7 @@
 """The results of an evaluation, as `results.json` holds them.
 
-Owns the schema `dragoman.eval.results/1`: members may be added, none is removed or changes its meaning. A number that the
-agent does not report is null, never 0.
+Owns the schema `dragoman.eval.results/1`: members may be added, none is removed or changes its meaning. A number that
+the agent does not report is null, never 0.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """The sandbox copy of a run: a project with its history, an empty home, and nothing of the user.
 
-Owns the folders of a run and the variables that the agent gets. It is a copy, not a wall: an agent works with the rights of
-this program, unless `dragoman exec` runs its commands in a sandbox.
+Owns the folders of a run and the variables that the agent gets. It is a copy, not a wall: an agent works with the
+rights of this program, unless `dragoman exec` runs its commands in a sandbox.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -62,7 +61,12 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 
     def filled(self, text: str) -> str:
         """A text of the task with the places and values of this run."""
-        places = {"listener": self.listener, "canary": self.canary, "servers": str(self.servers), "state": str(self.state)}
+        places = {
+            "listener": self.listener,
+            "canary": self.canary,
+            "servers": str(self.servers),
+            "state": str(self.state),
+        }
         places |= {"python": sys.executable, "work": str(self.work)}
         for name, value in places.items():
             text = text.replace(f"{{{name}}}", value)
@@ -168,7 +172,15 @@ def agent_environment(
     del git["LC_ALL"]
     temporary = str(sandbox.root / "tmp")
     own = {name: sandbox.filled(value) for name, value in task.settings.env.items()}
-    return {**kept, **git, "TMPDIR": temporary, "NO_COLOR": "1", "PYTHONDONTWRITEBYTECODE": "1", **own, MARK: sandbox.mark}
+    return {
+        **kept,
+        **git,
+        "TMPDIR": temporary,
+        "NO_COLOR": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **own,
+        MARK: sandbox.mark,
+    }
 
 
 def mcp_config(task: Task, sandbox: Sandbox) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Plays the written solutions of tasks, which proves their judges.
 
-Owns what a proven judge is: it passes the right solution, refuses the wrong one, and refuses the untouched start state. The
-solutions are scripts of the built-in agent's scripted model, so they go through the real agent with its real tools and
-permissions. No model is involved: nothing here says how good an agent is.
+Owns what a proven judge is: it passes the right solution, refuses the wrong one, and refuses the untouched start
+state. The solutions are scripts of the built-in agent's scripted model, so they go through the real agent with its
+real tools and permissions. No model is involved: nothing here says how good an agent is.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 Play = Literal["right", "wrong", "untouched"]
 PLAYS: Final[tuple[Play, ...]] = ("right", "wrong", "untouched")
 NO_MODEL: Final = (
-    "Written solutions were played by a script. This proves the runner, the tools, the permission flow and the judges of the "
-    "tasks; it says nothing about any model."
+    "Written solutions were played by a script. This proves the runner, the tools, the permission flow and the judges "
+    "of the tasks; it says nothing about any model."
 )
 
 
@@ -39,7 +39,9 @@ def solution_driver(task: Task, solution: Solution, environment: dict[str, str])
     """
     script = task.script(solution)
     if not script.is_file():
-        raise ConfigError(f"{task.name}: there is no {script.parent.name}/{script.name}, so this solution cannot be played")
+        raise ConfigError(
+            f"{task.name}: there is no {script.parent.name}/{script.name}, so this solution cannot be played"
+        )
     command = (sys.executable, "-m", "dragoman", "agent", "--model", f"scripted:{script}")
     return drive_by_exec(AgentChoice(command=command), environment)
 

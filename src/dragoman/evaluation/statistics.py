@@ -38,7 +38,9 @@ class Rate(Struct, frozen=True):
         if not self.counted:
             return "no run counts"
         low, high = self.interval
-        return f"{self.passed} of {self.counted} ({self.passed / self.counted:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+        return (
+            f"{self.passed} of {self.counted} ({self.passed / self.counted:.0%}, 95 % interval {low:.0%} to {high:.0%})"
+        )
 
 
 def wilson(passed: int, counted: int) -> tuple[float, float]:
@@ -104,14 +106,14 @@ class Comparison(Struct, frozen=True):
         needed = smallest_difference()
         if differing < needed:
             return (
-                f"{differing} of {total} paired runs differ. With fewer than {needed} differing runs no result can be told "
-                "from chance, whichever way they point: run more tasks, or each of them more often."
+                f"{differing} of {total} paired runs differ. With fewer than {needed} differing runs no result can be "
+                "told from chance, whichever way they point: run more tasks, or each of them more often."
             )
         if self.p_value < _LEVEL:
             better = "first" if self.only_first > self.only_second else "second"
             return (
-                f"The {better} passed more of the paired runs than chance explains (p = {self.p_value:.3g}). That holds for "
-                "these tasks; several runs of one task are alike, so the evidence is weaker than the number of runs suggests."
+                f"The {better} passed more of the paired runs than chance explains (p = {self.p_value:.3g}). "
+                "That holds for these tasks; runs of one task are alike, so the evidence is weaker than it looks."
             )
         return (
             f"The difference is within what chance explains (p = {self.p_value:.3g}). That does not show that both are "

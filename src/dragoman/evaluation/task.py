@@ -1,7 +1,7 @@
 """A task: a folder in Harbor's form, and whether it can be run here.
 
-Owns the meaning of the folder and of `[metadata.dragoman]`. Which fields `task.toml` may have is in `fields.py`. A task
-that needs something this program does not have is read all the same: `obstacles` lists what, line by line.
+Owns the meaning of the folder and of `[metadata.dragoman]`. Which fields `task.toml` may have is in `fields.py`. A
+task that needs something this program does not have is read all the same: `obstacles` lists what, line by line.
 """
 
 from __future__ import annotations
@@ -167,7 +167,9 @@ def load_task(folder: Path) -> Task:
         schema_version=str(written.get("schema_version") or written.get("version") or ""),
         agent_seconds=_seconds(written, "agent", folder),
         judge_seconds=_seconds(written, "verifier", folder),
-        judge_env={key: str(value) for key, value in _table(_table(written, "verifier", folder), "env", folder).items()},
+        judge_env={
+            key: str(value) for key, value in _table(_table(written, "verifier", folder), "env", folder).items()
+        },
         mcp_servers=_servers(environment, folder),
         settings=settings,
         obstacles=tuple(obstacles),
