@@ -63,12 +63,12 @@ def run(*words: str, seconds: float = 60.0, given: str | None = None) -> subproc
 
 def python(*words: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
     """Run Python in the work folder, which its modules are imported from."""
-    return run(sys.executable, "-B", *words, seconds=seconds)
+    return run(sys.executable, "-B", "-S", *words, seconds=seconds)
 
 
 def unittests(name: str, *, seconds: float = 60.0) -> None:
     """Run the judge's own test file; the project is imported from the work folder."""
-    done = run(sys.executable, "-B", "-c", _UNITTEST, str(TESTS), name, seconds=seconds)
+    done = run(sys.executable, "-B", "-S", "-c", _UNITTEST, str(TESTS), name, seconds=seconds)
     failed = re.findall(r"^(?:FAIL|ERROR): (\S+)", done.stderr, re.MULTILINE)
     need(done.returncode == 0, f"fails: {', '.join(failed)}" if failed else done.stderr.strip()[-300:])
 

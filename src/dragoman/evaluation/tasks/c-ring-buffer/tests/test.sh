@@ -1,2 +1,2 @@
 #!/bin/sh
-exec "${PYTHON:-python3}" -B "${TEST_DIR:-/tests}/check.py"
+exec "${PYTHON:-python3}" -B -S "${TEST_DIR:-/tests}/check.py"

