@@ -24,14 +24,14 @@ from dragoman.testing import linked
 from dragoman.trace import Recorder
 
 
-def in_process(solution: Solution, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A driver for `attempt` that plays a solution here."""
+def in_process(solution: Solution, monkeypatch: pytest.MonkeyPatch, model: str | None = None) -> Any:
+    """A driver for `attempt` that plays a solution here; with a model, its provider has to play it."""
 
     async def driver(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
         for name, value in agent_environment(task, sandbox, os.environ).items():
             monkeypatch.setenv(name, value)
         settings = AgentSettings(
-            model=f"scripted:{task.script(solution)}",
+            model=model or f"scripted:{task.script(solution)}",
             store=folder / "sessions.db",
             rules_file=folder / "rules.json",
         )
@@ -48,7 +48,9 @@ def in_process(solution: Solution, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def servers_of(task: Task, sandbox: Sandbox) -> list[v1.McpServer]:
     found = mcp_config(task, sandbox)["mcpServers"]
-    return [v1.McpServerStdio(args=each["args"], command=each["command"], env=[], name=name) for name, each in found.items()]
+    return [
+        v1.McpServerStdio(args=each["args"], command=each["command"], env=[], name=name) for name, each in found.items()
+    ]
 
 
 def result_of(session: Session, stop_reason: str) -> dict[str, Any]:

@@ -49,4 +49,3 @@ def test_a_task_of_ours_is_complete(task: Task) -> None:
     assert len(task.settings.history) >= 2
     for solution in ("right", "wrong"):
         assert task.script(solution).is_file()  # type: ignore[arg-type]  # both are solutions
-
