@@ -1,4 +1,4 @@
-"""Plays written solutions through the built-in agent in this process: its real tools and permissions, without a start-up.
+"""Plays written solutions through the built-in agent in this process: real tools and permissions, no start-up.
 
 A run of `dragoman eval` starts two programs; proving twenty judges that way takes a minute. Here the same scripts go
 through the same agent over a transport in memory, so that only the judges run as programs.

@@ -1,4 +1,4 @@
-"""A mock provider that plays a written solution in the wire form it is asked in, and can have a small context window."""
+"""A mock provider that plays a written solution in any wire form, and can have a small context window."""
 
 from __future__ import annotations
 

@@ -48,4 +48,4 @@ def test_a_task_of_ours_is_complete(task: Task) -> None:
     assert task.description
     assert len(task.settings.history) >= 2
     for solution in ("right", "wrong"):
-        assert task.script(solution).is_file()  # type: ignore[arg-type]  # both are solutions
+        assert task.script(solution).is_file()

@@ -13,6 +13,10 @@ def results(**outcomes: Outcome) -> EvalResults:
     return EvalResults(title="some agent", runs=runs)
 
 
+def all_of(names: str, outcome: Outcome) -> EvalResults:
+    return results(**dict.fromkeys(names, outcome))
+
+
 @pytest.mark.parametrize(
     ("passed", "counted", "low", "high"),
     [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
@@ -22,7 +26,8 @@ def test_wilson_interval(passed: int, counted: int, low: float, high: float) -> 
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "p"), [(0, 0, 1.0), (0, 5, 0.0625), (0, 6, 0.03125), (3, 9, 0.1460), (5, 5, 1.0), (9, 3, 0.1460)]
+    ("first", "second", "p"),
+    [(0, 0, 1.0), (0, 5, 0.0625), (0, 6, 0.03125), (3, 9, 0.1460), (5, 5, 1.0), (9, 3, 0.1460)],
 )
 def test_exact_mcnemar(first: int, second: int, p: float) -> None:
     assert mcnemar(first, second) == pytest.approx(p, abs=1e-4)
@@ -43,14 +48,14 @@ def test_few_differences_are_said_to_show_nothing() -> None:
 
 def test_a_clear_difference_names_the_better_one() -> None:
     names = "abcdefgh"
-    won, lost = results(**dict.fromkeys(names, "passed")), results(**dict.fromkeys(names, "failed"))
+    won, lost = all_of(names, "passed"), all_of(names, "failed")
     assert compare(won, lost).sentence().startswith("The first passed more")
     assert compare(lost, won).sentence().startswith("The second passed more")
 
 
 def test_a_difference_within_chance_is_not_called_equality() -> None:
-    first = results(**{name: "passed" if name in "abcde" else "failed" for name in "abcdefgh"})  # type: ignore[arg-type]
-    second = results(**{name: "failed" if name in "abcde" else "passed" for name in "abcdefgh"})  # type: ignore[arg-type]
+    first = results(**{name: "passed" if name in "abcde" else "failed" for name in "abcdefgh"})
+    second = results(**{name: "failed" if name in "abcde" else "passed" for name in "abcdefgh"})
     assert "does not show that both are equally good" in compare(first, second).sentence()
 
 

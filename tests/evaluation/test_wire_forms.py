@@ -1,4 +1,4 @@
-"""Written solutions through a mock provider in each wire form: the same tasks, the same judges, another way to the model."""
+"""Written solutions through a mock provider in each wire form: the same tasks and judges, another way to the model."""
 
 from __future__ import annotations
 

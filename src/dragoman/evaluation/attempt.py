@@ -92,6 +92,8 @@ async def _judged(
 ) -> EvalRun:
     facts = measure(driven, place / "run" / RECORDING)
     run = EvalRun(task=task.name, number=number, outcome="error", facts=facts, exit_code=driven.result.get("exit_code"))
+    run.is_scripted = bool(driven.result.get("scripted"))
+    run.agent_version = (driven.result.get("agent") or {}).get("version")
     if is_driven and not facts.turns:
         run.reasons = [driven.problem or _error(driven.result)]
         return run

@@ -116,7 +116,9 @@ class Matrix:
             self._write(sorted(self._done))
 
     def _write(self, keys: Sequence[tuple[str, int]]) -> None:
-        self.results.runs = [self._done[key] for key in keys]
+        runs = self.results.runs = [self._done[key] for key in keys]
+        self.results.is_scripted = any(run.is_scripted for run in runs)
+        self.results.agent_version = next((run.agent_version for run in runs if run.agent_version), None)
         if self._folder is not None:
             write_results(self._folder, self.results)
 

@@ -114,6 +114,10 @@ class EvalRun(Struct, kw_only=True):
     """Why it was skipped, is broken, or did not get as far as the prompt."""
     exit_code: int | None = None
     """Of `dragoman exec`."""
+    is_scripted: bool = False
+    """Whether a script was played and no model was called."""
+    agent_version: str | None = None
+    """As the agent states it."""
     answer: str = ""
     facts: Facts | None = None
     recording: str | None = None

@@ -69,7 +69,6 @@ def run_tasks(call: CliCall) -> int:
     if choice.sandbox == "off" and not choice.sandboxes_agent and given.solution is None:
         write_note("the agent works in a copy of each project, with your rights; see --sandbox and --sandbox-agent")
     was_interrupted = run_matrix(matrix)
-    _note_scripted(results)
     _write_page(folder, results)
     if given.json:
         write_json(results)
@@ -165,12 +164,6 @@ def _write_page(folder: Path | None, results: EvalResults) -> None:
     if folder is not None:
         replace_file(str(folder / PAGE), page_of(results).encode("utf-8", "replace"))
         write_note(f"results: {folder / 'results.json'}, {folder / PAGE}")
-
-
-def _note_scripted(results: EvalResults) -> None:
-    model = results.model or ""
-    results.is_scripted = results.solution is not None or model.partition(":")[0] in ("scripted", "cassette")
-    results.is_scripted = results.is_scripted or results.agent == "scripted"
 
 
 def whole(flag: str, text: str | None, default: int = 1) -> int:
