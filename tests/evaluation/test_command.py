@@ -74,8 +74,12 @@ def test_a_process_that_the_turn_leaves_behind_fails_the_run_and_is_ended(tmp_pa
 
 
 def test_facts_that_another_agent_does_not_report_are_unknown(tmp_path: Path) -> None:
-    agent = [sys.executable, "-m", "dragoman.testing.scripted_agent"]
-    done = run(tmp_path, "run", "--task", "where-is-the-limit", "-o", "out", "--", *agent)
+    # An agent of the user's settings; rules and everything else of them stay out.
+    entry = {"command": sys.executable, "args": ["-m", "dragoman.testing.scripted_agent"]}
+    settings = tmp_path / "home" / "config" / "settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(json.dumps({"agent_servers": {"mine": entry}, "default_agent": "gone"}))
+    done = run(tmp_path, "run", "--task", "where-is-the-limit", "-o", "out", "-a", "mine")
     assert done.returncode == 8, done
     facts = results_in(tmp_path / "out")["runs"][0]["facts"]
     assert (facts["model_calls"], facts["tokens"], facts["cost"]) == (None, None, None)

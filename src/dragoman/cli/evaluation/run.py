@@ -143,8 +143,8 @@ def _agents_of_user() -> bytes:
         found: Any = msgspec.json.decode((config_dir() / "settings.json").read_bytes())
     except (OSError, msgspec.DecodeError):
         return b""
-    agents = found.get("agents") if isinstance(found, dict) else None
-    return msgspec.json.encode({"agents": agents}) if agents else b""
+    agents = found.get("agent_servers") if isinstance(found, dict) else None
+    return msgspec.json.encode({"agent_servers": agents}) if agents else b""
 
 
 def _folder(name: str | None) -> Path | None:
