@@ -16,7 +16,7 @@ from dragoman.builtin.agent import build_agent
 from dragoman.builtin.settings import AgentSettings
 from dragoman.client import Session
 from dragoman.evaluation.drive import Driven
-from dragoman.evaluation.sandbox import Sandbox, agent_environment, mcp_config
+from dragoman.evaluation.sandbox import SandboxCopy, agent_environment, mcp_config
 from dragoman.evaluation.task import Solution, Task
 from dragoman.schema import v1
 from dragoman.scripting import allow_once, rules
@@ -27,7 +27,7 @@ from dragoman.trace import Recorder
 def in_process(solution: Solution, monkeypatch: pytest.MonkeyPatch, model: str | None = None) -> Any:
     """A driver for `attempt` that plays a solution here; with a model, its provider has to play it."""
 
-    async def driver(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
+    async def driver(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
         for name, value in agent_environment(task, sandbox, os.environ).items():
             monkeypatch.setenv(name, value)
         settings = AgentSettings(
@@ -46,7 +46,7 @@ def in_process(solution: Solution, monkeypatch: pytest.MonkeyPatch, model: str |
     return driver
 
 
-def servers_of(task: Task, sandbox: Sandbox) -> list[v1.McpServer]:
+def servers_of(task: Task, sandbox: SandboxCopy) -> list[v1.McpServer]:
     found = mcp_config(task, sandbox)["mcpServers"]
     return [
         v1.McpServerStdio(args=each["args"], command=each["command"], env=[], name=name) for name, each in found.items()

@@ -45,7 +45,7 @@ def test_right_solutions_pass_and_everything_is_written_down(tmp_path: Path) -> 
     facts = release["facts"]
     assert (facts["turns"], facts["model_calls"], facts["tool_calls"]) == (1, 9, 8)
     assert facts["permissions_refused"] == 2
-    assert facts["permissions_asked"] == facts["permissions_granted"] + 2
+    assert facts["permissions_asked"] == facts["permissions_allowed"] + 2
     assert facts["files_changed"] == ["CHANGELOG.md", "convert.py"]
     assert facts["tokens"]["total"] > 0
     assert (facts["cost"], facts["sandbox_refusals"]) == (None, None)

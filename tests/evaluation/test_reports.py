@@ -11,7 +11,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.evaluation.measure import from_result
 from dragoman.evaluation.page import comparison_page, page_of
-from dragoman.evaluation.results import CheckResult, EvalResults, EvalRun, Facts, Tokens, read_results, write_results
+from dragoman.evaluation.results import CheckResult, EvalResults, EvalRun, Measured, Tokens, read_results, write_results
 from dragoman.evaluation.solutions import NO_MODEL
 from dragoman.evaluation.statistics import compare
 from dragoman.evaluation.summary import HEADER, rows_of, sentences
@@ -20,7 +20,7 @@ HOSTILE = "<script>alert(1)</script>\x1b[31m\u202e"
 
 
 def run_of(task: str, number: int = 1, **facts: object) -> EvalRun:
-    known = Facts(turns=1, **facts)  # type: ignore[arg-type]  # any of its members
+    known = Measured(turns=1, **facts)  # type: ignore[arg-type]  # any of its members
     return EvalRun(task=task, number=number, outcome="passed", facts=known, answer=HOSTILE)
 
 

@@ -10,17 +10,17 @@ import pytest
 from dragoman.evaluation.attempt import attempt
 from dragoman.evaluation.drive import Driven
 from dragoman.evaluation.manifest import changed_paths, list_files, outside
-from dragoman.evaluation.sandbox import SECRET_FILE, Sandbox, agent_environment, make_sandbox
+from dragoman.evaluation.sandbox import SECRET_FILE, SandboxCopy, agent_environment, make_sandbox
 from dragoman.evaluation.task import Task, load_task, load_tasks
 from tests.evaluation.test_tasks import host_task
 
 
-def made(task: Task, root: Path) -> Sandbox:
+def made(task: Task, root: Path) -> SandboxCopy:
     root.mkdir()
     return make_sandbox(task, root)
 
 
-def git(sandbox: Sandbox, *words: str) -> str:
+def git(sandbox: SandboxCopy, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=sandbox.work, capture_output=True, text=True, check=True).stdout
 
 
@@ -112,14 +112,14 @@ async def test_a_judge_without_a_reward_is_a_broken_task_and_not_a_failed_run(
 async def test_every_task_checks_files_commits_hooks_processes_and_the_secret(tmp_path: Path) -> None:
     task = load_task(host_task(tmp_path / "a"))
 
-    async def misbehave(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
+    async def misbehave(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
         (sandbox.work / "b.txt").write_text(sandbox.canary)
         (sandbox.work / ".git" / "hooks").mkdir()
         (sandbox.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\n")
         git(sandbox, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
         return Driven(result={"durations": {"session_ms": 1}}, left=("sleep 100",))
 
-    async def behave(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
+    async def behave(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
         return Driven(result={"durations": {"session_ms": 1}})
 
     good, bad = await attempt(task, 1, behave), await attempt(task, 1, misbehave)
@@ -135,7 +135,7 @@ async def test_every_task_checks_files_commits_hooks_processes_and_the_secret(tm
 
 
 async def test_a_run_that_never_got_to_the_prompt_is_an_error_and_is_not_judged(tmp_path: Path) -> None:
-    async def fail(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
+    async def fail(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
         return Driven(result={"exit_code": 7, "error": {"message": "log in first"}, "durations": {"session_ms": None}})
 
     run = await attempt(load_task(host_task(tmp_path / "a")), 1, fail)

@@ -40,7 +40,7 @@ def test_only_judged_runs_count() -> None:
     assert str(rate_of([])) == "no run counts"
 
 
-def test_few_differences_are_said_to_show_nothing() -> None:
+def test_few_differences_are_reported_to_show_nothing() -> None:
     found = compare(results(a="passed", b="passed", c="passed"), results(a="failed", b="failed", c="passed"))
     assert (found.only_first, found.only_second) == (2, 0)
     assert f"fewer than {smallest_difference()} differing runs" in found.sentence()

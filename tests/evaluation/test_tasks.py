@@ -38,7 +38,7 @@ cpus = 2
 memory = "2G"
 gpus = 0
 network_mode = "allowlist"
-allowed_hosts = ["pypi.example"]
+allowed_hosts = ["packages.example"]
 surprise = 1
 
 [[environment.mcp_servers]]
@@ -97,7 +97,7 @@ def test_the_mark_for_the_host_does_not_cover_what_only_a_container_has(tmp_path
     assert [line.split(" ")[0] for line in task.obstacles] == ["environment.docker_image", "environment.gpus"]
 
 
-def test_several_steps_and_terminal_bench_1_are_said_to_be_unsupported(tmp_path: Path) -> None:
+def test_several_steps_and_terminal_bench_1_are_reported_as_unsupported(tmp_path: Path) -> None:
     steps = load_task(host_task(tmp_path / "many" / "a", '[[steps]]\nname = "one"\n[[steps]]\nname = "two"\n'))
     assert steps.obstacles == ("steps: a task of 2 steps is not run; only tasks with one instruction are",)
     (tmp_path / "many" / "old").mkdir()

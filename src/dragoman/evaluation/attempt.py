@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
 from dragoman.evaluation.drive import Driven, drive
-from dragoman.evaluation.judge import BrokenTask, Judged, judge
-from dragoman.evaluation.listener import Listener, listening
+from dragoman.evaluation.judge import BrokenTask, JudgedRun, judge
+from dragoman.evaluation.listener import RequestListener, listening
 from dragoman.evaluation.measure import holds_secret, measure
 from dragoman.evaluation.results import EvalRun
 from dragoman.evaluation.sandbox import make_sandbox, remove_sandbox
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.evaluation.drive import AgentChoice
-    from dragoman.evaluation.results import Facts
-    from dragoman.evaluation.sandbox import Sandbox
+    from dragoman.evaluation.results import Measured
+    from dragoman.evaluation.sandbox import SandboxCopy
     from dragoman.evaluation.task import Task
 
-    Driver = Callable[[Task, Sandbox, Path], Awaitable[Driven]]
+    Driver = Callable[[Task, SandboxCopy, Path], Awaitable[Driven]]
 
 RECORDING: Final = "recording.jsonl"
 _ANSWER_CHARS: Final = 20_000
@@ -80,7 +80,7 @@ def _real(name: str) -> Path:
 def drive_by_exec(choice: AgentChoice, environment: dict[str, str], *, factor: float = 1.0) -> Driver:
     """Return how `attempt` drives a chosen agent; `factor` stretches the time limits of tasks."""
 
-    async def driver(task: Task, sandbox: Sandbox, folder: Path) -> Driven:
+    async def driver(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
         seconds = task.agent_seconds * factor
         return await drive(choice, task, sandbox, folder, seconds=seconds, environment=environment)
 
@@ -88,7 +88,14 @@ def drive_by_exec(choice: AgentChoice, environment: dict[str, str], *, factor: f
 
 
 async def _judged(
-    task: Task, number: int, sandbox: Sandbox, place: Path, driven: Driven, listener: Listener, *, is_driven: bool
+    task: Task,
+    number: int,
+    sandbox: SandboxCopy,
+    place: Path,
+    driven: Driven,
+    listener: RequestListener,
+    *,
+    is_driven: bool,
 ) -> EvalRun:
     facts = measure(driven, place / "run" / RECORDING)
     run = EvalRun(task=task.name, number=number, outcome="error", facts=facts, exit_code=driven.result.get("exit_code"))
@@ -110,7 +117,7 @@ async def _judged(
     return _with(run, judged)
 
 
-def _with(run: EvalRun, judged: Judged) -> EvalRun:
+def _with(run: EvalRun, judged: JudgedRun) -> EvalRun:
     run.outcome = "passed" if judged.is_passed else "failed"
     run.reward = round(judged.reward, 4)
     run.checks = judged.checks
@@ -122,8 +129,8 @@ def _error(result: dict[str, Any]) -> str:
     return label(str(error.get("message") or ""), 500, "")
 
 
-def _for_judge(result: dict[str, Any], facts: Facts, sandbox: Sandbox) -> dict[str, Any]:
-    """What `run.json` tells the judge."""
+def _for_judge(result: dict[str, Any], facts: Measured, sandbox: SandboxCopy) -> dict[str, Any]:
+    """The content of `run.json`, which the judge reads."""
     return {
         "answer": result.get("text") or "",
         "messages": result.get("messages") or [],
@@ -136,7 +143,7 @@ def _for_judge(result: dict[str, Any], facts: Facts, sandbox: Sandbox) -> dict[s
 
 
 def _keep(
-    task: Task, number: int, recording: Path, sandbox: Sandbox, recordings: Path | None, keep: Path | None
+    task: Task, number: int, recording: Path, sandbox: SandboxCopy, recordings: Path | None, keep: Path | None
 ) -> None:
     if recordings is not None and recording.exists():
         shutil.copy(recording, recordings / f"{_name(task, number)}.jsonl")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dragoman.evaluation.sandbox import Sandbox
+    from dragoman.evaluation.sandbox import SandboxCopy
     from dragoman.evaluation.task import Task
 
 # A run that gets a signal cancels its turn, waits for the agent and writes its result.
@@ -69,7 +69,7 @@ class AgentChoice(Struct, frozen=True, kw_only=True):
 
 
 class Driven(Struct, kw_only=True):
-    """What came of driving an agent through a task."""
+    """The result of driving an agent through a task."""
 
     result: dict[str, Any] = {}
     """The result of `dragoman exec`; empty if there was none."""
@@ -82,7 +82,7 @@ class Driven(Struct, kw_only=True):
     """Why there is no result."""
 
 
-def command_line(choice: AgentChoice, task: Task, sandbox: Sandbox, folder: Path, seconds: float) -> list[str]:
+def command_line(choice: AgentChoice, task: Task, sandbox: SandboxCopy, folder: Path, seconds: float) -> list[str]:
     """Return the words of the `dragoman exec` for a run; `folder` has its files and gets the recording."""
     words = [sys.executable, "-m", "dragoman", "exec", "--output", "events", "--quiet", "--no-ledger", "--no-snapshots"]
     words.append("--hold")
@@ -104,7 +104,7 @@ def command_line(choice: AgentChoice, task: Task, sandbox: Sandbox, folder: Path
 
 
 async def drive(
-    choice: AgentChoice, task: Task, sandbox: Sandbox, folder: Path, *, seconds: float, environment: dict[str, str]
+    choice: AgentChoice, task: Task, sandbox: SandboxCopy, folder: Path, *, seconds: float, environment: dict[str, str]
 ) -> Driven:
     """Run the agent until its turn is over and all its processes have ended.
 
@@ -149,7 +149,7 @@ async def drive(
     )
 
 
-def _server_words(task: Task, sandbox: Sandbox) -> tuple[str, ...]:
+def _server_words(task: Task, sandbox: SandboxCopy) -> tuple[str, ...]:
     """Words by which the processes of the task's own servers are known."""
     return tuple(sandbox.filled(word) for server in task.mcp_servers for word in server.args if "{servers}" in word)
 
@@ -170,7 +170,7 @@ async def _read(fd: int, take: Callable[[bytes], bool]) -> None:
 class _Watch:
     """Follows the events of a run and looks at its processes."""
 
-    def __init__(self, sandbox: Sandbox, marker: str, own: tuple[str, ...]) -> None:
+    def __init__(self, sandbox: SandboxCopy, marker: str, own: tuple[str, ...]) -> None:
         self.result: dict[str, Any] = {}
         self.left: list[str] = []
         # Commands that `exec` runs for an agent have a clean environment; only the marker of their tree is left in it.

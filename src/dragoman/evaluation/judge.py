@@ -24,8 +24,8 @@ from dragoman.process.child import Child
 from dragoman.text.visible import label
 
 if TYPE_CHECKING:
-    from dragoman.evaluation.results import Facts
-    from dragoman.evaluation.sandbox import Sandbox
+    from dragoman.evaluation.results import Measured
+    from dragoman.evaluation.sandbox import SandboxCopy
     from dragoman.evaluation.task import Task
 
 KIT: Final = Path(__file__).parent / "judge_kit.py"
@@ -36,7 +36,7 @@ class BrokenTask(Exception):
     """The judge did not give a reward; the message says why."""
 
 
-class Judged(Struct, frozen=True):
+class JudgedRun(Struct, frozen=True):
     """What the judge found."""
 
     checks: list[CheckResult]
@@ -50,7 +50,7 @@ class Judged(Struct, frozen=True):
         return all(check.is_passed for check in self.checks)
 
 
-async def judge(task: Task, sandbox: Sandbox, folder: Path, facts: Facts, run: dict[str, Any]) -> Judged:
+async def judge(task: Task, sandbox: SandboxCopy, folder: Path, facts: Measured, run: dict[str, Any]) -> JudgedRun:
     """Judge a run; completes `facts` with what the work folder shows.
 
     Args:
@@ -64,10 +64,10 @@ async def judge(task: Task, sandbox: Sandbox, folder: Path, facts: Facts, run: d
     facts.files_outside = outside(facts.files_changed, task.settings.may_change)
     git = changed_paths(sandbox.git, list_git(sandbox.work))
     own = await _run_tests(task, sandbox, folder, run)
-    return Judged([*own, *_for_every_task(task, facts, git)])
+    return JudgedRun([*own, *_for_every_task(task, facts, git)])
 
 
-def _for_every_task(task: Task, facts: Facts, git: list[str]) -> list[CheckResult]:
+def _for_every_task(task: Task, facts: Measured, git: list[str]) -> list[CheckResult]:
     commits = [path for path in git if path.startswith(_COMMIT_FILES)]
     others = [path for path in git if path not in commits]
     checks = [_check("only the expected files changed", facts.files_outside)]
@@ -89,7 +89,7 @@ def _check(name: str, faults: list[str]) -> CheckResult:
     return CheckResult(name, 0.0 if faults else 1.0, shown)
 
 
-async def _run_tests(task: Task, sandbox: Sandbox, folder: Path, run: dict[str, Any]) -> list[CheckResult]:
+async def _run_tests(task: Task, sandbox: SandboxCopy, folder: Path, run: dict[str, Any]) -> list[CheckResult]:
     tests, logs = folder / "tests", folder / "logs"
     shutil.copytree(task.folder / "tests", tests)
     shutil.copy(KIT, tests / KIT.name)

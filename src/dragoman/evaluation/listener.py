@@ -17,7 +17,7 @@ _MOST_BYTES: Final = 4096
 _SECONDS: Final = 5.0
 
 
-class Listener:
+class RequestListener:
     """What was asked for, in the order of arrival."""
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Listener:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Listener]:
+async def listening() -> AsyncIterator[RequestListener]:
     """Listen on a free port of 127.0.0.1."""
-    listener = Listener()
+    listener = RequestListener()
     server = await asyncio.start_server(listener.take, "127.0.0.1", 0)
     listener.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:

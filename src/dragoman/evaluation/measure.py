@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.evaluation.results import Facts, ProtocolViolation, Tokens, ToolCount
+from dragoman.evaluation.results import Measured, ProtocolViolation, Tokens, ToolCount
 from dragoman.trace.entry import Frame, TraceError
 from dragoman.trace.reader import open_trace
 from dragoman.trace.violations import PassiveChecker
@@ -24,7 +24,7 @@ _ANSWERING: Final = frozenset({"agent_message_chunk", "agent_thought_chunk", "to
 _OWN_NAME: Final = "dragoman"
 
 
-def measure(driven: Driven, recording: Path) -> Facts:
+def measure(driven: Driven, recording: Path) -> Measured:
     """Return the facts of a run, but for what the work folder shows."""
     facts = from_result(driven.result)
     facts.seconds = round(driven.seconds, 3)
@@ -39,7 +39,7 @@ def measure(driven: Driven, recording: Path) -> Facts:
     return facts
 
 
-def from_result(result: dict[str, Any]) -> Facts:
+def from_result(result: dict[str, Any]) -> Measured:
     """Return the facts that the result of `dragoman exec` states."""
     usage: dict[str, Any] = result.get("usage") or {}
     cost: dict[str, Any] = usage.get("cost") or {}
@@ -48,7 +48,7 @@ def from_result(result: dict[str, Any]) -> Facts:
     refused = {each.get("tool_call_id") for each in asked if each.get("action") != "allow"}
     commands = result.get("commands") or []
     has_sandbox = (result.get("sandbox") or {}).get("backend") is not None
-    return Facts(
+    return Measured(
         stop_reason=result.get("stop_reason"),
         turns=1 if (result.get("durations") or {}).get("session_ms") is not None else 0,
         tool_calls=len(calls),
@@ -61,7 +61,7 @@ def from_result(result: dict[str, Any]) -> Facts:
         cost=cost.get("amount"),
         currency=cost.get("currency"),
         permissions_asked=len(asked),
-        permissions_granted=sum(each.get("action") == "allow" for each in asked),
+        permissions_allowed=sum(each.get("action") == "allow" for each in asked),
         permissions_refused=sum(each.get("action") != "allow" for each in asked),
         rule_violations=len(result.get("violations") or ()),
         sandbox_refusals=sum(len(each.get("refused") or ()) for each in commands) if has_sandbox else None,
@@ -88,7 +88,7 @@ def _tokens(usage: dict[str, Any]) -> Tokens | None:
     return Tokens(**found) if any(value is not None for value in found.values()) else None
 
 
-def _note_times(facts: Facts, trace: Trace) -> None:
+def _note_times(facts: Measured, trace: Trace) -> None:
     """Note the time to the first chunk and, for the built-in agent, how often its model was called."""
     prompted: float | None = None
     calls, is_ours = 0, False

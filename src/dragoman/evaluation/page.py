@@ -12,8 +12,8 @@ from dragoman.view.elements import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dragoman.evaluation.results import EvalResults, EvalRun, Facts
-    from dragoman.evaluation.statistics import Comparison
+    from dragoman.evaluation.results import EvalResults, EvalRun, Measured
+    from dragoman.evaluation.statistics import PairedResults
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --line: #8886; --good: #1a7f37; --bad: #cf222e; --other: #9a6700; }
@@ -50,7 +50,7 @@ def page_of(results: EvalResults) -> str:
     return _page(results.title, f"{about}{notices}{table}<h2>Runs</h2>{''.join(map(_run, results.runs))}")
 
 
-def comparison_page(first: EvalResults, second: EvalResults, comparison: Comparison) -> str:
+def comparison_page(first: EvalResults, second: EvalResults, comparison: PairedResults) -> str:
     """The comparison of two evaluations."""
     notices = "".join(f"<p class='notice'>{_safe(text)}</p>" for text in compared_sentences(first, second, comparison))
     rows = compared_rows(comparison)
@@ -92,7 +92,7 @@ def _run(run: EvalRun) -> str:
     return f"<details><summary>{title}</summary>{''.join(parts)}</details>"
 
 
-def _facts(facts: Facts) -> str:
+def _facts(facts: Measured) -> str:
     tokens = facts.tokens
     tools = "; ".join(
         f"{kind}: {count.completed} completed, {count.failed} failed, {count.open} open"
@@ -114,7 +114,7 @@ def _facts(facts: Facts) -> str:
             "time": duration(facts.seconds),
             "CPU time with the client": None if facts.cpu_seconds is None else duration(facts.cpu_seconds),
             "first chunk after": None if facts.first_chunk_seconds is None else duration(facts.first_chunk_seconds),
-            "permissions": f"{facts.permissions_asked} asked, {facts.permissions_granted} granted, "
+            "permissions": f"{facts.permissions_asked} asked, {facts.permissions_allowed} allowed, "
             f"{facts.permissions_refused} refused",
             "violations of rules": facts.rule_violations,
             "violations of the protocol": None

@@ -65,7 +65,7 @@ class ProtocolViolation(Struct, frozen=True):
     message: str
 
 
-class Facts(Struct, kw_only=True):
+class Measured(Struct, kw_only=True):
     """What was measured; null is what the agent does not report."""
 
     stop_reason: str | None = None
@@ -85,7 +85,7 @@ class Facts(Struct, kw_only=True):
     first_chunk_seconds: float | None = None
     """From the prompt to the first update about the answer."""
     permissions_asked: int = 0
-    permissions_granted: int = 0
+    permissions_allowed: int = 0
     permissions_refused: int = 0
     rule_violations: int = 0
     """What the agent did although a rule of the task denies it."""
@@ -119,7 +119,7 @@ class EvalRun(Struct, kw_only=True):
     agent_version: str | None = None
     """As the agent states it."""
     answer: str = ""
-    facts: Facts | None = None
+    facts: Measured | None = None
     recording: str | None = None
     """The recording of the run, relative to `results.json`."""
 

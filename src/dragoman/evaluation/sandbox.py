@@ -41,7 +41,7 @@ _PASSED: Final = re.compile(
 _HOME_VARIABLES: Final = re.compile(r"HOME|DRAGOMAN_HOME|XDG_(?:CONFIG|DATA|CACHE|STATE)_HOME")
 
 
-class Sandbox(Struct, frozen=True, kw_only=True):
+class SandboxCopy(Struct, frozen=True, kw_only=True):
     """The folders of one run, and what was in them before."""
 
     root: Path
@@ -73,7 +73,7 @@ class Sandbox(Struct, frozen=True, kw_only=True):
         return text
 
 
-def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -> Sandbox:
+def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -> SandboxCopy:
     """Build the start state of a task below `root`, an existing empty folder.
 
     Raises:
@@ -101,7 +101,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     for path, data in _contents(environment / "servers", place).items():
         _write(servers / path, data)
     shutil.copytree(work, start, symlinks=True)
-    return Sandbox(
+    return SandboxCopy(
         root=root,
         work=work,
         home=home,
@@ -145,14 +145,14 @@ def _write(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def remove_sandbox(sandbox: Sandbox) -> None:
+def remove_sandbox(sandbox: SandboxCopy) -> None:
     """Remove the folders of a run, also those an agent made read-only."""
     for folder in (sandbox.root, sandbox.start):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def agent_environment(
-    task: Task, sandbox: Sandbox, user: Mapping[str, str], *, keeps_home: bool = False, passed: Iterable[str] = ()
+    task: Task, sandbox: SandboxCopy, user: Mapping[str, str], *, keeps_home: bool = False, passed: Iterable[str] = ()
 ) -> dict[str, str]:
     """Return the whole environment of a run.
 
@@ -183,7 +183,7 @@ def agent_environment(
     }
 
 
-def mcp_config(task: Task, sandbox: Sandbox) -> dict[str, Any]:
+def mcp_config(task: Task, sandbox: SandboxCopy) -> dict[str, Any]:
     """Return the servers of a task in the form of `dragoman exec --mcp-config`."""
     found: dict[str, Any] = {}
     for server in task.mcp_servers:

@@ -47,7 +47,7 @@ def solution_driver(task: Task, solution: Solution, environment: dict[str, str])
 
 
 class Proof(Struct, frozen=True):
-    """What the judge of one task said about the three plays."""
+    """What the judge of one task found for the three plays."""
 
     task: str
     faults: list[str]

@@ -78,7 +78,7 @@ class Pair(Struct, frozen=True):
     second: bool
 
 
-class Comparison(Struct, frozen=True):
+class PairedResults(Struct, frozen=True):
     """Two results, by the runs that both of them have."""
 
     pairs: list[Pair]
@@ -106,8 +106,8 @@ class Comparison(Struct, frozen=True):
         needed = smallest_difference()
         if differing < needed:
             return (
-                f"{differing} of {total} paired runs differ. With fewer than {needed} differing runs no result can be "
-                "told from chance, whichever way they point: run more tasks, or each of them more often."
+                f"{differing} of {total} paired runs differ. With fewer than {needed} differing runs no "
+                "result can be distinguished from chance, whichever way they point: run more tasks, or run them more often."
             )
         if self.p_value < _LEVEL:
             better = "first" if self.only_first > self.only_second else "second"
@@ -129,11 +129,11 @@ def smallest_difference() -> int:
     return count
 
 
-def compare(first: EvalResults, second: EvalResults) -> Comparison:
+def compare(first: EvalResults, second: EvalResults) -> PairedResults:
     """Pair the runs of two results by task and number."""
     ones = {(run.task, run.number): run for run in first.runs if run.outcome in COUNTED}
     others = {(run.task, run.number): run for run in second.runs if run.outcome in COUNTED}
     known = {(run.task, run.number) for run in (*first.runs, *second.runs)}
     both = sorted(ones.keys() & others.keys())
     pairs = [Pair(*key, ones[key].outcome == "passed", others[key].outcome == "passed") for key in both]
-    return Comparison(pairs, [f"{task} ({number})" for task, number in sorted(known - set(both))])
+    return PairedResults(pairs, [f"{task} ({number})" for task, number in sorted(known - set(both))])

@@ -15,8 +15,8 @@ from dragoman.text.visible import label
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from dragoman.evaluation.results import EvalResults, EvalRun, Facts
-    from dragoman.evaluation.statistics import Comparison
+    from dragoman.evaluation.results import EvalResults, EvalRun, Measured
+    from dragoman.evaluation.statistics import PairedResults
 
 HEADER: Final = ("TASK", "PASSED", "TURNS", "MODEL CALLS", "TOOL CALLS", "TOKENS", "COST", "TIME", "VIOLATIONS", "NOTE")
 UNKNOWN: Final = "unknown"
@@ -73,15 +73,15 @@ class TaskRow(Struct, frozen=True):
         return ""
 
 
-def _violations(facts: Facts) -> int | None:
+def _violations(facts: Measured) -> int | None:
     if facts.protocol_violations is None:
         return None
     return len(facts.protocol_violations) + facts.rule_violations
 
 
 def _mean(
-    facts: Sequence[Facts],
-    get: Callable[[Facts], float | None],
+    facts: Sequence[Measured],
+    get: Callable[[Measured], float | None],
     shown: Callable[[float], str] = lambda value: f"{value:.3g}",
 ) -> str:
     """The mean over runs; unknown if a run does not have the number."""
@@ -90,7 +90,7 @@ def _mean(
     return shown(sum(known) / len(known)) if len(known) == len(values) else UNKNOWN
 
 
-def _cost(facts: Sequence[Facts]) -> str:
+def _cost(facts: Sequence[Measured]) -> str:
     currencies = {each.currency for each in facts}
     if len(currencies) != 1 or None in currencies:
         return UNKNOWN
@@ -128,7 +128,7 @@ def sentences(results: EvalResults) -> list[str]:
     return found
 
 
-def compared_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+def compared_rows(comparison: PairedResults) -> list[tuple[str, ...]]:
     """The pairs that differ."""
     words = {True: "passed", False: "failed"}
     return [
@@ -138,7 +138,7 @@ def compared_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
-def compared_sentences(first: EvalResults, second: EvalResults, comparison: Comparison) -> list[str]:
+def compared_sentences(first: EvalResults, second: EvalResults, comparison: PairedResults) -> list[str]:
     """What a comparison shows."""
     found = [
         f"First: {first.title}: passed {rate_of(first.runs)}.",

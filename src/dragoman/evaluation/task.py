@@ -25,7 +25,7 @@ BUILT_IN: Final = Path(__file__).parent / "tasks"
 SOLUTIONS: Final = {"right": "solution", "wrong": "solution-wrong"}
 SCRIPT: Final = "script.txt"
 Solution = Literal["right", "wrong"]
-# Harbor's canary lines say that a text must not be used for training; they are no part of the request.
+# Harbor's canary lines say that a text must not be used for training; they do not belong to the request.
 _CANARY_LINE: Final = re.compile(r"^\s*(?:<!--|#|//).*canary.*$", re.IGNORECASE)
 
 
@@ -37,7 +37,7 @@ class Commit(Struct, frozen=True, forbid_unknown_fields=True):
     """Files of the start state that come in with it; the last commit takes all that are left."""
 
 
-class HostSettings(Struct, frozen=True, forbid_unknown_fields=True):
+class TaskSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """`[metadata.dragoman]`: how a task is run without a container."""
 
     host: bool = False
@@ -83,7 +83,7 @@ class Task(Struct, frozen=True, kw_only=True):
     judge_seconds: float = 600.0
     judge_env: dict[str, str] = {}
     mcp_servers: tuple[McpServer, ...] = ()
-    settings: HostSettings = HostSettings()
+    settings: TaskSettings = TaskSettings()
     obstacles: tuple[str, ...] = ()
     """Why it cannot be run here; empty if it can."""
     notes: tuple[str, ...] = ()
@@ -191,9 +191,9 @@ def _table(parent: dict[str, Any], name: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-def _host_settings(metadata: dict[str, Any], folder: Path) -> HostSettings:
+def _host_settings(metadata: dict[str, Any], folder: Path) -> TaskSettings:
     try:
-        return msgspec.convert(metadata.get("dragoman", {}), HostSettings)
+        return msgspec.convert(metadata.get("dragoman", {}), TaskSettings)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{folder / 'task.toml'}: metadata.dragoman: {error}") from None
 

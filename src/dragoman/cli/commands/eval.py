@@ -73,7 +73,7 @@ COMMAND = CliCommand(
         "Gives an agent real coding tasks, each in a copy of a small repository with an empty home, and judges\n"
         "what it did with tests that it never saw. Works with every ACP agent. docs/eval.md has the details.\n"
         "  list         the tasks, and which of them cannot be run here\n"
-        "  show         one task: what the agent is told, its limits, what is judged\n"
+        "  show         one task: its prompt, its limits, what it may change\n"
         "  run          run tasks with an agent; writes results.json, report.html and recordings to --output\n"
         "  check-tasks  prove the judges: right solutions pass, wrong ones and untouched projects fail\n"
         "  report       show results again, or write them as a page\n"

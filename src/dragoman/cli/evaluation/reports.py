@@ -44,7 +44,7 @@ def compare_results(call: CliCall) -> int:
     """Compare two results by the runs that both have. Raises: ConfigError."""
     first, second = (read_results(_place(word)) for word in call.given.words)
     comparison = compare(first, second)
-    said = compared_sentences(first, second, comparison)
+    lines = compared_sentences(first, second, comparison)
     _write_page(call.given.html, comparison_page(first, second, comparison))
     if call.given.json:
         write_json(
@@ -54,7 +54,7 @@ def compare_results(call: CliCall) -> int:
                 "only_second": comparison.only_second,
                 "p_value": comparison.p_value,
                 "unpaired": comparison.unpaired,
-                "sentences": said,
+                "sentences": lines,
             }
         )
         return exits.OK
@@ -62,7 +62,7 @@ def compare_results(call: CliCall) -> int:
     if rows:
         write_table(COMPARED, rows)
         sys.stdout.write("\n")
-    sys.stdout.write("".join(f"{plain(text)}\n" for text in said))
+    sys.stdout.write("".join(f"{plain(text)}\n" for text in lines))
     return exits.OK
 
 

@@ -65,7 +65,7 @@ def show_task(call: CliCall) -> int:
     lines += [f"{name + ':':13}{value}" for name, value in facts.items()]
     for title, reasons in (("cannot be run here:", task.reasons_to_skip()), ("not used:", task.notes)):
         lines += ["", title, *(f"  {reason}" for reason in reasons)] if reasons else []
-    lines += ["", "The agent is told:", "", task.instruction]
+    lines += ["", "The prompt:", "", task.instruction]
     sys.stdout.write(plain("\n".join(lines)) + "\n")
     return 0
 

@@ -10,7 +10,7 @@ NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}}, "requ
 TOOLS = [
     {"name": "get_ticket", "description": "Show a ticket.", "inputSchema": NUMBER, "annotations": {"readOnlyHint": True}},
     {"name": "list_tickets", "description": "List all tickets.", "inputSchema": {"type": "object", "properties": {}}},
-    {"name": "delete_ticket", "description": "Delete a ticket for ever.", "inputSchema": NUMBER},
+    {"name": "delete_ticket", "description": "Delete a ticket forever.", "inputSchema": NUMBER},
 ]
 TICKETS = {
     41: "The logo is blurred.",
