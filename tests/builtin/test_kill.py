@@ -15,7 +15,7 @@ from dragoman.client import RemoteAgent, Session, spawn
 from dragoman.errors import ConnectionClosed
 from dragoman.schema import v1
 
-KILLS = 50
+UPDATES = 50  # of a turn
 TURN = "think about it\nsay here it comes\nread a.txt\nflood 30\nrun sleep 60"
 
 
@@ -63,17 +63,18 @@ def is_running(session: Session) -> bool:
 
 
 @pytest.mark.timeout(180)
-def test_what_a_client_saw_survives_every_kill_and_open_calls_are_closed(tmp_path: Path) -> None:
-    asyncio.run(kill_and_look(tmp_path))
+@pytest.mark.parametrize("kills", [25, pytest.param(UPDATES, marks=pytest.mark.soak)])
+def test_what_a_client_saw_survives_every_kill_and_open_calls_are_closed(tmp_path: Path, kills: int) -> None:
+    asyncio.run(kill_and_look(tmp_path, kills))
 
 
-async def kill_and_look(tmp_path: Path) -> None:
+async def kill_and_look(tmp_path: Path, kills: int) -> None:
     (tmp_path / "a.txt").write_text("content\n")
     session_id: str | None = None
     received: dict[str, str] = {}
     called: set[str] = set()
-    for number in range(KILLS):
-        killed = await asyncio.wait_for(kill_after(tmp_path, 1 + number, session_id), 20)
+    for number in range(kills):
+        killed = await asyncio.wait_for(kill_after(tmp_path, 1 + number * UPDATES // kills, session_id), 20)
         session_id = killed.id
         received |= texts_of(killed)
         called |= killed.state.tool_calls.keys()
@@ -82,14 +83,14 @@ async def kill_and_look(tmp_path: Path) -> None:
         loaded = await agent.load_session(session_id, tmp_path)
         assert called <= loaded.state.tool_calls.keys()
         assert all(call.status in ("completed", "failed") for call in loaded.state.tool_calls.values())
-        assert len([message for message in loaded.state.messages if message.role == "user"]) == KILLS
+        assert len([message for message in loaded.state.messages if message.role == "user"]) == kills
         # A kill may come between a commit and its update to the client: more may be stored than was received.
         kept = texts_of(loaded)
         lost = {id: text for id, text in received.items() if not kept.get(id, "").startswith(text)}
         assert lost == {}
-        assert len(received) > KILLS
+        assert len(received) > kills
         ends = [text for text in kept.values() if "The turn failed: the agent ended before the turn was over" in text]
-        assert len(ends) == KILLS
+        assert len(ends) == kills
     with sqlite3.connect(tmp_path / "s.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert db.execute("SELECT count(*) FROM live").fetchone() == (0,)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -21,7 +24,15 @@ from tools.pages import GENERATED
 STEPWISE = [page for page in PAGES if any(block.file for block in blocks(page, "python"))]
 PROGRAMS = [block for page in PAGES if page not in STEPWISE for block in blocks(page, "python")]
 CONSOLES = [block for page in PAGES if page not in STEPWISE for block in blocks(page, "console")]
-ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+# Pages leave nothing in the folders of the user who runs the tests, and find nothing there.
+HOME = tempfile.mkdtemp(prefix="dragoman-pages-")
+atexit.register(shutil.rmtree, HOME, ignore_errors=True)
+ENVIRONMENT = {
+    **os.environ,
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+    "NO_COLOR": "1",
+    "DRAGOMAN_HOME": HOME,
+}
 
 
 def run(

@@ -9,6 +9,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -108,22 +109,29 @@ SAME_NAME: dict[str, str] = {
 _FOREIGN = re.compile("|".join(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])" for name in FOREIGN))
 
 
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
 def words_of(text: str) -> str:
     """The words of a text in lower case, identifiers taken apart at underscores and capitals."""
-    text = _FOREIGN.sub(" ", text)
-    return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", text)).lower()
+    return " ".join(_WORD.findall(text)).lower()
 
 
 def find_replaced(text: str) -> list[str]:
     """`word -> what to write instead` for every replaced word of a text."""
-    words = words_of(text)
-    if ANY_PATTERN.search(words) is None:
+    if ANY_PATTERN.search(words_of(text)) is None:
         return []
+    words = words_of(_FOREIGN.sub(" ", text))
     return [f"{match[0]!r} -> {instead}" for instead, pattern in PATTERNS.items() for match in pattern.finditer(words)]
 
 
-def written_texts() -> Iterator[tuple[str, int, str]]:
+@cache
+def written_texts() -> tuple[tuple[str, int, str], ...]:
     """(file, line, text) of everything that must keep to the vocabulary."""
+    return tuple(_written_texts())
+
+
+def _written_texts() -> Iterator[tuple[str, int, str]]:
     for path in project_files():
         name = str(path.relative_to(ROOT))
         if any(name == place or name.startswith(f"{place}/") for place in QUOTES):

@@ -97,3 +97,68 @@ def test_a_binary_file_has_no_hunks_but_is_taken_back_whole(folder: Folder) -> N
     assert review.files()[0].hunks == ()
     review.revert("a.bin")
     assert folder.read("a.bin") == b"\0one"
+
+
+def neighbours(folder: Folder) -> Review:
+    """Two hunks with one line between them."""
+    folder.write("a.txt", "one\ntwo\nthree\n")
+    record = folder.turn(lambda: folder.write("a.txt", "ONE\nand more\ntwo\nTHREE\n"))
+    return Review(folder.rewinder, record)
+
+
+def test_a_hunk_next_to_one_that_was_taken_back_can_be_taken_back_too(folder: Folder) -> None:
+    review = neighbours(folder)
+    review.revert("a.txt", [1])
+    assert folder.read("a.txt") == b"one\ntwo\nTHREE\n"
+    (file,) = review.files()
+    assert (list(file.reverted), file.open, file.is_reverted) == ([1], 1, False)
+    with pytest.raises(ReviewRefused, match="hunk 1 was taken back already"):
+        review.revert("a.txt", [1])
+    review.revert("a.txt", [2])
+    assert folder.read("a.txt") == b"one\ntwo\nthree\n"
+    (file,) = review.files()
+    assert (file.is_reverted, file.open) == (True, 0)
+
+
+def test_each_hunk_can_be_brought_back_by_itself(folder: Folder) -> None:
+    review = neighbours(folder)
+    first, second = review.revert("a.txt", [1]), review.revert("a.txt", [2])
+    review.undo(first.number)
+    assert folder.read("a.txt") == b"ONE\nand more\ntwo\nthree\n"
+    (file,) = review.files()
+    assert file.reverted == {2: second.number}
+    with pytest.raises(ReviewRefused, match="already"):
+        review.undo(first.number)
+    review.undo(second.number)
+    assert folder.read("a.txt") == b"ONE\nand more\ntwo\nTHREE\n"
+    assert review.files()[0].open == 2
+
+
+def test_what_was_changed_since_is_not_lost_by_bringing_a_hunk_back(folder: Folder) -> None:
+    review = neighbours(folder)
+    outcome = review.revert("a.txt", [1])
+    folder.write("a.txt", "mine\ntwo\nTHREE\n")
+    with pytest.raises(ReviewRefused, match="both changes touch the same lines"):
+        review.undo(outcome.number)
+    assert folder.read("a.txt") == b"mine\ntwo\nTHREE\n"
+
+
+def test_decisions_are_there_for_the_next_review_and_a_redo_ends_one(folder: Folder) -> None:
+    review = changed(folder)
+    review.keep("a.txt")
+    review.revert("a.txt", [1])
+    (file,) = Review(folder.rewinder, folder.rewinder.store.turns()[-1]).files()
+    assert (set(file.kept), list(file.reverted), file.open) == ({2}, [1], 0)
+    folder.redo()
+    (file,) = review.files()
+    assert (set(file.kept), list(file.reverted), file.open) == ({2}, [], 1)
+    review.unkeep("a.txt", [2])
+    assert review.files()[0].open == 2
+
+
+def test_all_files_of_a_turn_that_was_rewound_are_taken_back(folder: Folder) -> None:
+    review = changed(folder)
+    folder.rewind()
+    assert review.files()[0].is_reverted
+    folder.redo()
+    assert not review.files()[0].is_reverted

@@ -428,6 +428,7 @@ def test_the_kind_table_names_the_tools_and_strangers_are_other() -> None:
         "grep": "search",
         "bash": "execute",
         "bash_output": "execute",
+        "present_plan": "switch_mode",
         "bash_stop": "execute",
         "todo": "other",
         "task": "other",

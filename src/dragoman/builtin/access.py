@@ -14,7 +14,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from dragoman.agent import ClientError
@@ -22,7 +21,6 @@ from dragoman.builtin.command_guard import safe_environment
 from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
 from dragoman.errors import DragomanError
-from dragoman.schema import v1
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
 
@@ -184,6 +182,9 @@ class LocalAccess:
         self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool = False
     ) -> list[str] | None:
         raise ToolError("no user can be asked here; decide by yourself and state what you assumed")
+
+    async def edit_text(self, question: str, text: str) -> str | None:
+        raise ToolError("no user can be asked here; go on with the text as it is")
 
     def workspace_of(self, path: str) -> Workspace | None:
         """The workspace of the session's folders, if the path is below one of them; None outside."""
@@ -395,33 +396,22 @@ class ClientAccess:
         if not self._turn.session.client.offers("elicitation.form"):
             raise NoFormError("this client cannot show a form; the question has to be asked in words")
         await self._settled()
-        try:
-            return await self._ask_by_form(question, choices, is_multiple=is_multiple)
-        except ClientError as error:
-            raise ToolError(f"the question could not be asked: {error.message}") from error
+        from dragoman.builtin.forms import ask_by_form
+
+        return await ask_by_form(self._turn, question, choices, is_multiple=is_multiple)
+
+    async def edit_text(self, question: str, text: str) -> str | None:
+        if not self._turn.session.client.offers("elicitation.form"):
+            raise NoFormError("this client cannot show a form; the text has to be edited elsewhere")
+        await self._settled()
+        from dragoman.builtin.forms import edit_by_form
+
+        return await edit_by_form(self._turn, question, text)
 
     async def _settled(self) -> None:
         """Return when the client was shown everything so far."""
         if self._settle is not None:
             await self._settle()
-
-    async def _ask_by_form(
-        self, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool
-    ) -> list[str] | None:
-        options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]
-        answer: v1.ElicitationPropertySchema
-        if not options:
-            answer = v1.StringPropertySchema(title="Answer", min_length=1)
-        elif is_multiple:
-            answer = v1.MultiSelectPropertySchema(v1.TitledMultiSelectItems(options), title="Answer")
-        else:
-            answer = v1.StringPropertySchema(title="Answer", one_of=options)
-        schema = v1.ElicitationSchema(properties={"answer": answer}, required=["answer"])
-        reply = await self._turn.elicit(question, schema)
-        if not isinstance(reply, v1.AcceptElicitation) or not reply.content:
-            return None
-        given = reply.content.get("answer")
-        return [str(each) for each in given] if isinstance(given, (list, tuple)) else [str(given)]
 
 
 @cache

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from dragoman.builtin.session import OpenSession
     from dragoman.schema import v1
     from dragoman.store.sessions import SessionRow
+    from dragoman.uistream.messages import UIMessage
 
 
 async def fork(parent: OpenSession, params: v1.ForkSessionRequest) -> SessionRow:
     """Store the fork and return its row.
 
     `_meta.dragoman.messageId` names the last message that is copied, by the id that clients know: of a user message,
-    or of any passage of the agent's. Raises: RequestError, StoreError.
+    or of any passage of the agent's. `_meta.dragoman.checkpoint` is the number of a turn, as `/rewind` lists them: what
+    was before that turn is copied. Raises: RequestError, StoreError.
     """
     source = parent.row
     if parent.turn is not None:
@@ -45,7 +47,10 @@ async def fork(parent: OpenSession, params: v1.ForkSessionRequest) -> SessionRow
 
 async def _message_id(parent: OpenSession, meta: Any) -> str | None:
     own = meta.get("dragoman") if isinstance(meta, Mapping) else None
-    wanted = own.get("messageId") if isinstance(own, Mapping) else None
+    own = own if isinstance(own, Mapping) else {}
+    if own.get("checkpoint") is not None:
+        return await _before_checkpoint(parent, own["checkpoint"])
+    wanted = own.get("messageId")
     if wanted is None:
         return None
     # For clients, each passage of the agent's message is a message of its own: `ID.1`, `ID.2`.
@@ -53,3 +58,19 @@ async def _message_id(parent: OpenSession, meta: Any) -> str | None:
     if await parent.store.has_message(parent.row.id, message_id):
         return message_id
     raise RequestError.invalid_params("The session has no such message", path="$._meta.dragoman.messageId")
+
+
+async def _before_checkpoint(parent: OpenSession, wanted: Any) -> str:
+    """The id of the last message before a turn; empty for the first turn."""
+    from dragoman.builtin.checkpoints import past_turns
+
+    history: list[UIMessage] = []
+    async for page in parent.past.pages(parent.past.until):
+        history += page
+    history += parent.history
+    turns = past_turns(history)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or not 1 <= wanted <= len(turns):
+        why = f"checkpoint must be the number of a turn, 1 to {len(turns)}"
+        raise RequestError.invalid_params(why, path="$._meta.dragoman.checkpoint")
+    position = turns[wanted - 1].position
+    return history[position - 1].id if position else ""

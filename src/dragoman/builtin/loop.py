@@ -20,8 +20,11 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
+from dragoman.builtin.hooks.calls import after_call, before_call
+from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
+from dragoman.builtin.repetition import Repetitions
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
 from dragoman.builtin.tools.jobs import ended_jobs
@@ -34,11 +37,13 @@ from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, ToolOutput, with_display
+from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.context.own_commands import TurnAction
+    from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool
     from dragoman.builtin.turn import TurnContext
@@ -71,12 +76,15 @@ class Loop:
         self._usage = usage
         self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
-        self._offered = offered_tools(context.tools, context.model.name)
+        self._offered = offered_tools(
+            context.tools, context.model.name, is_planning=context.modes is not None and context.modes.current == PLAN
+        )
         self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
         self._edits = asyncio.Lock()
         self._previews = Previews()
+        self._repetitions = Repetitions()
         self._window = ContextWindow(context, self._specs, self._account)
 
     async def run(self) -> None:
@@ -126,13 +134,26 @@ class Loop:
             await asyncio.gather(*map(self._call, wanted))
             await context.emit(c.FinishStep())
             await self._account(end)
+            if self._repetitions.stop_reason:
+                return await self._stop_in_circle(self._repetitions.stop_reason)
             if context.questions:
                 await self._emit_questions()
                 if not context.steering.texts:
                     return "stop"
-            if not wanted and not context.steering.texts:
+            if not wanted and not context.steering.texts and not await self._goes_on():
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
+
+    async def _goes_on(self) -> bool:
+        """Whether a hook of the user's wants the turn to go on; the model reads why, as a text of the user."""
+        context = self._context
+        if context.hooks is None:
+            return False
+        texts = [part.text for part in context.message.parts if isinstance(part, TextPart)]
+        more = await context.hooks.stop(texts[-1] if texts else "")
+        if more:
+            context.steering.texts.append(more)
+        return bool(more)
 
     async def _emit_steering(self) -> None:
         context = self._context
@@ -163,6 +184,11 @@ class Loop:
             if cost_usd is not None and (spent.cost_usd or 0.0) >= cost_usd:
                 return "cost", f"the {scope}'s limit of {cost_usd:g} USD is reached"
         return None
+
+    async def _stop_in_circle(self, reason: str) -> str:
+        """End the turn of a model that repeats itself, in words of the answer, which every client shows."""
+        await self._emit_text(f"{self._context.message.id}.r", f"The turn ends here: {reason}.")
+        return await self._stop_at("steps")
 
     async def _stop_at(self, limit: str, reason: str = "") -> str:
         if reason:
@@ -324,7 +350,9 @@ class Loop:
             else:
                 output = await self._permitted_run(tool, call, context)
         except ToolError as error:
-            await context.emit(c.ToolOutputError(call.id, self._with_jobs(Secrets(os.environ).mask(str(error)))))
+            why = Secrets(os.environ).mask(str(error))
+            noted = self._noted(call, why, has_failed=True)
+            await context.emit(c.ToolOutputError(call.id, self._with_jobs(noted)))
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and was_asked_for():
                 raise
@@ -332,9 +360,18 @@ class Loop:
             why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
             await context.emit(c.ToolOutputError(call.id, why))
         else:
-            if output is not None:
-                output = msgspec.structs.replace(output, text=self._with_jobs(output.text))
+            if output is None:
+                _ = self._noted(call, "refused", has_failed=True)
+            else:
+                noted = self._noted(call, output.text, has_failed=False)
+                output = msgspec.structs.replace(output, text=self._with_jobs(noted))
                 await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
+
+    def _noted(self, call: WantedCall, text: str, *, has_failed: bool) -> str:
+        """The text of a result, with a reminder behind it if the model repeats itself."""
+        assert call.tool is not None
+        reminder = self._repetitions.note(call.tool.name, call.tool.kind, call.arguments, text, has_failed=has_failed)
+        return f"{text}\n{reminder}" if reminder else text
 
     def _with_jobs(self, text: str) -> str:
         """The text of a result, after a line about each background job that has ended since the last one."""
@@ -343,6 +380,13 @@ class Loop:
 
     async def _permitted_run(self, tool: Tool, call: WantedCall, context: TurnContext) -> ToolOutput | None:
         """Check the call, ask for permission where it is needed, and run it. None if it was refused."""
+        wish: Wish = ""
+        if context.hooks is not None:
+            before = await before_call(context.hooks, tool, call.arguments, call.id)
+            if before.refusal:
+                await context.emit(c.ToolOutputError(call.id, before.refusal))
+                return None
+            call, wish = msgspec.structs.replace(call, arguments=before.arguments), before.wish
         requests = tool.requests(call.arguments, context)
         preview = None
         # What is denied anyway is not worth a look at the files.
@@ -352,7 +396,7 @@ class Loop:
             display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
             shown = {"tool_call_id": call.id, "title": preview.title, "display": display}
             await context.emit(c.Data("tool-display", shown, transient=True))
-        decision = await context.permissions.decide(requests, partial(self._ask, call.id))
+        decision = await context.permissions.decide(requests, partial(self._ask, call.id), wish=wish)
         if decision.was_asked:
             reason = UNSET if decision.is_allowed else decision.reason
             await context.emit(c.ToolApprovalResponse(f"ask_{call.id}", decision.is_allowed, reason))
@@ -360,8 +404,12 @@ class Loop:
             denied = c.ToolOutputDenied(call.id)
             await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
             return None
+        if context.checkpoint is not None:
+            await context.checkpoint.before(tool.kind, [path for request in requests for path in request.paths])
         await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
-        return await tool.run(call.arguments, context)
+        began = time.monotonic()
+        output = await tool.run(call.arguments, context)
+        return await after_call(context, tool, call.arguments, output, requests, time.monotonic() - began)
 
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""

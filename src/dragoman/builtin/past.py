@@ -13,6 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.context.history import CLEAR, COMMAND
+from dragoman.builtin.context.rewound import RewoundWalk
 from dragoman.store.messages import message_from_row
 from dragoman.uistream.messages import DataPart
 
@@ -84,11 +85,14 @@ class Reach:
     def __init__(self) -> None:
         self._count = 0
         self._needed: int | None = None
+        self._walk = RewoundWalk()
 
     def add(self, message: UIMessage) -> bool:
         """Whether no older message is needed."""
         self._count += 1
-        if message.role == "user":
+        if self._walk.is_rewound(message):
+            pass  # what it states does not apply
+        elif message.role == "user":
             command = message.metadata.get(COMMAND, {})
             if command.get("name") == CLEAR and "prompt" not in command:
                 return True

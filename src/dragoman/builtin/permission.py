@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from dragoman.workspace.judging import off_loop_if_long
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.modes import Mode
     from dragoman.builtin.placement import Where
     from dragoman.builtin.refusals import UserAnswer
@@ -93,6 +95,10 @@ class SessionRules:
             _log.warning("the MCP servers of the settings are left out: %s", error)
             return dict(self._settings.mcp_servers)
 
+    def settings_of(self, project: str) -> EffectiveSettings:
+        """The settings of the user and the project. Raises: ConfigError."""
+        return self._settings_of(project)[0]
+
     def _settings_of(self, project: str) -> tuple[EffectiveSettings, Sequence[Rule]]:
         """The settings files and their rules, read once for each folder. Raises: ConfigError."""
         from dragoman.settings.effective import load_settings
@@ -141,16 +147,17 @@ class ToolPermissions:
         """Return the permissions of one call, which keep where its command runs."""
         return copy(self)
 
-    async def decide(self, requests: Sequence[Request], ask: AskUser) -> Decision:
+    async def decide(self, requests: Sequence[Request], ask: AskUser, *, wish: Wish = "") -> Decision:
         """Decide one tool call. A call that needs several permissions needs all of them.
 
         Args:
             requests: everything the call needs permission for; nothing needs none.
             ask: shows the options to the user and returns the answer.
+            wish: what a hook of the user's wants: to permit what no rule concerns, or to ask about a permitted call.
 
         The reason of a refusal is what the model reads: why, and what would be accepted.
         """
-        return await self._decide(requests, self._judge, ask)
+        return await self._decide(requests, partial(self._judge_with, wish) if wish else self._judge, ask)
 
     async def decide_outside(self, request: Request, ask: AskUser) -> Decision:
         """Decide whether a command that failed in the sandbox may run outside it."""
@@ -219,6 +226,16 @@ class ToolPermissions:
             return _Judged(Verdict("allow", None, "it runs in the sandbox (mode auto)"), "sandbox")
         if self._runs_safe_commands and self._is_safe(request):
             return _Judged(Verdict("allow", None, "the command only reads files of the project"), "safe")
+        return judged
+
+    def _judge_with(self, wish: Wish, request: Request) -> _Judged:
+        from dragoman.policy import Verdict
+
+        judged = self._judge(request)
+        if wish == "allow" and judged.verdict.action == "ask" and judged.is_free:
+            return replace(judged, verdict=Verdict("allow", None, "a hook of the user's permits it"))
+        if wish == "ask" and judged.verdict.action == "allow":
+            return replace(judged, verdict=Verdict("ask", None, "a hook of the user's wants it to be asked about"))
         return judged
 
     def _judge_outside(self, request: Request) -> _Judged:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
+    from dragoman.builtin.checkpoints import TurnCheckpoint
     from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.tools.tool import ToolAccess
     from dragoman.builtin.viewer import Viewer
@@ -29,7 +30,12 @@ class QueuedPrompt(Struct):
     metadata: dict[str, Any] = {}
     """Stored with the message."""
 
+    checkpoint: TurnCheckpoint | None = None
+    """Follows what its turn changes."""
+    refusal: str = ""
+    """Why a hook of the user's refuses the prompt; then no model sees it."""
+
     @property
     def is_for_model(self) -> bool:
-        """Whether a model answers; otherwise a command of the agent itself does."""
-        return self.command is None or self.command.prompt is not None
+        """Whether a model answers; otherwise a command of the agent itself does, or a hook has refused the prompt."""
+        return not self.refusal and (self.command is None or self.command.prompt is not None)

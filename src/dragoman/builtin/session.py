@@ -27,6 +27,7 @@ from dragoman.builtin.context.command import Invocation
 from dragoman.builtin.context.commands import commands_update, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.hooks.open_hooks import OpenHooks
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.model import ModelAuthError
@@ -41,7 +42,7 @@ from dragoman.builtin.steering import Steering
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
-from dragoman.builtin.turn_preparation import prepare_message, prepare_turn
+from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer
 from dragoman.errors import ConfigError, DragomanError, StoreError
@@ -105,6 +106,10 @@ class OpenSession:
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
         self.has_sandbox = False
+        self.has_rewound = False
+        """Turns were taken back or brought back since the past was read."""
+        self.mode_changed = asyncio.Event()
+        """Set when the mode is changed; the next change has another event."""
         self.environment = environment
         self.env: Mapping[str, str] = os.environ if environment is None else environment.models
         """The environment of its models: with the stored keys, which no command gets."""
@@ -117,6 +122,7 @@ class OpenSession:
         """Ids of prompts that wait in the stored queue because their process died."""
         self._instructions: dict[tuple[str, ...], asyncio.Future[Instructions]] = {}
         self.rules = SessionRules(settings, store, row.id)
+        self.hooks = OpenHooks(self)
         self.model_lists = ModelLists()
         self._model: Model | None = None
         self._models: list[Model] = []
@@ -144,6 +150,14 @@ class OpenSession:
         await session.rules.load()
         return session
 
+    async def reread_past(self) -> None:
+        """Read the past again, as far back as the model needs it without what was taken back. Raises: StoreError."""
+        past = StoredPast(self.store, self.row.id)
+        await past.open()
+        # In one step: a viewer that attaches takes both.
+        self.past, self.has_rewound = past, False
+        self.history.clear()
+
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""
         running: set[asyncio.Future[Any]] = {*self.prompts, *self.background, *self._instructions.values()}
@@ -152,6 +166,7 @@ class OpenSession:
         if running:
             await asyncio.wait(running)
         await close_jobs(self.memory)
+        await self.hooks.close()
         if self.servers is not None:
             await self.servers.close()
         for model in self._models:
@@ -257,6 +272,9 @@ class OpenSession:
     async def choose(self, chooser: Viewer | None = None, **choice: Any) -> None:
         """Store a mode, model or effort, and show it to the viewers except the `chooser`, which gets a response."""
         await self.set(**choice)
+        if "mode" in choice:
+            self.mode_changed.set()
+            self.mode_changed = asyncio.Event()
         self.warm_up()
         for viewer in self.viewers:
             if viewer is not chooser:
@@ -308,6 +326,12 @@ class OpenSession:
                 message.id = new_id("msg")  # so that it sorts after the messages of the turns before
             if self._unfinished is not None or self._left_prompts:
                 await self._settle_past()
+            try:
+                await ask_hooks(self, prompt, message)
+            except BaseException:
+                if queued_id is not None:
+                    await asyncio.shield(self.store.drop_queued(queued_id))
+                raise
             return await self._run(prompt, message, queued_id)
         finally:
             self._queue.release()
@@ -350,6 +374,8 @@ class OpenSession:
                 error.__cause__ = failure
         except Exception as failure:
             error = failure
+        if prompt.checkpoint is not None:
+            was_cancelled = await complete(asyncio.ensure_future(prompt.checkpoint.end())) or was_cancelled
         ending = asyncio.ensure_future(self._end(log, writer, usage, was_cancelled=was_cancelled, error=error))
         await complete(ending)
         return ending.result()
@@ -430,5 +456,8 @@ class OpenSession:
         await self.settle()  # the client must know the call it is asked about
         for each in (viewer, *self.viewers):
             if each in self.viewers and each.session.client.is_connected:
+                hooks = (await self.hooks.of(each.cwd)).hooks
+                if hooks is not None:
+                    hooks.notification("The agent waits for your permission")
                 return await each.ask(tool_call_id, options)
         return UserAnswer()

@@ -12,6 +12,7 @@ stops, and `emit` and `settle` raise the StoreError.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,17 @@ from dragoman.uistream.messages import UIMessage
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from dragoman.builtin.checkpoints import TurnCheckpoint
     from dragoman.builtin.context.command import Invocation
+    from dragoman.builtin.hooks.edits import AfterEdits
+    from dragoman.builtin.hooks.session_hooks import SessionHooks
+    from dragoman.builtin.mode_switch import ModeSwitch
     from dragoman.builtin.models.model import Model, StepEnd
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Tool, ToolAccess
+    from dragoman.builtin.undo import SessionRewinding
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Decision, Option
     from dragoman.store.sessions import LiveLog, Store
@@ -130,6 +136,16 @@ class TurnContext(Struct):
     """Sizes of context windows that errors of providers stated."""
     command: Invocation | None = None
     """A command of the agent that needs the turn itself, such as `/compact`; no model is asked then."""
+    modes: ModeSwitch | None = None
+    """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
+    hooks: SessionHooks | None = None
+    """Commands of the user before and after tool calls and at the end of the turn; None if there are none."""
+    checkpoint: TurnCheckpoint | None = None
+    """Follows what the turn changes in the folders; None where it is not followed."""
+    rewinding: SessionRewinding | None = None
+    """For the commands that take turns back."""
+    after_edits: AfterEdits | None = None
+    """Formatters and checks after an edit; None if there are none."""
     tool_call_id: str = ""
 
     def for_call(self, tool_call_id: str) -> TurnContext:
@@ -143,6 +159,17 @@ class TurnContext(Struct):
     def placement(self) -> Placement:
         """Where the command of this call runs, as permission was given for it."""
         return self.permissions.placement
+
+    async def choose(self, options: Sequence[Option]) -> str | None:
+        """Ask the user about this call. The question and the answer are chunks too, so that they are stored."""
+        from dragoman.policy.decide import is_allowing
+
+        asking = f"choice_{self.tool_call_id}.{time.time_ns():x}"
+        await self.emit(c.ToolApprovalRequest(asking, self.tool_call_id))
+        answer = await self.ask(self.tool_call_id, options)
+        chosen = next((option for option in options if option.id == answer.option_id), None)
+        await self.emit(c.ToolApprovalResponse(asking, chosen is not None and is_allowing(chosen.kind)))
+        return None if chosen is None else chosen.id
 
     async def decide_outside(self, request: Request) -> Decision:
         """Ask the user whether a command that failed in the sandbox may run outside.

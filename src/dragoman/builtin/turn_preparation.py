@@ -10,21 +10,26 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.builtin.cancellation import shared
+from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.environment_block import add_environment, add_line
-from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.history import COMMAND, model_view
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows
+from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
+from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.queued_prompt import QueuedPrompt
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.turn import TurnLog
+    from dragoman.builtin.undo import SessionRewinding
+    from dragoman.builtin.viewer import Viewer
     from dragoman.uistream.messages import UIMessage
 
 
@@ -33,12 +38,31 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
 
     Raises: StoreError.
     """
+    if session.has_rewound:
+        await session.reread_past()
     await session.past.read(session.history)
+    if prompt.is_for_model and not prompt.viewer.is_headless:
+        prompt.checkpoint = checkpoints_of(session, prompt.viewer).begin_turn()
+        message.metadata = {**message.metadata, KEY: prompt.checkpoint.uid}
     if prompt.is_for_model:
         await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)
+
+
+async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
+    """Let the user's hooks look at a prompt before a model does: they can refuse it, or add something for the model."""
+    hooks = (await session.hooks.of(prompt.viewer.cwd)).hooks
+    if hooks is None or not prompt.is_for_model:
+        return
+    text = "\n".join(part.text for part in prompt.parts if isinstance(part, TextPart))
+    result = await hooks.prompt(text)
+    if result.wish == "deny":
+        prompt.refusal = result.reason or "it gave no reason"
+        message.metadata = {**message.metadata, COMMAND: {"name": "hook"}}  # so that no later request has it either
+    elif result.context:
+        add_line(message, result.context)
 
 
 async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
@@ -48,6 +72,9 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         if other is not viewer:
             await other.show_message(session.history[-1])
     is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
+    folder = await session.hooks.of(viewer.cwd)
+    if folder.hooks is not None:
+        folder.hooks.begin_turn()
     return TurnContext(
         session.row.id,
         log.message,
@@ -71,11 +98,29 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        modes=None if viewer.is_headless else SessionModeSwitch(session),
+        checkpoint=prompt.checkpoint,
+        rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
+        hooks=folder.hooks,
+        after_edits=folder.after_edits,
     )
+
+
+def checkpoints_of(session: OpenSession, viewer: Viewer) -> Checkpoints:
+    """The checkpoints of a session in the folders of a client; they are kept next to the store."""
+    return Checkpoints(session.settings.store.parent / "checkpoints", session.row.id, viewer.roots)
+
+
+def _rewinding(session: OpenSession, viewer: Viewer) -> SessionRewinding:
+    from dragoman.builtin.undo import SessionRewinding
+
+    return SessionRewinding(session, checkpoints_of(session, viewer))
 
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
     """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    if prompt.refusal:
+        return AnswerModel(f"A hook of yours refused this prompt, and no model has seen it: {prompt.refusal}")
     if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
         return AnswerModel(await run_command(prompt.command, session))
     environment = session.environment

@@ -169,7 +169,15 @@ class Viewer:
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request and return the answer."""
-        offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
+        offered = [
+            v1.PermissionOption(
+                option.id,
+                option.label,
+                option.kind,
+                meta=UNSET if option.rule is None else {"dragoman": {"rule": option.rule, "kept": option.scope}},
+            )
+            for option in options
+        ]
         given = await ask_permission(self.session, self.describe_call(tool_call_id), offered)
         return UserAnswer(given.option_id, given.decided_by, given.reason)
 

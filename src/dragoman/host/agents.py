@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import ClientOptions, RemoteAgent, Session
     from dragoman.client.services import TracksChanges
+    from dragoman.host.working.agent_traffic import AgentTraffic
     from dragoman.rpc import Transport
     from dragoman.schema import v1
 
@@ -97,10 +98,17 @@ class Listens(Protocol):
 class Tap(Observer):
     """Sees each line of the agent before the client role does, and passes the updates on as they came."""
 
-    def __init__(self, listener: Listens) -> None:
+    def __init__(self, listener: Listens, traffic: AgentTraffic | None = None) -> None:
         self._listener = listener
+        self._traffic = traffic
+
+    def sent(self, line: bytes) -> None:
+        if self._traffic is not None:
+            self._traffic.add(line, is_sent=True)
 
     def received(self, line: bytes) -> None:
+        if self._traffic is not None:
+            self._traffic.add(line, is_sent=False)
         if b'"session/update"' not in line:
             if b'"_' in line and b'"method"' in line:
                 self._extension(line)
@@ -141,8 +149,17 @@ class RunningAgent:
         env: Mapping[str, str] | None,
         listener: Listens,
         options: ClientOptions,
+        traffic: AgentTraffic | None = None,
     ) -> RunningAgent:
         """Start the agent and initialize it.
+
+        Args:
+            source: The agent.
+            cwd: The folder of the session.
+            env: The environment of the client that opened the session; None for that of the host.
+            listener: Gets what it sends by itself.
+            options: Of the connection.
+            traffic: Keeps the last lines of the connection.
 
         Raises:
             DragomanError: it cannot be started, or does not answer.
@@ -151,7 +168,9 @@ class RunningAgent:
         try:
             async with asyncio.timeout(_START_SECONDS):
                 transport = await source.start(cwd, env)
-                tapped: ClientOptions = {**options, "observers": (Tap(listener),)}
+                if traffic is not None:
+                    traffic.begin(transport)
+                tapped: ClientOptions = {**options, "observers": (Tap(listener, traffic),)}
                 remote = await stack.enter_async_context(connect(transport, **tapped))
         except TimeoutError:
             await stack.aclose()

@@ -50,7 +50,7 @@ class FollowedTurn:
         """Look at the folders after the turn. Blocks; the second call returns what the first found."""
         with self._lock:
             if self.records is None:
-                self.records = self.tracker.end(claims_of(state, self.written))
+                self.records = self.tracker.end(claims_of(state, self.written), _prompt_of(state))
             return self.records
 
 
@@ -271,6 +271,13 @@ def snapshots_folder() -> str:
 
 def _content(path: str, largest_bytes: int) -> bytes | None:
     return read_plain(os.path.realpath(path), largest_bytes)
+
+
+def _prompt_of(state: SessionState | None) -> str:
+    """The text of the last prompt."""
+    if state is None or not state.turns:
+        return ""
+    return "\n".join(block.text for block in state.turns[-1].prompt if isinstance(block, v1.TextContent))
 
 
 def claims_of(state: SessionState | None, written: Mapping[str, bytes | None]) -> AgentClaims:

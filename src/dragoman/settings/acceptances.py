@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-ProposalKind = Literal["agent", "mcp", "default"]
+ProposalKind = Literal["agent", "mcp", "default", "hook"]
 
 FILE_NAME: Final = "accepted.json"
 VERSION: Final = 1

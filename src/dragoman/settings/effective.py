@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from dragoman.policy import Action, Rule, Scope
     from dragoman.settings.acceptances import ProposalKind
-    from dragoman.settings.file import SettingsFile
+    from dragoman.settings.file import Owner, SettingsFile
+    from dragoman.settings.hooks import EditCommand, Hook
 
 
 def load_settings(config_dir: Path, project: Path | None = None) -> EffectiveSettings:
@@ -145,6 +146,39 @@ class EffectiveSettings:
         """The MCP servers of the project by name, accepted or not, without those whose name the user has taken."""
         proposed = self.project.mcp_servers if self.project else {}
         return {name: server for name, server in proposed.items() if not self._is_taken(name)}
+
+    def hooks(self) -> tuple[tuple[Hook, Owner], ...]:
+        """The hooks that run, each with the owner of its file: the user's, and those of the project that were accepted.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        theirs = self.project.hooks if self.project else ()
+        accepted = [(hook, "project") for hook in theirs if self.is_accepted("hook", hook.name, hook.sha256)]
+        return (*((hook, "user") for hook in self.user.hooks), *accepted)  # type: ignore[arg-type]  # both are owners
+
+    def edit_commands(self) -> tuple[EditCommand, ...]:
+        """The commands that run after an edit: the user's, and those of the project that were accepted.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        theirs = self.project.edit_commands if self.project else ()
+        return (
+            *self.user.edit_commands,
+            *(each for each in theirs if self.is_accepted("hook", each.name, each.sha256)),
+        )
+
+    def proposed_hooks(self) -> dict[str, Hook | EditCommand]:
+        """The hooks and commands after an edit that the project proposes and the user has not accepted, by name.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        theirs: list[Hook | EditCommand] = []
+        if self.project is not None:
+            theirs = [*self.project.hooks, *self.project.edit_commands]
+        return {each.name: each for each in theirs if not self.is_accepted("hook", each.name, each.sha256)}
 
     def is_accepted(self, kind: ProposalKind, name: str, sha256: str) -> bool:
         """Whether the user accepted this proposal of this project in exactly this form.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from dragoman.policy import Action
     from dragoman.settings.documents import Document
+    from dragoman.settings.hooks import EditCommand, Hook
 
 Owner = Literal["user", "project"]
 
@@ -27,7 +28,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "hooks", "after_edit"),
 )
 
 
@@ -81,6 +82,10 @@ class SettingsFile(Struct, frozen=True):
     serve_limits: dict[str, float] = {}
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
     host: HostMembers = HostMembers()
+    hooks: tuple[Hook, ...] = ()
+    """Commands of the user or the project at certain moments; those of a project are proposals."""
+    edit_commands: tuple[EditCommand, ...] = ()
+    """`after_edit`: formatters and checks for changed files; those of a project are proposals."""
 
 
 def user_file(config_dir: Path) -> Path:
@@ -144,6 +149,8 @@ class _Reader:
             uses_ledger=self._user_flag("ledger", True),
             serve_limits=self._serve_limits(),
             host=self._host(),
+            hooks=self._hooks(),
+            edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
         )
 
@@ -179,6 +186,20 @@ class _Reader:
         if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
         return HostMembers(float(idle), tuple(env))
+
+    def _hooks(self) -> tuple[Hook, ...]:
+        if "hooks" not in self._members:
+            return ()
+        from dragoman.settings.hooks import read_hooks  # most users have none
+
+        return read_hooks(self._document, self._members["hooks"])
+
+    def _edit_commands(self) -> tuple[EditCommand, ...]:
+        if "after_edit" not in self._members:
+            return ()
+        from dragoman.settings.hooks import read_edit_commands
+
+        return read_edit_commands(self._document, self._members["after_edit"])
 
     def _rules(self) -> RuleTexts:
         rules = self._object("rules")

@@ -113,6 +113,8 @@ class TurnChanges(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     is_interrupted: bool = False
     """Whether dragoman itself was ended during the turn; the changes are then those until the next look."""
+    prompt: str = ""
+    """The beginning of what the user wrote, so that a list of turns can be read."""
 
     @property
     def folder(self) -> str:

@@ -2,6 +2,9 @@
 
 A hunk is taken back by its lines and the lines around them. If these are not found exactly once, that is refused with
 the reason: a wrong place would be worse than none. What is taken back is a rewind like any other, so it can be redone.
+
+Decisions are kept with the turn: `3` is a hunk that is kept, `*` a kept file, `-3@17` a hunk that rewind 17 took back,
+`-*@17` a file. A rewind that was redone, by whatever program, does not count any more.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from dragoman.snapshots.rewind import PlannedPath, RewindOutcome, RewindPlan
 from dragoman.workspace.hunks import Hunk, find_hunks, revert_hunks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.rewind import Rewinder
@@ -41,6 +44,22 @@ class ReviewedFile(Struct, frozen=True, kw_only=True):
     """Empty if it is not a text, or only its mode or name changed."""
     kept: frozenset[int] = frozenset()
     is_kept: bool = False
+    reverted: dict[int, int] = {}
+    """The hunks that were taken back, each with the number of the rewind that did it."""
+    reverted_by: int = 0
+    """The number of the rewind that took the whole file back; 0 if none did."""
+
+    @property
+    def is_reverted(self) -> bool:
+        """Whether nothing of the change is left."""
+        return bool(self.reverted_by) or (bool(self.hunks) and len(self.reverted) == len(self.hunks))
+
+    @property
+    def open(self) -> int:
+        """How many hunks are not decided; 1 for an undecided file without hunks."""
+        if self.is_kept or self.is_reverted:
+            return 0
+        return len(self.hunks) - len(self.kept | self.reverted.keys()) if self.hunks else 1
 
 
 class Review:
@@ -51,26 +70,77 @@ class Review:
         self._store = rewinder.store
         self._turn = turn
 
+    @property
+    def turn(self) -> TurnChanges:
+        """The turn that is reviewed, in this folder."""
+        return self._turn
+
     def files(self) -> list[ReviewedFile]:
         """Every change of the turn with its hunks, numbered from 1 in their order."""
-        kept = self._store.kept_hunks(self._turn.number)
-        found = []
+        return self._read(self._turn.changes)
+
+    def file(self, path: str) -> ReviewedFile:
+        """One changed file as it is decided now. Raises: ReviewRefused."""
+        return self._file(path, ())
+
+    def sides(self, file: ReviewedFile) -> tuple[bytes | None, bytes | None]:
+        """What a file held before and after the turn; None for nothing, or for what was not kept."""
+        change = file.change
         with Contents(self._rewinder.root, self._store.packs) as contents:
-            for change in self._turn.changes:
-                mine = kept.get(_key(change.path), [])
-                numbers = frozenset(int(each) for each in mine if each.isdigit())
-                hunks = _hunks(change, contents)
-                is_kept = _WHOLE in mine or (bool(hunks) and numbers >= set(range(1, len(hunks) + 1)))
-                found.append(ReviewedFile(change=change, hunks=hunks, kept=numbers, is_kept=is_kept))
-        return found
+            return (
+                _content(change.old_path, change.before, contents),
+                _content(change.path, change.after, contents),
+            )
+
+    def _read(self, changes: Iterable[TreeChange]) -> list[ReviewedFile]:
+        decided = self._store.kept_hunks(self._turn.number)
+        rewinds = {record.number: record for record in self._store.rewinds() if not record.is_redone}
+        whole = next((n for n, each in rewinds.items() if self._turn.number in each.turns and not each.redoes), 0)
+        with Contents(self._rewinder.root, self._store.packs) as contents:
+            return [
+                _reviewed(change, _hunks(change, contents), decided.get(_key(change.path), []), rewinds, whole)
+                for change in changes
+            ]
+
+    def keep_all(self) -> None:
+        """Note that the user keeps everything that is not decided. Raises: OSError."""
+        decided = self._store.kept_hunks(self._turn.number)
+        for file in self.files():
+            if file.open:
+                numbers = {str(n) for n in range(1, len(file.hunks) + 1) if n not in file.reverted}
+                key = _key(file.change.path)
+                decided[key] = sorted({*decided.get(key, []), *(numbers if file.reverted else {_WHOLE})})
+        self._store.save_kept_hunks(self._turn.number, decided)
 
     def keep(self, path: str, hunks: Collection[int] = ()) -> None:
         """Note that the user keeps a file, or some hunks of it. Raises: ReviewRefused, OSError."""
         file = self._file(path, hunks)
-        kept = self._store.kept_hunks(self._turn.number)
         names = [str(number) for number in hunks] or [_WHOLE]
-        kept[_key(file.change.path)] = sorted({*kept.get(_key(file.change.path), []), *names})
-        self._store.save_kept_hunks(self._turn.number, kept)
+        self._decide(file.change.path, {*names})
+
+    def unkeep(self, path: str, hunks: Collection[int] = ()) -> None:
+        """Forget that the user keeps a file, or some hunks of it. Raises: ReviewRefused, OSError."""
+        file = self._file(path, hunks)
+        if hunks and file.is_kept:  # the other hunks stay kept
+            numbers = {str(number) for number in range(1, len(file.hunks) + 1)}
+            self._decide(file.change.path, numbers - set(map(str, hunks)), {_WHOLE, *map(str, hunks)})
+        else:
+            self._decide(file.change.path, set(), {_WHOLE, *map(str, hunks)})
+
+    def undo(self, number: int) -> RewindOutcome:
+        """Bring back what a rewind of this review took; what changed since stays if the two do not touch.
+
+        Raises:
+            ReviewRefused: there is no such rewind, or both changed the same lines.
+            OSError: the store cannot be written.
+        """
+        plan = self._rewinder.plan_redo(number=number)
+        if plan is None:
+            raise ReviewRefused("that was brought back already")
+        outcome = self._rewinder.apply(plan, {each.path: "merge" for each in plan.paths if each.action == "conflict"})
+        for each in outcome.failed:
+            raise ReviewRefused(f"{each.path}: {each.reason}")
+        return outcome
 
     def revert(self, path: str, hunks: Collection[int] = ()) -> RewindOutcome:
         """Take back a file, or some hunks of it.
@@ -96,8 +166,14 @@ class Review:
                     turns=(),
                     paths=tuple(_selected(each) for each in plan.paths),
                 )
-                return self._rewinder.apply(plan, what=f"reverted {path}")
-            numbers = list(range(1, len(file.hunks) + 1))
+                outcome = self._rewinder.apply(plan, what=f"reverted {path}")
+                if outcome.number and not outcome.failed:
+                    self._decide(file.change.path, {f"-{_WHOLE}@{outcome.number}"}, {_WHOLE})
+                return outcome
+            numbers = [number for number in range(1, len(file.hunks) + 1) if number not in file.reverted]
+        done = [number for number in numbers if number in file.reverted]
+        if done or not numbers:
+            raise ReviewRefused(f"{path}: hunk {(done or [1])[0]} was taken back already")
         return self._revert_hunks(file, numbers)
 
     def _revert_hunks(self, file: ReviewedFile, numbers: list[int]) -> RewindOutcome:
@@ -111,10 +187,11 @@ class Review:
                 now = present.state(path, change.after)
                 if now is None or not now.is_file or not now.is_kept:
                     raise ReviewRefused(f"{path}: it is not a file that can be changed any more")
-                chosen = [file.hunks[number - 1] for number in numbers]
+                back = [file.hunks[number - 1] for number in file.reverted]
+                chosen = [_moved(file.hunks[number - 1], back) for number in numbers]
                 try:
                     content = contents.read(path, now)
-                    after = b"" if change.after is None else contents.read(path, change.after)
+                    after = b"" if change.after is None else revert_hunks(contents.read(path, change.after), back)
                 except ContentMissing as error:
                     raise ReviewRefused(f"{path}: {error}") from None
                 new = take_back(content, after, chosen)
@@ -124,11 +201,22 @@ class Review:
         step = PlannedPath(path=path, action="write", now=now, end=now, target=target)
         plan = RewindPlan(folder=self._rewinder.root, session_id=self._turn.session_id, turns=(), paths=(step,))
         names = ", ".join(map(str, numbers))
-        return self._rewinder.apply(plan, what=f"reverted hunk {names} of {path}")
+        outcome = self._rewinder.apply(plan, what=f"reverted hunk {names} of {path}")
+        if outcome.number and not outcome.failed:
+            others = {str(each) for each in range(1, len(file.hunks) + 1)} if file.is_kept else set()
+            mine = {str(each) for each in numbers}
+            self._decide(path, {f"-{each}@{outcome.number}" for each in mine} | (others - mine), {_WHOLE, *mine})
+        return outcome
+
+    def _decide(self, path: str, added: set[str], removed: Collection[str] = ()) -> None:
+        decided = self._store.kept_hunks(self._turn.number)
+        decided[_key(path)] = sorted({*decided.get(_key(path), []), *added} - (set(removed) - added))
+        self._store.save_kept_hunks(self._turn.number, decided)
 
     def _file(self, path: str, hunks: Collection[int]) -> ReviewedFile:
-        for file in self.files():
-            if path in (file.change.path, os.path.join(self._rewinder.root, file.change.path)):
+        for change in self._turn.changes:
+            if path in (change.path, os.path.join(self._rewinder.root, change.path)):
+                (file,) = self._read((change,))
                 wrong = [number for number in hunks if not 1 <= number <= len(file.hunks)]
                 if wrong:
                     raise ReviewRefused(f"{path} has {len(file.hunks)} hunks, there is no hunk {wrong[0]}")
@@ -162,6 +250,50 @@ def take_back(now: bytes, after: bytes, hunks: Collection[Hunk]) -> bytes:
         at = places[0] + start - first
         lines[at : at + len(hunk.after)] = hunk.before
     return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _reviewed(
+    change: TreeChange,
+    hunks: tuple[Hunk, ...],
+    decided: Collection[str],
+    rewinds: Collection[int],
+    whole: int,
+) -> ReviewedFile:
+    """A file with what was decided about it. A later decision about a hunk replaces an earlier one about the file."""
+    kept = frozenset(int(each) for each in decided if each.isdigit())
+    back: dict[int, int] = {}
+    reverted_by = whole
+    for each in decided:
+        name, _, rewind = each.removeprefix("-").partition("@")
+        if not each.startswith("-") or not rewind.isdigit() or int(rewind) not in rewinds:
+            continue
+        if name == _WHOLE:
+            reverted_by = int(rewind)
+        elif name.isdigit() and 1 <= int(name) <= len(hunks):
+            back[int(name)] = int(rewind)
+    is_back = bool(reverted_by) or (bool(hunks) and len(back) == len(hunks))
+    is_kept = not is_back and (_WHOLE in decided or (bool(hunks) and kept >= set(range(1, len(hunks) + 1))))
+    return ReviewedFile(
+        change=change,
+        hunks=hunks,
+        kept=kept - back.keys(),
+        is_kept=is_kept,
+        reverted=dict(sorted(back.items())),
+        reverted_by=reverted_by,
+    )
+
+
+def _moved(hunk: Hunk, back: Collection[Hunk]) -> Hunk:
+    """A hunk where it stands after others before it were taken back."""
+    shift = sum(len(each.before) - len(each.after) for each in back if each.after_line < hunk.after_line)
+    return Hunk(hunk.before_line, hunk.before, hunk.after_line + shift, hunk.after)
+
+
+def _content(path: str, state: FileState | None, contents: Contents) -> bytes | None:
+    try:
+        return None if state is None or state.is_folder else contents.read(path, state)
+    except ContentMissing:
+        return None
 
 
 def _hunks(change: TreeChange, contents: Contents) -> tuple[Hunk, ...]:

@@ -121,13 +121,14 @@ class Rewinder:
             notes=(*_notes(turns), *self._running()),
         )
 
-    def plan_redo(self, session_id: str | None = None) -> RewindPlan | None:
-        """What taking back the last rewind would do; None if there is none."""
+    def plan_redo(self, session_id: str | None = None, *, number: int | None = None) -> RewindPlan | None:
+        """What taking back the last rewind, or the one with a number, would do; None if there is none."""
         found = [
             record
             for record in self.store.rewinds()
             if record.is_done and record.steps and not record.redoes and not record.is_redone
             if session_id is None or record.session_id == session_id
+            if number is None or record.number == number
         ]
         if not found:
             return None

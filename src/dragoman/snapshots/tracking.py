@@ -40,6 +40,7 @@ NAMED_ONLY: Final = "changes are tracked only for files the agent names"
 _REFUSAL_SECONDS: Final = 3600.0
 _MOST_EARLIER: Final = 1000
 _MOST_PINNED: Final = 5000
+_PROMPT_CHARS: Final = 500
 
 
 class _Named:
@@ -158,7 +159,7 @@ class FolderTracker:
         finally:
             keeper.finish()
 
-    def end(self, claims: AgentClaims) -> TurnChanges | None:
+    def end(self, claims: AgentClaims, prompt: str = "") -> TurnChanges | None:
         """Look at the folder after the turn; return what changed. None if it was not followed.
 
         Raises:
@@ -201,6 +202,7 @@ class FolderTracker:
             reason=self.reason,
             overlaps=overlapping_sessions(self._base, self._store, live),
             notes=tuple(self._notes),
+            prompt=prompt[:_PROMPT_CHARS],
         )
         record = self._store.end_turn(record)
         self.close()
@@ -415,13 +417,13 @@ class TurnTracker:
                 with suppress(OSError):
                     folder.save(paths)
 
-    def end(self, claims: AgentClaims | None = None) -> list[TurnChanges]:
+    def end(self, claims: AgentClaims | None = None, prompt: str = "") -> list[TurnChanges]:
         """Look at the folders after the turn; return what changed in each."""
         records = []
         with self._guard:
             for folder in self._followed:
                 try:
-                    record = folder.end(claims or AgentClaims())
+                    record = folder.end(claims or AgentClaims(), prompt)
                 except (OSError, ScanStopped) as error:
                     self.problems.append(f"{folder.root}: changes are not known: {error}")
                     folder.close()

@@ -144,11 +144,11 @@ class Store:
         The usage is not copied, because the new session has not used anything.
 
         Args:
-            until: the id of the last message to copy; None copies all.
+            until: the id of the last message to copy; None copies all, an empty text none.
 
         Raises: StoreError while a turn of the parent runs, or if it has no such message.
         """
-        row = msgspec.structs.replace(_stamped(row), parent_message_id=until)
+        row = msgspec.structs.replace(_stamped(row), parent_message_id=until or None)
 
         def work(db: sqlite3.Connection) -> None:
             busy = db.execute("SELECT writer FROM live WHERE session_id = ?", (row.parent_id,)).fetchone()
@@ -159,10 +159,11 @@ class Store:
                 "AND queued_at IS NULL AND id NOT IN (SELECT message_id FROM live) ORDER BY id"
             )
             ids = [id for (id,) in db.execute(query, (row.parent_id,))]
-            if until is not None and until not in ids:
+            if until and until not in ids:
                 raise StoreError(f"the session has no message {until!r}")
             _insert_session(db, row)
-            for id in ids if until is None else ids[: ids.index(until) + 1]:
+            copied = ids if until is None else ids[: ids.index(until) + 1] if until else []
+            for id in copied:
                 _copy_message(db, id, row.id)
             db.execute(
                 "INSERT INTO rules SELECT ?, rule, action, added_at FROM rules WHERE session_id = ?",

@@ -111,7 +111,7 @@ class TraceWriter:
         if self._redactor is not None:
             data = self._redactor.frame(direction, data)
         end = b"" if eol == b"\n" else b'"eol":%b,' % _encode(eol.decode())
-        self._add(b'{"t":%.6f,"dir":"%b",%b%b}\n' % (at, direction.encode(), end, _body(data)))
+        self._add(b'{"t":%.6f,"dir":"%b",%b%b}\n' % (at, direction.encode(), end, line_body(data)))
 
     def stderr(self, text: str) -> None:
         """Record a line that the agent wrote to stderr."""
@@ -209,7 +209,7 @@ class TraceWriter:
         self.on_failure(f"recording to {self._name} stopped: {why}")
 
 
-def _body(data: bytes) -> bytes:
+def line_body(data: bytes) -> bytes:
     """The member for a line: as it is if it is a JSON object, else as text, else as base64."""
     if data.startswith(b"{") and data.endswith(b"}") and _is_object(data):
         return b'"msg":%b' % data

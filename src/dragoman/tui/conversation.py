@@ -16,21 +16,27 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
+from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.start import NoHost
-from dragoman.schema import v1
+from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
-from dragoman.tui.host_connection import HostConnection
-from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+from dragoman.tui.failures import explain, work_of
+from dragoman.tui.host_connection import HostLink
+from dragoman.tui.open_questions import OpenQuestions
+from dragoman.tui.values import AgentInput, ListedSession, TypedPrompt
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
-    from dragoman.tui.values import Phase
+    from dragoman.tui.failures import Failure
+    from dragoman.tui.values import AskedQuestion, OpenForm, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
+_ORDER_TRIES: Final = 20
+_NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing")
+"""Reasons with which the host refuses a prompt that it did not begin."""
 
 
 class Interface(Protocol):
@@ -81,7 +87,7 @@ class HostedConversation:
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[TypedPrompt] = []
-        self.questions: list[AskedQuestion] = []
+        self.asking = OpenQuestions(interface)
         self.is_foreign_turn = False
         """A turn of another client runs."""
         self.session_id = session_id
@@ -96,7 +102,14 @@ class HostedConversation:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._is_leaving = False
-        self._login_methods: Sequence[v1.AuthMethod] = ()
+        self.accepts = AgentInput()
+        """What the agent takes in prompts; nothing but text and links until it is known."""
+        self.trouble: Failure | None = None
+        """What went wrong and was not dealt with yet."""
+        self.unsent: list[TypedPrompt] = []
+        """Prompts that could not run; they go to the session that is begun instead."""
+        self.last_sign = monotonic()
+        """When something last came from the agent, as a value of `time.monotonic`."""
 
     # Reading
 
@@ -116,9 +129,11 @@ class HostedConversation:
         return self._remote if self._remote is not None and self._remote.is_open else None
 
     @property
-    def login_methods(self) -> Sequence[v1.AuthMethod]:
-        """How the user can log in, if the agent asked for it."""
-        return self._login_methods
+    def silence_seconds(self) -> float:
+        """How long nothing came from the agent in the turn that runs; 0 without a turn, or while the user is asked."""
+        if not self.is_running or self.questions or self.forms:
+            return 0.0
+        return monotonic() - max(self.last_sign, self.started_at or 0.0)
 
     # The life of the connection
 
@@ -127,7 +142,7 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with HostConnection(self) as remote:
+                async with HostLink(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0
@@ -184,6 +199,7 @@ class HostedConversation:
         self._set_phase("opening")
         if self.session_id is None:
             params = await asyncio.to_thread(self._opening.new, self._agent_name)
+            self.agent = str(params["meta"]["dragoman"].get("agent", ""))
             self._session = session = await remote.new_session(
                 params["cwd"],
                 mcp_servers=params["mcp_servers"],
@@ -191,13 +207,13 @@ class HostedConversation:
                 meta=params["meta"],
             )
             self.session_id = session.id
-            self.agent = str(params["meta"]["dragoman"].get("agent", ""))
         else:
             self._session = session = await remote.load_session(self.session_id, self.folder)
         self.state = session.state
-        self._login_methods = ()
+        self.trouble = None
         self._interface.reloaded()
         _ = self._start(self._follow(session))
+        _ = self._start(self._ask_input(remote, session.id))
         self._set_phase("ready")
         for prompt in list(self.prompts):
             # The same id is the same prompt: one that the host has already is not run again.
@@ -205,39 +221,47 @@ class HostedConversation:
             prompt.sending = self._start(self._prompt(session, prompt))
 
     async def _follow(self, session: Session) -> None:
-        async for received in session.updates():
-            update = received.update
-            if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
-                self._begin_foreign()
+        async for _ in session.updates():
+            self.last_sign = monotonic()
             self._interface.changed()
+
+    async def _ask_input(self, remote: RemoteAgent, session_id: str) -> None:
+        """Learn what the agent takes; a host of an older version does not know, and gets text and links."""
+        self.accepts = AgentInput()
+        with suppress(RequestError, ConnectionClosed):
+            found = await remote.request("_dragoman/input", {"sessionId": session_id})
+            if isinstance(found, dict):
+                image, embedded, steer = (found.get(name) is True for name in ("image", "embeddedContext", "steer"))
+                self.accepts = AgentInput(image, embedded, steer)
+                self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None
         self._session = None
         for task in list(self._tasks):
             task.cancel()
-        for question in list(self.questions):
-            self._withdraw(question, "the connection was lost")
+        self.asking.lose("the connection was lost")
         self.is_foreign_turn, self.started_at = False, None
         if had_session and self.phase == "ready":
             self._set_phase("lost")
             self._interface.note("the host is gone; looking for it")
 
     def _fail(self, error: Exception) -> None:
-        if isinstance(error, AuthRequired):
-            self._login_methods = tuple(getattr(error, "methods", ()))
         self.failure = str(error)
+        self.trouble = explain(error, is_fatal=True, agent=self.agent)
         self._set_phase("failed")
 
     async def _wait_for_user(self) -> None:
         self._changed.clear()
         await self._changed.wait()
-        self.failure = ""
+        self.failure, self.trouble = "", None
         self._set_phase("connecting")
 
     def _forget_work(self) -> None:
         self.prompts.clear()
-        self.questions.clear()
+        self.unsent.clear()
+        self.asking.lose("another session was opened")
+        self.trouble = None
         self.is_foreign_turn, self.started_at = False, None
 
     def _set_phase(self, phase: Phase) -> None:
@@ -257,6 +281,8 @@ class HostedConversation:
         content: list[v1.ContentBlock] = [v1.TextContent(text), *blocks] if text else list(blocks)
         prompt = TypedPrompt(os.urandom(16).hex(), content, text)
         self.prompts.append(prompt)
+        if self.phase == "ready":
+            self.trouble = None
         if self._session is not None:
             prompt.sending = self._start(self._prompt(self._session, prompt))
         self._interface.changed()
@@ -279,27 +305,78 @@ class HostedConversation:
         self._interface.changed()
         return True
 
+    async def steer(self, text: str) -> bool:
+        """Pass text to the turn that runs; False if there is none, or it does not take it.
+
+        Raises: RequestError, ConnectionClosed.
+        """
+        remote = self.remote
+        if remote is None or self._session is None or not self.accepts.steer or not self.is_running:
+            return False
+        found = await remote.request("_dragoman/steer", {"sessionId": self._session.id, "text": text})
+        return isinstance(found, dict) and found.get("accepted") is True
+
+    def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
+        """Put our prompts that wait into another order: here at once, in the host when the task is done."""
+        waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
+        waiting += [prompt for prompt in self.queued if prompt not in waiting]
+        self.prompts = [prompt for prompt in self.prompts if prompt.has_started] + waiting
+        self._interface.changed()
+        return self._start(self._send_order())
+
+    async def _send_order(self) -> None:
+        for _ in range(_ORDER_TRIES):
+            remote, session = self.remote, self._session
+            if remote is None or session is None:
+                return  # the prompts are sent in this order when there is a host
+            ids = [prompt.id for prompt in self.queued]
+            try:
+                found = await remote.request("_dragoman/reorder", {"sessionId": session.id, "promptIds": ids})
+            except (RequestError, ConnectionClosed) as error:
+                self._interface.note(f"the host did not take the order of the prompts: {error}")
+                return
+            known = found.get("promptIds") if isinstance(found, dict) else None
+            if not isinstance(known, list) or {prompt.id for prompt in self.queued} <= set(known):
+                return
+            await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way
+
     async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
         assert self._remote is not None
         own = {"promptId": prompt.id, "queue": True}
         params = v1.PromptRequest(session.id, prompt.blocks, meta={"dragoman": own})
-        stop_reason, error, usage = None, "", None
-        try:
-            answer = await self._remote.call("session/prompt", params)
-            stop_reason, usage = answer.stop_reason, answer.usage
-        except RequestError as failure:
-            error = str(failure)
-        except ConnectionClosed:
-            return  # it is sent again under the same id, or its outcome is found
+
+        # Noted in the order of the wire: this task goes on later than updates of the next turn are folded.
+        def ended(answer: v1.PromptResponse) -> None:
+            self._prompt_ended(prompt, answer.stop_reason, usage=answer.usage)
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, ConnectionClosed):  # then it is sent again under its id, or its outcome is found
+                self._prompt_ended(prompt, None, error)
+
+        with suppress(DragomanError):
+            await self._remote.call("session/prompt", params, on_result=ended, on_error=failed)
+
+    def _prompt_ended(
+        self, prompt: TypedPrompt, stop_reason: str | None, error: Exception | None = None, usage: Any = UNSET
+    ) -> None:
         if prompt not in self.prompts:
             return
         if not prompt.has_started:
             self._begin(prompt)
+        seconds = None if self.started_at is None else monotonic() - self.started_at
         self.prompts.remove(prompt)
         self.started_at = None
         with suppress(LocalProtocolError):
             self.state.end_turn(stop_reason, usage)
-        self._interface.ended(prompt, stop_reason, error)
+        if error is not None:
+            data = getattr(error, "data", None)
+            unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
+            self.trouble = explain(
+                error, is_fatal=False, agent=self.agent, work=work_of(self.state, seconds, unfinished)
+            )
+            if isinstance(data, dict) and data.get("reason") in _NOT_RUN:
+                self.unsent.append(prompt)
+        self._interface.ended(prompt, stop_reason, "" if error is None else str(error))
         self._interface.changed()
 
     def _begin(self, prompt: TypedPrompt) -> None:
@@ -309,7 +386,8 @@ class HostedConversation:
             self.state.begin_turn(prompt.blocks)
 
     def _begin_foreign(self) -> None:
-        if not self.is_foreign_turn:
+        # In a turn of ours it is text that was added to the turn.
+        if not self.is_foreign_turn and not any(prompt.has_started for prompt in self.prompts):
             self.is_foreign_turn = True
             self.started_at = monotonic()
 
@@ -320,11 +398,14 @@ class HostedConversation:
         self._interface.note(text)
 
     def turn_started(self, params: dict[str, Any]) -> None:
-        """The host began a prompt of ours."""
-        for prompt in self.prompts:
-            if prompt.id == params.get("promptId") and not prompt.has_started:
-                self._begin(prompt)
-                self._interface.changed()
+        """The host began a prompt, of ours or of another client."""
+        self.last_sign = monotonic()
+        own = next((prompt for prompt in self.prompts if prompt.id == params.get("promptId")), None)
+        if own is None:
+            self._begin_foreign()
+        elif not own.has_started:
+            self._begin(own)
+        self._interface.changed()
 
     def turn_ended(self, params: dict[str, Any]) -> None:
         """A turn of another client ended."""
@@ -333,56 +414,62 @@ class HostedConversation:
         self._interface.ended(None, reason if isinstance(reason, str) else None, "")
         self._interface.changed()
 
-    def answered(self, params: dict[str, Any]) -> None:
-        """A question was answered; by whom is shown if that was another client."""
-        for question in list(self.questions):
-            if question.id == params.get("questionId") and not question.answer.done():
-                by = str(params.get("who") or params.get("by") or "another client")
-                option = params.get("option")
-                name = next((each.name for each in question.options if each.option_id == option), None)
-                self._withdraw(question, f"{name or 'answered'}, by {by}")
-
     # Questions
 
-    async def permission(self, request: v1.RequestPermissionRequest, session: Session) -> str | None:
-        """Ask the user; cancelled when the question is withdrawn."""
-        meta = request.meta if isinstance(request.meta, dict) else {}
-        own = meta.get("dragoman")
-        id = str(own.get("questionId", "")) if isinstance(own, dict) else ""
-        question = AskedQuestion(id or os.urandom(8).hex(), request, monotonic())
-        self.questions.append(question)
-        self._interface.asked(question)
-        try:
-            return await question.answer
-        except asyncio.CancelledError:
-            self._withdraw(question, "not open any more")
-            raise
-        finally:
-            if question in self.questions:
-                self.questions.remove(question)
-            self._interface.changed()
+    @property
+    def questions(self) -> list[AskedQuestion]:
+        """Permission requests that wait for an answer, the oldest first."""
+        return self.asking.questions
+
+    @property
+    def forms(self) -> list[OpenForm]:
+        """Forms and pages that wait for the user, the oldest first."""
+        return self.asking.forms
 
     def answer(self, question: AskedQuestion, option_id: str | None) -> None:
         """Answer a question with an option, or with none."""
-        if not question.answer.done():
-            question.answer.set_result(option_id)
+        self.asking.answer(question, option_id)
 
-    def _withdraw(self, question: AskedQuestion, why: str) -> None:
-        if question in self.questions:
-            self.questions.remove(question)
-            self._interface.withdrawn(question, why)
-        if not question.answer.done():
-            question.answer.cancel()
+    def reject(self, question: AskedQuestion, reason: str) -> bool:
+        """Reject a question and say why: with the answer if the agent reads that, otherwise with the next prompt.
 
-    async def ask_form(self, request: v1.ElicitationFormMode) -> dict[str, Any] | None:
-        """Show a form and wait for its values; None if the user declines."""
-        form = OpenForm(request)
-        self._interface.form(form)
-        try:
-            return await form.answer
-        except asyncio.CancelledError:
-            self._interface.form_withdrawn(form)
-            raise
+        False if the agent offers no option to reject it this time.
+        """
+        if not self.asking.reject(question, reason):
+            return False
+        if not question.details.get("readsReasons"):
+            _ = self.send(reason)
+        return True
+
+    # Failures
+
+    async def restart(self) -> None:
+        """Start the agent again with this session. Raises: RequestError, ConnectionClosed."""
+        if self.phase == "failed" or self._remote is None:
+            self.retry()
+            return
+        self._interface.note("starting the agent again")
+        await self._remote.request("_dragoman/restart_agent", {"sessionId": self.session_id})
+        self.trouble = None
+        self.last_sign = monotonic()
+        self._interface.changed()
+
+    async def begin_again(self, agent: str | None = None) -> None:
+        """Begin a new session; prompts that could not run in this one are sent there."""
+        kept = list(self.unsent)
+        self.unsent.clear()
+        if self.phase == "failed":
+            self.retry(agent=agent, is_new=True)
+        else:
+            await self.switch(None, agent=agent)
+        for prompt in kept:
+            _ = self.send(prompt.text, [block for block in prompt.blocks if not isinstance(block, v1.TextContent)])
+
+    def dismiss_trouble(self) -> None:
+        """The user has read it."""
+        self.trouble = None
+        self.last_sign = monotonic()
+        self._interface.changed()
 
     # Settings
 

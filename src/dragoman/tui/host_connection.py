@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.open_questions import OpenQuestions
 
 
-class HostConnection:
+class HostLink:
     """The connection of one conversation to the local host, started if there is none."""
 
     def __init__(self, conversation: HostedConversation) -> None:
@@ -38,16 +39,17 @@ class HostConnection:
             f"unix:{path}",
             name="dragoman",
             title="dragoman",
-            permission=talk.permission,
-            elicitation=_Forms(talk),
+            permission=talk.asking.permission,
+            elicitation=_Forms(talk.asking),
+            terminal_login=True,
             extensions={
-                "_dragoman/turn_started": lambda params: None,  # see _StartedTurns
-                "_dragoman/turn_ended": talk.turn_ended,
-                "_dragoman/answered": talk.answered,
+                "_dragoman/turn_started": lambda params: None,  # see _TurnEvents
+                "_dragoman/turn_ended": lambda params: None,
+                "_dragoman/answered": talk.asking.answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
-            meta={"dragoman": hello()},
-            observers=(_StartedTurns(talk),),
+            meta={"dragoman": {**hello(), "activity": True}},
+            observers=(_TurnEvents(talk),),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
@@ -56,28 +58,43 @@ class HostConnection:
         await self._entered.__aexit__(*error)
 
 
-class _StartedTurns(Observer):
-    """Marks the start of our turns in the order of the wire: a handler would run behind updates that came with it."""
+class _TurnEvents(Observer):
+    """Notes starts and ends of turns in the order of the wire: a handler would run behind updates that came later."""
 
     def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
 
     def received(self, line: bytes) -> None:
-        if b'"_dragoman/turn_started"' in line[:100]:
-            self._conversation.turn_started(msgspec.json.decode(line).get("params") or {})
+        head = line[:100]
+        if b'"_dragoman/turn_started"' in head:
+            self._conversation.turn_started(_params(line))
+        elif b'"_dragoman/turn_ended"' in head:
+            self._conversation.turn_ended(_params(line))
+
+
+def _params(line: bytes) -> dict[str, Any]:
+    found = msgspec.json.decode(line).get("params")
+    return found if isinstance(found, dict) else {}
 
 
 class _Forms:
-    """Shows forms of agents."""
+    """Shows forms and pages of agents."""
 
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
+    def __init__(self, asking: OpenQuestions) -> None:
+        self._asking = asking
 
     async def form(
         self, request: v1.ElicitationFormMode, session: Session | None
     ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
-        values = await self._conversation.ask_form(request)
-        return v1.DeclineElicitation() if values is None else v1.AcceptElicitation(content=values)
+        return await self._asking.ask_form(request)
+
+    async def url(
+        self, request: v1.ElicitationUrlMode, session: Session | None
+    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
+        return await self._asking.ask_form(request)
+
+    async def complete(self, elicitation_id: str) -> None:
+        self._asking.page_done(elicitation_id)
 
 
 def _reach(note: Callable[[str], None]) -> str:

@@ -31,6 +31,7 @@ KINDS: Final[dict[str, Kind]] = {
     "grep": "search",
     "bash": "execute",
     "bash_output": "execute",
+    "present_plan": "switch_mode",
     "bash_stop": "execute",
     "todo": "other",
     "task": "other",

@@ -1,7 +1,7 @@
 """Fixtures for tools: a context with a folder and tool access that records what a tool shows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,13 @@ import msgspec
 
 from dragoman.agent import Agent, Turn
 from dragoman.builtin.access import ClientAccess, LocalAccess
+from dragoman.builtin.mode_switch import ModeSwitch
 from dragoman.builtin.placement import OUTSIDE
 from dragoman.builtin.tools.foreign_names import read_arguments
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolAccess, ToolError, ToolOutput
 from dragoman.policy import Request, Rule, Verdict, judge
-from dragoman.policy.decide import Decision
+from dragoman.policy.decide import Decision, Option
 from dragoman.testing import ScriptedClient, linked
 
 TOOLS = built_in_tools()
@@ -43,6 +44,7 @@ class FakeContext:
         self.outside: list[Request] = []
         self.permits_outside = False
         self.model_name = "scripted"
+        self.modes: ModeSwitch | None = None
 
     async def progress(self, output: ToolOutput) -> None:
         self.shown.append(output)
@@ -53,6 +55,9 @@ class FakeContext:
 
     def ask_in_words(self, text: str) -> None:
         self.questions.append(text)
+
+    async def choose(self, options: Sequence[Option]) -> str | None:
+        return None
 
     async def decide_outside(self, request: Request) -> Decision:
         self.outside.append(request)

@@ -2,7 +2,8 @@
 
 Leaves out everything before the last `/clear`, and commands that the agent answered by itself; a command that has a
 template is replaced by its text. Stored facts apply: what was summarised is replaced by its summary, outputs that were
-left out by a note. Nothing stored changes: a client that loads the session sees all of it. Pure.
+left out by a note; what was taken back is left out. Nothing stored changes: a client that loads the session sees all of
+it. Pure.
 
 A message that nothing was done to is passed on as the same object, and a changed one is made once: wire forms keep the
 encoded bytes of each message object.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct
 
+from dragoman.builtin.context.rewound import rewound
 from dragoman.builtin.context.window.facts import COMPACTION, PRUNING, Compaction, Cut, Pruning, read_fact
 from dragoman.uistream.messages import DataPart, TextPart, ToolPart, UIMessage
 
@@ -76,8 +78,13 @@ class ModelConversation:
         self._length = len(history)
         self._made: dict[Any, tuple[UIMessage, UIMessage]] = {} if made is None else made
         self._past = _Folding()
+        gone = rewound(history)
         for index, message in enumerate(history):
-            self._past.add(index, message, self._made)
+            if index not in gone:
+                self._past.add(index, message, self._made)
+        if gone:
+            # What the provider counted with them does not count any more.
+            self._past.last_fact = f"{self._past.last_fact} without {len(gone)}"
         self._facts_of_turn = 0
         self._past_entries = self._past.entries_before(self._length, self._made)
         # The same with the facts that the running turn has stored.

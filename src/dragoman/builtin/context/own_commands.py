@@ -32,6 +32,7 @@ TurnAction: TypeAlias = Callable[[Invocation, "TurnContext", "ContextWindow", "t
 """The same within a turn. Raises: ModelError."""
 
 _HERE: Final = "dragoman.builtin.context.own_commands"
+_UNDO: Final = "dragoman.builtin.undo"
 _WINDOW: Final = "dragoman.builtin.context.window.commands"
 ACTIONS: Final = {
     CLEAR: f"{_HERE}:clear",
@@ -42,6 +43,9 @@ ACTIONS: Final = {
 TURN_COMMANDS: Final = {
     "compact": f"{_WINDOW}:compact",
     "context": f"{_WINDOW}:show_context",
+    "redo": f"{_UNDO}:redo",
+    "rewind": f"{_UNDO}:rewind",
+    "undo": f"{_UNDO}:undo",
 }
 
 _REVIEW: Final = """\
@@ -59,7 +63,10 @@ OWN: Final = (
     Command("help", "Show the commands there are"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
     Command("model", "Show or change the model", "PROVIDER:NAME"),
+    Command("redo", "Bring back what the last /undo or /rewind took back"),
     Command("review", "Review changes that are not committed yet, or what you name", "what to review", _REVIEW),
+    Command("rewind", "List the turns, or take back one and all after it, with their files", "the number of a turn"),
+    Command("undo", "Take back the last turn, with its files"),
 )
 
 

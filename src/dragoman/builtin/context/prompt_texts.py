@@ -182,3 +182,7 @@ PLANNING: Final = f"""\
 
 You are in plan mode: look, think and write the plan to {PLAN_FILE}. Change nothing else, and run nothing that changes
 anything. Name the files, the steps and the checks."""
+
+PRESENTING: Final = """\
+When the plan is complete, call present_plan: the user accepts it and chooses how you go on, edits it, or rejects it. Do
+not ask in words whether the plan is good."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.builtin.context.prompt_texts import ASKING, FAMILIES, HEADLESS, PLANNING
+from dragoman.builtin.context.prompt_texts import ASKING, FAMILIES, HEADLESS, PLANNING, PRESENTING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,5 +82,7 @@ def system_prompt(
     )
     # From here on the text depends on the client and the mode, which change during a session.
     asking = HEADLESS if is_headless else ASKING
-    planning = PLANNING if mode.id == "plan" else ""
-    return "\n\n".join(filter(None, (base, instructions, own.append, where, asking, planning)))
+    is_planning = mode.id == "plan"
+    planning = PLANNING if is_planning else ""
+    presenting = PRESENTING if is_planning and not is_headless else ""
+    return "\n\n".join(filter(None, (base, instructions, own.append, where, asking, planning, presenting)))

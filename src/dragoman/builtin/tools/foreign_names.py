@@ -28,6 +28,7 @@ _TOOL_NAMES: Final = {
     "glob": "Glob find list_files",
     "grep": "Grep grep_search search ripgrep",
     "todo": "TodoWrite todowrite update_plan write_todos",
+    "present_plan": "ExitPlanMode exit_plan_mode plan_exit",
     "question": "AskUserQuestion ask_user",
     "task": "Task Agent",
     "web_fetch": "WebFetch webfetch",
@@ -81,6 +82,7 @@ _IGNORED: Final = {
     "bash": "description justification login tty shell",
     "bash_output": "block chars lines",
     "grep": "-n",
+    "present_plan": "plan_filename allowedPrompts",
     "todo": "explanation",
     "question": "header",
     "web_fetch": "prompt timeout",
@@ -93,6 +95,27 @@ _BACKGROUND: Final = ("background", "run_in_background", "is_background")
 def our_tool_name(name: str) -> str:
     """Return what we call a tool that a model called by this name."""
     return _OURS.get(name, name)
+
+
+def foreign_name(name: str) -> str:
+    """Return what Claude Code calls a tool of ours; the same name if it has none."""
+    return _TOOL_NAMES.get(name, name).split()[0]
+
+
+def foreign_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call under the names that others use, where they differ from ours."""
+    names = {ours: others.split()[0] for ours, others in _ARGUMENTS.get(tool, {}).items()}
+    return {names[name]: value for name, value in arguments.items() if name in names}
+
+
+def changed_arguments(tool: str, sent: Mapping[str, Any], returned: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changed arguments under one name each: of two names, the one whose value is not what was sent counts."""
+    found = dict(returned)
+    for ours, others in _ARGUMENTS.get(tool, {}).items():
+        other = others.split()[0]
+        if ours in found and other in found:
+            del found[ours if found[other] != sent.get(ours) else other]
+    return found
 
 
 def read_arguments(tool: Tool, given: Any) -> Any:

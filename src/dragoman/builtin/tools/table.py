@@ -33,20 +33,26 @@ def built_in_tools() -> dict[str, BuiltInTool]:
         BuiltInTool("bash_stop", "background", "BashStopTool"),
         BuiltInTool("todo", "todo", "TodoTool"),
         BuiltInTool("question", "question", "QuestionTool"),
+        BuiltInTool("present_plan", "present_plan", "PresentPlanTool"),
         BuiltInTool("web_search", "web_search", "WebSearchTool"),
         BuiltInTool("web_fetch", "web_fetch", "WebFetchTool"),
     )
     return {tool.name: tool for tool in tools}
 
 
-def offered_tools(tools: Mapping[str, Tool], model: str) -> list[Tool]:
+def offered_tools(tools: Mapping[str, Tool], model: str, *, is_planning: bool = False) -> list[Tool]:
     """Return the tools that a model is given: it changes files by patches, or by `edit` and `write`.
 
     What cannot work here is left out, such as `web_search` without a search service.
 
+    Args:
+        is_planning: the session is in plan mode, and a user can accept the plan.
+
     A call of one that was left out works all the same, since models know several from their training.
     """
     left_out = _NO_PATCH if _PATCHING.search(model.partition(":")[2]) else _PATCH
+    if not is_planning:
+        left_out |= {"present_plan"}
     return [tool for name, tool in tools.items() if name not in left_out and not _lacks_service(tool)]
 
 

@@ -17,8 +17,9 @@ from dragoman.uistream.display import FileDiff, Kind, Location, ToolOutput
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from dragoman.builtin.mode_switch import ModeSwitch
     from dragoman.policy import Request, Verdict
-    from dragoman.policy.decide import Decision
+    from dragoman.policy.decide import Decision, Option
     from dragoman.process.sandbox import Denial, ProtectedChange
 
 __all__ = [
@@ -156,6 +157,10 @@ class ToolAccess(Protocol):
         """
         ...
 
+    async def edit_text(self, question: str, text: str) -> str | None:
+        """Return a text as the user changed it; None if they declined. Raises: as `ask` does."""
+        ...
+
 
 class ToolContext(Protocol):
     """What a tool call works with; `TurnContext` implements it."""
@@ -171,6 +176,8 @@ class ToolContext(Protocol):
     """What the session's tools remember between calls, such as the to-do list or which files were read."""
     trace: Mapping[str, str]
     """Trace ids of the prompt, for requests to other programs."""
+    modes: ModeSwitch | None
+    """The session's mode; None where no user can choose another."""
 
     @property
     def model_name(self) -> str:
@@ -187,6 +194,10 @@ class ToolContext(Protocol):
 
     def ask_in_words(self, text: str) -> None:
         """Ask the user with a message at the end of the turn. The turn ends after this step; a prompt answers."""
+        ...
+
+    async def choose(self, options: Sequence[Option]) -> str | None:
+        """Ask the user, by a permission request about this call, and return the id of the answer; None without one."""
         ...
 
     @property

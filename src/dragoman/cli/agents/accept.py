@@ -15,6 +15,8 @@ from dragoman.cli.agents.display import shown_command, shown_path, shown_word
 from dragoman.cli.console import write_json, write_note
 from dragoman.policy.paths import is_below
 from dragoman.settings.acceptances import fingerprint, mcp_fingerprint
+from dragoman.settings.hooks import Hook
+from dragoman.text.visible import spelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,8 @@ def accept_proposal(call: CliCall) -> int:
     settings = agents.settings
     if call.given.mcp:
         return _accept_mcp_server(settings, name, is_sure=call.given.yes)
+    if call.given.hook:
+        return _accept_hook(settings, name, is_sure=call.given.yes)
     entry = agents.look_up(name)
     if entry is not None and entry.source == "known" and entry.package:
         return _accept_download(agents, entry, is_sure=call.given.yes, as_json=call.given.json)
@@ -81,6 +85,29 @@ def _accept_mcp_server(settings: EffectiveSettings, name: str, *, is_sure: bool)
     _confirm(name, is_sure=is_sure)
     settings.accept("mcp", name, mcp_fingerprint(server))
     write_note(f"{name} is accepted; you are asked again if anything of it changes")
+    return exits.OK
+
+
+def _accept_hook(settings: EffectiveSettings, name: str, *, is_sure: bool) -> int:
+    proposed = settings.proposed_hooks()
+    if name not in proposed or settings.project is None:
+        raise exits.CliError(
+            f"the project proposes no hook called {name!r}", hint=f"it proposes: {', '.join(proposed) or 'none'}"
+        )
+    hook = proposed[name]
+    write = sys.stderr.write
+    write(f"{shown_path(str(settings.project.path))} would, when the built-in agent works in this project, run\n")
+    if isinstance(hook, Hook):
+        concerns = f" (tools: {shown_word(hook.matcher)})" if hook.matcher else ""
+        write(f"  {hook.moment}{concerns}: {spelled(hook.command)}\n")
+    else:
+        for moment, line in (("format", hook.format), ("check", hook.check)):
+            if line:
+                write(f"  {moment} {spelled(hook.files)}: {spelled(line)}\n")
+    write("It runs outside the sandbox, with your rights. You are not asked again if files that it runs change.\n")
+    _confirm(name, is_sure=is_sure)
+    settings.accept("hook", name, hook.sha256)
+    write_note(f"{name} is accepted; a hook with another command, moment or tool needs to be accepted again")
     return exits.OK
 
 

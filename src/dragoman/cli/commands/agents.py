@@ -19,7 +19,7 @@ ACTIONS: Final = {
     "add": ("add_agent", ("env", "default", "replace", "wrap")),
     "remove": ("remove_agent", ()),
     "install": ("install_agent", ("distribution", "without_checksum", "python", "default", "json")),
-    "accept": ("accept_proposal", ("mcp", "yes", "json")),
+    "accept": ("accept_proposal", ("mcp", "hook", "yes", "json")),
     "doctor": ("examine_agent", ("timeout", "json")),
     "update": ("update_registry", ("json",)),
 }
@@ -79,6 +79,7 @@ COMMAND = CliCommand(
         CliOption("--without-checksum", "install: accept an archive for which the registry lists no sha256"),
         CliOption("--python", "install: the Python interpreter for a Python package", value="PROGRAM"),
         CliOption("--mcp", "accept: accept an MCP server instead of an agent"),
+        CliOption("--hook", "accept: accept a hook of the project instead of an agent"),
         CliOption("--yes", "accept: do not ask for confirmation"),
         CliOption("--timeout", "doctor: how long to wait for the agent's answer (default: 60)", value="SECONDS"),
         JSON,

@@ -20,6 +20,7 @@ ACTIONS: Final = {
     "show": ("show.show_session", ("agent", "cwd", "offline", "full", "json")),
     "search": ("search.search_sessions", ("agent", "cwd", "offline", "json")),
     "export": ("show.export_session", ("agent", "cwd", "offline", "format", "o")),
+    "report": ("report.report_session", ("agent", "cwd", "offline", "o", "dry_run", "json")),
     "rename": ("change.rename_session", ("agent", "cwd", "offline")),
     "delete": ("change.delete_session", ("agent", "cwd", "offline")),
     "diff": ("diff.diff_session", ("agent", "cwd", "turn", "stat", "json")),
@@ -80,6 +81,7 @@ COMMAND = CliCommand(
         "  show     show the conversation of a session\n"
         "  search   find the sessions that contain a text\n"
         "  export   write a session as Markdown, as one HTML page, or as JSON\n"
+        "  report   write a report for a bug: versions, settings, traffic, without private contents\n"
         "  rename   give a session a title; an empty one brings back the agent's\n"
         "  delete   delete a session from the ledger and, if the agent can, at the agent\n"
         "What a turn changed in the folder, by whatever means, can be reviewed and taken back (docs/review.md).\n"
@@ -121,12 +123,12 @@ COMMAND = CliCommand(
         CliOption("--revert", "review: take back this file or hunk", value="PATH[:HUNK]", is_repeatable=True),
         CliOption("--take", "rewind: restore this path, although it changed since", value="PATH", is_repeatable=True),
         CliOption("--merge", "rewind: keep both changes of this path", value="PATH", is_repeatable=True),
-        CliOption("--dry-run", "rewind, redo: only show the plan"),
+        CliOption("--dry-run", "rewind, redo: only show the plan; report: only show what it holds"),
         CliOption("--yes", "rewind, redo: do not ask"),
         CliOption("--free", "storage: drop the snapshots of this folder, or of all", value="FOLDER"),
         CliOption("--keep-turns", "storage: with --free, keep so many of the last turns", value="N"),
         CliOption("--host", "show the process of the local host, and the address that clients connect to"),
-        CliOption("-o", "export: write to this file instead of stdout", value="FILE"),
+        CliOption("-o", "export: write to this file instead of stdout; report: to this file", value="FILE"),
         JSON,
     ),
     examples=(
@@ -136,6 +138,7 @@ COMMAND = CliCommand(
         "dragoman sessions show @12",
         "dragoman sessions search 'import error'",
         "dragoman sessions export @12 -o session.html",
+        "dragoman sessions report @12 -o report.zip",
         "dragoman sessions rename @12 'The login bug'",
         "dragoman sessions delete 0193ab -a claude",
         "dragoman sessions list -- my-agent --acp",

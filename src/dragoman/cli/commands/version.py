@@ -1,30 +1,20 @@
 """`dragoman version`: the versions a bug report needs."""
 
-import platform
 import sys
 
-import msgspec
-
-from dragoman import schema
-from dragoman._version import __version__
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, CliCall, CliCommand
 from dragoman.cli.console import write_json
+from dragoman.trace.program_versions import versions
 
 
 def run(call: CliCall) -> int:
-    versions = {
-        "dragoman": __version__,
-        "python": platform.python_version(),
-        "msgspec": msgspec.__version__,
-        "protocol": schema.PROTOCOL_VERSION,
-        "schema": schema.SCHEMA_VERSION,
-    }
+    found = versions()
     if call.given.json:
-        write_json(versions)
+        write_json(found)
     else:
-        width = max(map(len, versions))
-        sys.stdout.writelines(f"{name:{width}}  {version}\n" for name, version in versions.items())
+        width = max(map(len, found))
+        sys.stdout.writelines(f"{name:{width}}  {version}\n" for name, version in found.items())
     return exits.OK
 
 

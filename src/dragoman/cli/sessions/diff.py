@@ -7,10 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import console, exits
-from dragoman.cli.sessions.turns import SessionTurns, find_turns, shown_path
+from dragoman.cli.sessions.turns import chosen_turn, find_turns
 from dragoman.snapshots.contents import Contents
 from dragoman.snapshots.line_counts import line_counts
 from dragoman.snapshots.patch import build_patch
+from dragoman.snapshots.session_turns import BY, notes_of, shown_path, without_parents
 from dragoman.text.colour import BOLD, CYAN, GREEN, RED, Painter
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import CliCall
     from dragoman.snapshots.records import TreeChange, TurnChanges
+    from dragoman.snapshots.session_turns import SessionTurns
 
-BY: Final = {"agent": "the agent", "turn": "during the turn", "you": "you"}
 _COUNTED_BYTES: Final = 1024 * 1024
 
 
 def diff_session(call: CliCall) -> int:
     found = find_turns(call)
-    number, records = found.chosen(call.given.turn)
+    number, records = chosen_turn(found, call.given.turn)
     if call.given.json:
         console.write_json(_document(found, number, records))
         return exits.OK
@@ -36,30 +37,6 @@ def diff_session(call: CliCall) -> int:
     else:
         _write_patch(records, found)
     return exits.OK
-
-
-def notes_of(records: Iterable[TurnChanges]) -> list[str]:
-    """What a reader has to know before the changes are trusted."""
-    notes = []
-    for record in records:
-        if record.reason:
-            notes.append(f"{record.folder}: only files that the agent named were tracked: {record.reason}")
-        if record.overlaps:
-            notes.append(
-                f"{record.folder}: {', '.join(record.overlaps)} ran here at the same time; whose changes these are "
-                "cannot be separated"
-            )
-        if record.is_interrupted:
-            notes.append("dragoman was ended during this turn; later changes of others may be among these")
-        if record.head_before != record.head_after:
-            before, after = record.head_before[:12] or "none", record.head_after[:12] or "none"
-            notes.append(f"the branch changed in this turn (commit {before} -> {after})")
-        notes += record.notes
-        lost = [change for change in record.changes if change.problem]
-        notes += [f"{change.path}: changed, cannot be restored: {change.problem}" for change in lost]
-        if not record.changes:
-            notes.append(f"{record.folder}: nothing changed in this turn")
-    return notes
 
 
 def _write_patch(records: Iterable[TurnChanges], found: SessionTurns) -> None:
@@ -93,7 +70,7 @@ def _write_list(records: Sequence[TurnChanges], found: SessionTurns) -> None:
     for record in records:
         folder = record.folder if len(records) > 1 else ""
         with Contents(record.folder, found.rewinder(record).store.packs) as contents:
-            for change in _shown(record.changes):
+            for change in without_parents(record.changes):
                 counts = line_counts(change, contents, _COUNTED_BYTES)
                 lines = "" if counts is None else f"+{counts[0]} -{counts[1]}"
                 name = change.path if change.origin is None else f"{change.old_path} -> {change.path}"
@@ -103,17 +80,6 @@ def _write_list(records: Sequence[TurnChanges], found: SessionTurns) -> None:
         ]
     if rows:
         console.write_table(("CHANGE", "BY", "LINES", "PATH"), rows)
-
-
-def _shown(changes: Iterable[TreeChange]) -> list[TreeChange]:
-    """The changes without folders that are new or gone together with what is in them."""
-    found = list(changes)
-    parents = {os.path.dirname(change.path) for change in found}
-    return [
-        change
-        for change in found
-        if change.path not in parents or not all(s.is_folder for s in (change.before, change.after) if s is not None)
-    ]
 
 
 def _document(found: SessionTurns, number: int, records: Iterable[TurnChanges]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import console, exits
-from dragoman.cli.sessions.diff import BY, notes_of
-from dragoman.cli.sessions.turns import find_turns, shown_path
+from dragoman.cli.sessions.turns import chosen_turn, find_turns
 from dragoman.snapshots.review import Review, ReviewedFile, ReviewRefused
+from dragoman.snapshots.session_turns import BY, notes_of, shown_path
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, Painter
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _HELP = "y keep it, n take it back, a keep the rest of the file, d take back the
 
 def review_session(call: CliCall) -> int:
     found = find_turns(call)
-    number, records = found.chosen(call.given.turn)
+    number, records = chosen_turn(found, call.given.turn)
     reviews = [Review(found.rewinder(record), record) for record in records]
     if call.given.keep or call.given.revert:
         return _decide(call, reviews)

@@ -6,11 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman.cli import console, exits
-from dragoman.cli.sessions.turns import SessionTurns, find_turns, shown_path
+from dragoman.cli.sessions.turns import chosen_turn, find_turns
+from dragoman.snapshots.session_turns import shown_path
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
     from dragoman.snapshots.rewind import Choice, PlannedPath, Rewinder, RewindOutcome, RewindPlan
+    from dragoman.snapshots.session_turns import SessionTurns
 
 _WORDS: Final = {
     "write": "restore",
@@ -32,11 +34,12 @@ def rewind_session(call: CliCall) -> int:
     for rewinder in found.rewinders:
         turns = rewinder.active_turns(found.session_id, found.agent)
         if given.turn is not None:
-            _, records = found.chosen(given.turn)
+            _, records = chosen_turn(found, given.turn)
             turns = [record for record in records if record.folder == rewinder.root]
         else:
             count = _count(given.turns)
-            uids = [records[0].uid for records in found.turns if _is_active(records[0].uid, found)][-count:]
+            active = found.active()
+            uids = [records[0].uid for records in found.turns if records[0].uid in active][-count:]
             turns = [turn for turn in turns if turn.uid in uids]
         if turns:
             plans.append((rewinder, rewinder.plan(turns)))
@@ -107,12 +110,6 @@ def _complete(found: SessionTurns) -> None:
             console.write_note(f"an interrupted rewind in {rewinder.root} was completed")
             for each in outcome.failed:
                 console.write_note(f"not changed: {each.path}: {each.reason}")
-
-
-def _is_active(uid: str, found: SessionTurns) -> bool:
-    return any(
-        turn.uid == uid for rewinder in found.rewinders for turn in rewinder.active_turns(found.session_id, found.agent)
-    )
 
 
 def _count(text: str | None) -> int:

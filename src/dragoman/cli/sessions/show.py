@@ -12,14 +12,13 @@ from dragoman.cli.console import json_text, uses_colour, write_note
 from dragoman.cli.sessions.history import read_history
 from dragoman.cli.sessions.known import Scope, document
 from dragoman.text.colour import BOLD, DIM, Painter
+from dragoman.view.session_document import form_of, json_document, session_document
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.cli.sessions.history import SessionHistory
 
 _WIDTH_WITHOUT_TERMINAL: Final = 100
 _WIDEST: Final = 120  # longer lines of text are hard to read
-_ENDINGS: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "html", ".json": "json"}
 
 
 def show_session(call: CliCall) -> int:
@@ -27,7 +26,7 @@ def show_session(call: CliCall) -> int:
 
     history = asyncio.run(read_history(Scope(call), call.given.id))
     if call.given.json:
-        sys.stdout.write(json_text(_json(history)))
+        sys.stdout.write(json_text(json_document(history.blocks(), document(history.session))))
         return exits.OK
     from dragoman.text.terminal import one_line
     from dragoman.view.lines import lines_of
@@ -46,8 +45,9 @@ def export_session(call: CliCall) -> int:
     import asyncio
 
     given = call.given
-    form = given.format or _ENDINGS.get(os.path.splitext(given.o or "")[1].lower(), "md")
-    text = _document(asyncio.run(read_history(Scope(call), given.id)), form)
+    form = given.format or form_of(given.o or "")
+    history = asyncio.run(read_history(Scope(call), given.id))
+    text = session_document(form, history.blocks(), history.title, history.facts(), document(history.session))
     if given.o is None:
         if sys.stdout.isatty():
             from dragoman.text.terminal import plain
@@ -60,24 +60,3 @@ def export_session(call: CliCall) -> int:
         file.write(text)
     write_note(f"wrote {given.o}")
     return exits.OK
-
-
-def _document(history: SessionHistory, form: str) -> str:
-    if form == "html":
-        from dragoman.view.html import page_of
-
-        return page_of(history.blocks(), history.title, history.facts())
-    if form == "json":
-        return _json(history).decode() + "\n"
-    from dragoman.view.markdown import to_markdown
-
-    return to_markdown(history.blocks(), history.title, history.facts())
-
-
-def _json(history: SessionHistory) -> bytes:
-    import msgspec
-
-    from dragoman.text.secrets import known_keys
-
-    whole = {"schema": "dragoman.session/1", **document(history.session), "blocks": history.blocks()}
-    return known_keys.mask_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2))

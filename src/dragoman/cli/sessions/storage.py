@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import console, exits
-from dragoman.cli.sessions.turns import shown_path
 from dragoman.scripting.changes import snapshots_folder
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS
 from dragoman.snapshots.overlap import stored_folders
+from dragoman.snapshots.session_turns import shown_path
 from dragoman.snapshots.storage import StoredFolder, free, stored
 
 if TYPE_CHECKING:

@@ -9,42 +9,31 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from dragoman.cli import exits
 from dragoman.cli.sessions.known import LAST, Scope, offline_sessions, opened_ledger, pick
 from dragoman.scripting.changes import snapshots_folder
 from dragoman.snapshots.overlap import stored_folders
 from dragoman.snapshots.rewind import Rewinder
+from dragoman.snapshots.session_turns import find_session_turns
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
     from dragoman.snapshots.records import TurnChanges
+    from dragoman.snapshots.session_turns import SessionTurns
 
 _HINT = "dragoman exec follows changes unless --no-snapshots is given; docs/review.md"
 
 
-class SessionTurns(Struct, frozen=True):
-    """The turns of one session, each with its records: one for each folder."""
-
-    session_id: str
-    agent: str
-    turns: tuple[tuple[TurnChanges, ...], ...]
-    rewinders: tuple[Rewinder, ...]
-
-    def rewinder(self, record: TurnChanges) -> Rewinder:
-        return next(each for each in self.rewinders if each.root == record.folder)
-
-    def chosen(self, text: str | None) -> tuple[int, tuple[TurnChanges, ...]]:
-        """The turn with a number, counted from 1; the last one without. Raises: CliError."""
-        if text is None:
-            return len(self.turns), self.turns[-1]
-        if not text.isdigit() or not 1 <= int(text) <= len(self.turns):
-            raise exits.CliError(
-                f"--turn {text}: this session has turns 1 to {len(self.turns)} in the snapshots",
-                hint="leave it out for the last one",
-            )
-        return int(text), self.turns[int(text) - 1]
+def chosen_turn(found: SessionTurns, text: str | None) -> tuple[int, tuple[TurnChanges, ...]]:
+    """The turn with a number, counted from 1; the last one without. Raises: CliError."""
+    if text is None:
+        return len(found.turns), found.turns[-1]
+    if not text.isdigit() or not 1 <= int(text) <= len(found.turns):
+        raise exits.CliError(
+            f"--turn {text}: this session has turns 1 to {len(found.turns)} in the snapshots",
+            hint="leave it out for the last one",
+        )
+    return int(text), found.turns[int(text) - 1]
 
 
 def find_turns(call: CliCall) -> SessionTurns:
@@ -61,12 +50,12 @@ def find_turns(call: CliCall) -> SessionTurns:
         if not turns:
             raise exits.CliError(f"no turn was followed in {start}", hint=_HINT)
         last = max(turns, key=lambda turn: turn.ended_at)
-        return _turns_of(base, roots, last.session_id, last.agent)
+        return _turns_of(base, last.session_id, last.agent)
     known = [(turn.session_id, turn.agent) for root in roots for turn in Rewinder(base, root).store.turns()]
     found = list(dict.fromkeys(each for each in known if each[0].startswith(word)))
     exact = [each for each in found if each[0] == word] or found
     chosen = exact[0] if len(exact) == 1 else asyncio.run(_picked(Scope(call), word))
-    return _turns_of(base, roots, *chosen)
+    return _turns_of(base, *chosen)
 
 
 async def _picked(scope: Scope, word: str) -> tuple[str, str]:
@@ -76,25 +65,8 @@ async def _picked(scope: Scope, word: str) -> tuple[str, str]:
         return row.session_id, row.agent
 
 
-def _turns_of(base: str, roots: list[str], session_id: str, agent: str) -> SessionTurns:
-    """Two agents may use the same id; the turns of each are its own."""
-    rewinders = []
-    by_turn: dict[str, list[TurnChanges]] = {}
-    for root in roots:
-        rewinder = Rewinder(base, root)
-        mine = [turn for turn in rewinder.store.turns() if turn.session_id == session_id and turn.agent == agent]
-        if mine:
-            rewinders.append(rewinder)
-        for turn in mine:
-            by_turn.setdefault(turn.uid, []).append(turn)
-    if not by_turn:
+def _turns_of(base: str, session_id: str, agent: str) -> SessionTurns:
+    found = find_session_turns(base, session_id, agent)
+    if found is None:
         raise exits.CliError(f"no turn of session {session_id} was followed", hint=_HINT)
-    ordered = sorted(by_turn.values(), key=lambda records: records[0].started_at)
-    return SessionTurns(
-        session_id, ordered[-1][0].agent, tuple(tuple(records) for records in ordered), tuple(rewinders)
-    )
-
-
-def shown_path(path: str) -> str:
-    """A path as text that JSON can hold; what is not UTF-8 is replaced."""
-    return os.fsencode(path).decode("utf-8", "replace")
+    return found

@@ -13,6 +13,7 @@ from dragoman.host.clients.admission import admit_folder, admit_folders, admit_s
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
 from dragoman.host.clients.opening_keys import FACT, read_key
+from dragoman.host.clients.prompt_requests import PromptRequests
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
 from dragoman.host.history.frames import update_frame, variant_of
@@ -54,6 +55,7 @@ class SessionRequests:
             "_dragoman/detach": self._detach,
             "_dragoman/take": self._take,
             "_dragoman/ledger": self._ledger,
+            **PromptRequests(host, client).methods,
         }
 
     def only_observes(self, session: str) -> bool:

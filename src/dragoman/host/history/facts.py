@@ -88,11 +88,14 @@ def _values(option: dict[str, Any]) -> list[Any]:
     return values
 
 
+_MOST_TITLES: Final = 20
+
+
 class OpenCalls:
     """The tool calls of a turn that have not ended, to close those of an agent that died in the middle of them."""
 
     def __init__(self) -> None:
-        self._open: dict[str, None] = {}
+        self._open: dict[str, str] = {}
 
     def note(self, update: bytes) -> None:
         """A tool call, or a change of one."""
@@ -103,7 +106,11 @@ class OpenCalls:
         if found.status in ("completed", "failed"):
             self._open.pop(found.toolCallId, None)
         elif found.sessionUpdate == "tool_call" or found.status is not None:
-            self._open[found.toolCallId] = None
+            self._open[found.toolCallId] = found.title or self._open.get(found.toolCallId, "")
+
+    def titles(self) -> list[str]:
+        """What they are called."""
+        return [title for title in self._open.values() if title][:_MOST_TITLES]
 
     def failed(self) -> list[bytes]:
         """Updates that close them."""
@@ -119,6 +126,7 @@ class _Call(msgspec.Struct, gc=False):
     sessionUpdate: str  # noqa: N815 - the protocol's names
     toolCallId: str  # noqa: N815
     status: str | None = None
+    title: str | None = None
 
 
 _read_call: Final = msgspec.json.Decoder(_Call).decode

@@ -17,12 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConfigError, RequestError, StoreError
+from dragoman.host.agents import command_of
+from dragoman.host.clients.capabilities import auth_methods
+from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
 from dragoman.host.local.environment import allowed_names
 from dragoman.host.local.services import LocalServices
 from dragoman.host.terms import read_terms
+from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
@@ -51,6 +55,8 @@ _LONGEST_NAME: Final = 100
 class LocalHost(Host):
     """Runs the agents of this machine for its user."""
 
+    keeps_traffic = True
+
     def __init__(self, log: EventLog, *, mark: str, idle_seconds: float) -> None:
         """Make a host.
 
@@ -72,6 +78,10 @@ class LocalHost(Host):
             "_dragoman/queued": self._queued,
             "_dragoman/report": self._report,
             "_dragoman/release": self._release,
+            "_dragoman/restart_agent": self._restart_agent,
+            "_dragoman/login_methods": self._login_methods,
+            "_dragoman/log_in": self._log_in,
+            "_dragoman/traffic": self._traffic,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -230,6 +240,47 @@ class LocalHost(Host):
         session.keep_facts()
         await self.close_session(session, "The session was closed.")
         return {}
+
+    async def _restart_agent(self, client: HostConnection, call: Call) -> object:
+        """End the agent of a session, which ends its turn, and start it again with the session."""
+        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        client.require("prompt", session.id)
+        await session.agent.restart()
+        return {}
+
+    async def _login_methods(self, client: HostConnection, call: Call) -> object:
+        """How a user can log in to an agent; one that was never started is started for it."""
+        agent = self.require_agent(_params(call).get("agent"))
+        described = await self.describe_agents(agent)
+        known = {agent: described[agent]}
+        return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
+
+    async def _log_in(self, client: HostConnection, call: Call) -> object:
+        """Log in to an agent by a method that the agent carries out itself."""
+        params = _params(call)
+        agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
+        if not self.may_log_in(client.visitor):
+            raise RequestError.method_not_found(call.method)
+        await self.logins.log_in(agent, method, RequestScope(client, call.id), is_local=client.visitor.is_local)
+        return {}
+
+    async def _traffic(self, client: HostConnection, call: Call) -> object:
+        """The last lines between the host and the agent of a session; with `wait`, as soon as there are new ones."""
+        params = _params(call)
+        session = self.find(str(params.get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        connection, after = params.get("connection", 0), params.get("after", 0)
+        if not isinstance(connection, int) or not isinstance(after, int):
+            raise RequestError.invalid_params("connection and after must be integers")
+        traffic = session.agent.traffic
+        if params.get("wait") is True:
+            await traffic.wait(connection, after)
+        answer = traffic.answer(connection, after, session_secrets(session.env, session.servers))
+        source = self.find_source(session.record.agent)
+        return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
     async def _host(self, client: HostConnection, call: Call) -> object:
         """About this process."""

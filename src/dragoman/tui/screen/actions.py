@@ -32,7 +32,21 @@ ACTIONS: Final = (
     Action("new", ("ctrl+n",), "a new session, /new AGENT with another agent", f"{_SCREEN}.sessions:begin_session"),
     Action("mode", ("shift+tab",), "the next mode", f"{_SCREEN}.options:next_mode"),
     Action("options", ("alt+m",), "modes and options of the agent", f"{_SCREEN}.options:choose_option"),
-    Action("queue", ("ctrl+q",), "prompts that wait; choose one to take it back", f"{_SCREEN}.queue:choose_queued"),
+    Action("login", (), "log in to the agent", f"{_SCREEN}.login:log_in"),
+    Action("diff", ("alt+d",), "review what a turn changed, /diff TURN", f"{_SCREEN}.review:review_turn"),
+    Action("rewind", (), "take turns back (Esc twice with an empty input)", f"{_SCREEN}.rewind:rewind_menu"),
+    Action("redo", (), "bring back what the last rewind took", f"{_SCREEN}.rewind:redo_menu"),
+    Action("traffic", ("alt+t",), "messages between host and agent", f"{_SCREEN}.inspector:show_traffic"),
+    Action("export", (), "write the session, /export md|html|json [FILE]", f"{_SCREEN}.export:export"),
+    Action("report", (), "a report for a bug, without private contents", f"{_SCREEN}.export:report"),
+    Action("queue", ("ctrl+q",), "prompts that wait: edit, reorder, delete", f"{_SCREEN}.queue:choose_queued"),
+    Action("steer", ("ctrl+s",), "pass the text to the turn that runs", f"{_SCREEN}.steer:steer"),
+    Action("editor", ("ctrl+g",), "edit the draft in $VISUAL or $EDITOR", f"{_SCREEN}.outside:edit_draft"),
+    Action("pager", ("ctrl+o",), "the conversation in $PAGER", f"{_SCREEN}.outside:page_conversation"),
+    Action("copy", ("alt+c",), "copy the last answer; /copy all the conversation", f"{_SCREEN}.copy:copy_answer"),
+    Action("paste", (), "attach the image in the clipboard", f"{_SCREEN}.copy:paste_clipboard"),
+    Action("select", ("alt+s",), "the mouse for the terminal, to select there", f"{_SCREEN}.copy:release_mouse"),
+    Action("suspend", ("ctrl+z",), "stop this program; fg brings it back", f"{_SCREEN}.outside:suspend_client"),
     Action("page_up", ("pageup",), "scroll up"),
     Action("page_down", ("pagedown",), "scroll down; End follows again"),
     Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on"),
@@ -41,8 +55,13 @@ ACTIONS: Final = (
 )
 FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
-    ("Ctrl+J", "new line (also Alt+Enter, or \\ before Enter)"),
+    ("Ctrl+J", "new line (also Alt+Enter, Shift+Enter, or \\ before Enter)"),
+    ("/ @ !", "commands, files, a shell command; Tab takes a row of the menu, Enter only a chosen one"),
+    ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
+    ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
     ("1 2 3", "in a question: answer it; Alt+number from the input"),
+    ("w, v", "in a question: reject and say why; the whole question"),
+    ("f o d x", "in a form or a page: fill in, open, decline, cancel"),
 )
 """Keys of the input and the card, which are not actions."""
 

@@ -1,0 +1,65 @@
+"""Hooks around one tool call: before permission is decided, and after the work."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from dragoman.builtin.tools.foreign_names import changed_arguments, read_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.builtin.hooks.answer import Wish
+    from dragoman.builtin.hooks.session_hooks import SessionHooks
+    from dragoman.builtin.tools.tool import Tool, ToolOutput
+    from dragoman.builtin.turn import TurnContext
+    from dragoman.policy import Request
+
+
+class BeforeCall(Struct, frozen=True):
+    """What hooks want before a call: the arguments to use, or why it is refused."""
+
+    arguments: Any
+    wish: Wish = ""
+    refusal: str = ""
+
+
+async def before_call(hooks: SessionHooks, tool: Tool, arguments: Any, call_id: str) -> BeforeCall:
+    """Ask the hooks about a call. Raises: ToolError for changed arguments that are wrong."""
+    sent = _as_object(arguments)
+    result = await hooks.before_tool(tool.name, sent, call_id)
+    if result.wish == "deny":
+        reason = result.reason or "it gave no reason"
+        return BeforeCall(arguments, refusal=f"Not permitted: a hook of the user's refuses this call: {reason}")
+    if result.new_input is not None:
+        arguments = read_arguments(tool, changed_arguments(tool.name, sent, result.new_input))
+    return BeforeCall(arguments, result.wish)
+
+
+async def after_call(
+    context: TurnContext, tool: Tool, arguments: Any, output: ToolOutput, requests: Sequence[Request], seconds: float
+) -> ToolOutput:
+    """Return the output with what the commands after an edit and the hooks add to it."""
+    if context.after_edits is not None and tool.kind in ("edit", "move"):
+        found = await context.after_edits.run(path for request in requests for path in request.paths)
+        if found:
+            output = msgspec.structs.replace(output, text=f"{output.text}\n{found}")
+    if context.hooks is None:
+        return output
+    result = await context.hooks.after_tool(
+        tool.name, _as_object(arguments), context.tool_call_id, output.text, is_error=False, seconds=seconds
+    )
+    text = output.text if result.new_output is None else result.new_output
+    if result.wish == "deny":
+        text = f"{text}\n[A hook of the user's objects: {result.reason or 'it gave no reason'}]"
+    if result.context:
+        text = f"{text}\n{result.context}"
+    return output if text == output.text else msgspec.structs.replace(output, text=text)
+
+
+def _as_object(arguments: Any) -> dict[str, Any]:
+    found = msgspec.to_builtins(arguments)
+    return {name: value for name, value in found.items() if value is not None} if isinstance(found, dict) else {}

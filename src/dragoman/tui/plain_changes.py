@@ -1,0 +1,151 @@
+"""Review, rewind, export and report in plain mode: lines, and questions that are answered by a number."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import DragomanError
+from dragoman.snapshots.session_turns import BY
+from dragoman.text.terminal import duration, one_line, size
+from dragoman.text.visible import label, spelled
+from dragoman.tui.exporting import ExportWish, export_session, report_parts
+from dragoman.tui.private_file import FileExists, file_place, write_private
+from dragoman.tui.review_model import ReviewModel, unified
+from dragoman.tui.rewind_model import RewindModel, plan_lines, rewind_title
+from dragoman.tui.session_changes import find_changes, turn_number
+from dragoman.tui.values import SETTLE_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+    from dragoman.tui.conversation import HostedConversation
+
+_MOST_LINES: Final = 2_000
+
+
+class PlainChanges:
+    """The commands of plain mode about changes and files. `write` appends lines to the terminal."""
+
+    def __init__(self, talk: HostedConversation, write: Callable[..., None]) -> None:
+        self._talk = talk
+        self._write = write
+        self._asked: tuple[float, Callable[[], Awaitable[str]]] | None = None
+
+    async def command(self, word: str, rest: str) -> None:
+        """Run one of `COMMANDS` of `plain.py`. Raises: DragomanError."""
+        self._asked = None
+        try:
+            await getattr(self, f"_{word}")(rest)
+        except OSError as error:
+            raise DragomanError(f"{error.filename or word}: {error.strerror or error}") from None
+
+    async def takes(self, text: str) -> bool:
+        """Whether a line is the answer to the question that is open here; it is acted upon then."""
+        if self._asked is None or text not in ("1", "2"):
+            return False
+        shown_at, act = self._asked
+        if monotonic() - shown_at < SETTLE_SECONDS:
+            self._write("note: that came before the question could be read; answer again")
+            return True
+        self._asked = None
+        if text == "2":
+            self._write("note: nothing was changed")
+            return True
+        try:
+            self._write(f"note: {one_line(await act())}")
+        except (DragomanError, OSError) as error:
+            self._write(f"error: {one_line(str(error))}")
+        return True
+
+    def _ask(self, what: str, otherwise: str, act: Callable[[], Awaitable[str]]) -> None:
+        self._write(f"question: {what}", "1: yes", f"2: no, {otherwise}", "note: answer with a number")
+        self._asked = (monotonic(), act)
+
+    # Commands
+
+    async def _diff(self, rest: str) -> None:
+        found = await find_changes(self._talk)
+        model = ReviewModel(found, turn_number(found, rest))
+        await asyncio.to_thread(model.load)
+        lines = await asyncio.to_thread(lambda: list(_diff_lines(model)))
+        self._write(*lines[:_MOST_LINES])
+        if len(lines) > _MOST_LINES:
+            self._write(f"note: {len(lines) - _MOST_LINES} more lines; dragoman sessions diff shows all")
+
+    async def _rewind(self, rest: str) -> None:
+        found = await find_changes(self._talk)
+        model = RewindModel(found)
+        if rest:
+            model.at = turn_number(found, rest) - 1
+        await asyncio.to_thread(model.load)
+        if not rest:
+            for row in model.rows:
+                files = f"{row.files} path{'s' if row.files != 1 else ''}" if row.files else "nothing changed"
+                state = files if row.is_active or not row.files else "taken back"
+                self._write(f"{row.number}: {duration(row.age_seconds)} ago, {state}, {label(row.prompt, 80)}")
+            self._write("note: /rewind NUMBER shows what taking back this turn and all after it would change")
+            return
+        self._plan(model)
+
+    async def _redo(self, rest: str) -> None:
+        model = RewindModel(await find_changes(self._talk))
+        await asyncio.to_thread(model.read_redo)
+        self._plan(model)
+
+    def _plan(self, model: RewindModel) -> None:
+        if not model.plans:
+            self._write("note: there is nothing left to take back")
+            return
+        self._write(f"plan: {rewind_title(model)}:")
+        self._write(*(f"note: {one_line(note)}" for note in model.notes))
+        for word, path, why in plan_lines(model):
+            self._write(f"  {word} {spelled(path)}{f': {one_line(why)}' if why else ''}")
+        if any(command.name == "rewind" for command in self._talk.state.commands):
+            self._write("note: files only; the conversation stays, although the agent has a command for it")
+        self._ask(f"change {model.count} paths?", "leave everything as it is", lambda: self._apply(model))
+
+    async def _apply(self, model: RewindModel) -> str:
+        if self._talk.is_running:
+            raise DragomanError("a turn runs; /stop ends it, then ask again")
+        return await asyncio.to_thread(model.apply)
+
+    async def _export(self, rest: str) -> None:
+        wish = ExportWish(rest, self._talk)
+        try:
+            self._write(f"note: {one_line(await export_session(self._talk, wish))}")
+        except FileExists as error:
+            again = export_session
+            self._ask(f"{error}; replace it?", "write nothing", lambda: again(self._talk, wish, replaces=True))
+
+    async def _report(self, rest: str) -> None:
+        from dragoman.trace.bug_report import report_name, zip_of
+
+        parts = await report_parts(self._talk)
+        for part in parts:
+            self._write(f"part: {part.name}, {size(len(part.data))} bytes, {label(part.what, 100)}")
+        path = file_place(rest or report_name(self._talk.session_id or ""), self._talk.folder)
+
+        async def act() -> str:
+            await asyncio.to_thread(write_private, path, zip_of(parts))
+            return f"wrote {path}; look at it before you send it"
+
+        self._ask(f"write them to {label(path, 120)}?", "write nothing", act)
+
+
+def _diff_lines(model: ReviewModel) -> Iterator[str]:
+    yield f"turn {model.turn} of {len(model.found.turns)}: {len(model.files)} changed"
+    yield from (f"note: {one_line(note)}" for note in model.notes)
+    for at, row in enumerate(model.files):
+        model.at = at
+        model.read_rows()
+        by = BY[row.file.change.by]
+        yield f"file: {spelled(row.name)}, {row.file.change.kind}, {by}, {row.counts}, {row.state}"
+        for each in unified(row.rows or ()):
+            if each.head:
+                yield f"  {one_line(each.head)}" if not row.file.hunks else f"  line {each.head.partition(',')[0]}:"
+            elif not each.is_same:
+                number, text = each.new or each.old or (0, "")
+                yield f"  {'+' if each.new is not None else '-'}{number} {spelled(text)}"
+        row.rows = None  # a long list of files is read once

@@ -1,0 +1,64 @@
+"""What the turns of the conversation changed: finds their snapshots, for review, rewind and the plain client.
+
+The host follows the turns of every agent; its snapshots are files of this user, so that they are read here. They are
+kept under the id that the agent gave to the session, which the host's list has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from dragoman.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.snapshots.session_turns import SessionTurns
+    from dragoman.tui.conversation import HostedConversation
+
+
+class NotFollowed(DragomanError):
+    """There are no snapshots of a session; the text says why and what to do."""
+
+
+async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
+    """What the host says of the session of a conversation.
+
+    Raises:
+        NotFollowed: there is no session, or no host.
+    """
+    remote = talk.remote
+    if remote is None or talk.session_id is None:
+        raise NotFollowed("there is no session yet: the host is not connected")
+    async for each in remote.sessions():
+        if each.session_id == talk.session_id:
+            meta = each.meta if isinstance(each.meta, dict) else {}
+            own = meta.get("dragoman")
+            return dict(own) if isinstance(own, dict) else {}
+    raise NotFollowed(f"the host does not list session {talk.session_id}")
+
+
+async def find_changes(talk: HostedConversation) -> SessionTurns:
+    """The followed turns of a conversation. Raises: NotFollowed."""
+    facts = await hosted_facts(talk)
+    found = await asyncio.to_thread(_find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or ""))
+    if found is None:
+        raise NotFollowed("no turn of this session was followed yet; changes are known when a turn has ended")
+    return found
+
+
+def _find(session_id: str, agent: str) -> SessionTurns | None:
+    from dragoman.host.local.agents import ledger_name
+    from dragoman.scripting.changes import snapshots_folder
+    from dragoman.snapshots.session_turns import find_session_turns
+
+    return find_session_turns(snapshots_folder(), session_id, ledger_name(agent))
+
+
+def turn_number(found: SessionTurns, text: str) -> int:
+    """The number of the turn that a user typed, counted from 1; the last one without. Raises: NotFollowed."""
+    word = text.strip()
+    if not word:
+        return len(found.turns)
+    if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(found.turns):
+        raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; leave the number out for the last one")
+    return int(word)
