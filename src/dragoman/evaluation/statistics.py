@@ -107,7 +107,7 @@ class PairedResults(Struct, frozen=True):
         if differing < needed:
             return (
                 f"{differing} of {total} paired runs differ. With fewer than {needed} differing runs no "
-                "result can be distinguished from chance, whichever way they point: run more tasks, or run them more often."
+                "result can be distinguished from chance, whichever way they point: run more tasks, or more runs."
             )
         if self.p_value < _LEVEL:
             better = "first" if self.only_first > self.only_second else "second"
