@@ -91,6 +91,11 @@ def test_a_report_says_whether_a_model_was_measured(is_scripted: bool, is_said: 
     assert ("says nothing about any model" in page_of(results)) is is_said
 
 
+def test_runs_that_do_not_count_are_named() -> None:
+    skipped = [EvalRun(task="a", number=1, outcome="skipped"), EvalRun(task="b", number=1, outcome="error")]
+    assert "Not counted: 1 skipped, 1 ended before the prompt." in sentences(EvalResults(title="x", runs=skipped))
+
+
 def test_results_are_read_back_and_other_files_are_refused(tmp_path: Path) -> None:
     results = EvalResults(title="x", runs=[run_of("a")])
     write_results(tmp_path, results)

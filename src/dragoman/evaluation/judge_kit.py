@@ -16,12 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-TESTS = Path(os.environ["TEST_DIR"])
-LOGS = Path(os.environ["LOGS_DIR"])
-START = Path(os.environ["START_DIR"])
-STATE = Path(os.environ["STATE_DIR"])
+TESTS = Path(os.environ.get("TEST_DIR", "/tests"))
+LOGS = Path(os.environ.get("LOGS_DIR", "/logs"))
+START = Path(os.environ.get("START_DIR", "/start"))
+STATE = Path(os.environ.get("STATE_DIR", "/state"))
 WORK = Path.cwd()
-RUN: dict[str, Any] = json.loads((LOGS / "run.json").read_text())
+_run_file = LOGS / "run.json"
+RUN: dict[str, Any] = json.loads(_run_file.read_text()) if _run_file.is_file() else {}
 _rewards: dict[str, float] = {}
 _details: dict[str, str] = {}
 

@@ -107,14 +107,15 @@ def sentences(results: EvalResults) -> list[str]:
     """What the results show and what they do not."""
     rate = rate_of(results.runs)
     found = [f"Passed: {rate}."]
-    for outcome, words in (
-        ("error", "did not get as far as the prompt"),
-        ("broken", "could not be judged because the task is broken"),
-        ("skipped", "were skipped"),
-        ("interrupted", "were interrupted or not begun"),
-    ):
-        count = sum(run.outcome == outcome for run in results.runs)
-        found += [f"{count} {'run' if count == 1 else 'runs'} {words}; they are not counted."] if count else []
+    left_out = {
+        "skipped": "skipped",
+        "interrupted": "interrupted or not begun",
+        "error": "ended before the prompt",
+        "broken": "with a judge that failed",
+    }
+    counts = {words: sum(run.outcome == outcome for run in results.runs) for outcome, words in left_out.items()}
+    if any(counts.values()):
+        found.append(f"Not counted: {', '.join(f'{count} {words}' for words, count in counts.items() if count)}.")
     if results.is_partial:
         found.append("The evaluation was interrupted: these are partial results.")
     if results.is_scripted:
