@@ -19,7 +19,7 @@ def test_without_a_name_the_built_in_agent_runs_and_a_script_is_marked_as_one(pl
     assert done.result["text"] == "hello"
     assert done.result["scripted"] is True
     assert done.result["agent"]["name"] == "dragoman"
-    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+    assert done.result["agent"]["command"][1:] == ["-P", "-m", "dragoman", "agent", "--model", "scripted"]
 
 
 @pytest.mark.parametrize("name", ["dragoman", "Dragoman"])
@@ -31,7 +31,20 @@ def test_the_built_in_agent_has_a_name(place: Place, name: str) -> None:
     done = place.run("-a", name, "--model", "scripted", "--output", "json", "say hello")
     assert done.code == 0, done.err
     assert done.result["text"] == "hello"
-    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+    assert done.result["agent"]["command"][1:] == ["-P", "-m", "dragoman", "agent", "--model", "scripted"]
+
+
+@pytest.mark.parametrize("name", ["dragoman", "scripted"])
+def test_a_file_of_the_project_is_never_imported_by_an_agent_of_ours(place: Place, name: str) -> None:
+    """Python looks for modules in the current folder first, unless it is started with -P."""
+    folder = place.home / "their-project"
+    folder.mkdir()
+    for module in ("queue", "asyncio", "msgspec", "sqlite3"):
+        (folder / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    model = ("--model", "scripted") if name == "dragoman" else ()
+    done = place.run("-a", name, *model, "--cwd", str(folder), "say hello")
+    assert done.code == 0, done.err
+    assert not (folder / "ran").exists()
 
 
 def test_the_event_of_the_session_states_that_a_script_is_played(place: Place) -> None:

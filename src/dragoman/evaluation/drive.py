@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,7 @@ from msgspec import Struct
 from dragoman.evaluation.sandbox import MARK, agent_environment, mcp_config
 from dragoman.process import proctable
 from dragoman.process.child import Child, Patience
+from dragoman.process.own_program import own_command
 from dragoman.process.sweep import marked
 from dragoman.text.visible import label
 
@@ -84,7 +84,7 @@ class Driven(Struct, kw_only=True):
 
 def command_line(choice: AgentChoice, task: Task, sandbox: SandboxCopy, folder: Path, seconds: float) -> list[str]:
     """Return the words of the `dragoman exec` for a run; `folder` has its files and gets the recording."""
-    words = [sys.executable, "-m", "dragoman", "exec", "--output", "events", "--quiet", "--no-ledger", "--no-snapshots"]
+    words = [*own_command("exec"), "--output", "events", "--quiet", "--no-ledger", "--no-snapshots"]
     words.append("--hold")
     words += ["--cwd", str(sandbox.work), "--file", str(folder / "instruction.md")]
     words += ["--record", str(folder / "recording.jsonl"), "--timeout", f"{seconds:g}"]

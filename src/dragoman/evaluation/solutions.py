@@ -7,7 +7,6 @@ real tools and permissions. No model is involved: nothing here says how good an 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from dragoman.errors import ConfigError
 from dragoman.evaluation.attempt import drive_by_exec
 from dragoman.evaluation.drive import AgentChoice
 from dragoman.evaluation.results import EvalRun
+from dragoman.process.own_program import own_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def solution_driver(task: Task, solution: Solution, environment: dict[str, str])
         raise ConfigError(
             f"{task.name}: there is no {script.parent.name}/{script.name}, so this solution cannot be played"
         )
-    command = (sys.executable, "-m", "dragoman", "agent", "--model", f"scripted:{script}")
+    command = own_command("agent", "--model", f"scripted:{script}")
     return drive_by_exec(AgentChoice(command=command), environment)
 
 
