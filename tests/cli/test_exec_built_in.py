@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -233,3 +234,24 @@ def test_the_result_has_the_tokens_of_the_turn_in_all_parts(place: Place) -> Non
     assert used["total_tokens"] == sum(parts) > 0
     assert used["input_tokens"] > used["context_used"]  # the sum of two calls, not the last one
     assert used["cost"] is None  # a script has no price
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_run"),
+    [
+        (("--allow", "mcp:play"), True),
+        (("--allow", "mcp:play:wipe"), True),
+        (("--allow", "mcp:other"), False),
+        ((), False),
+    ],
+)
+def test_rules_about_mcp_servers_cover_the_tools_that_the_built_in_agent_calls(
+    place: Place, rules: tuple[str, ...], is_run: bool
+) -> None:
+    """Also those that may change something: the agent names the server and the tool with the call."""
+    server = str(Path(__file__).parents[1] / "builtin" / "mcp" / "scripted_server.py")
+    config = {"mcpServers": {"play": {"command": sys.executable, "args": [server, "stdio"]}}}
+    (place.project / "mcp.json").write_text(json.dumps(config))
+    words = ("--model", "scripted", "--mcp-config", "mcp.json", "--output", "json", *rules)
+    done = place.run(*words, "call play_wipe {}\nsay {result}")
+    assert ("wiped" in done.result["text"]) is is_run, done.err
