@@ -333,5 +333,5 @@ async def test_trace_ids_are_kept_with_the_message_and_come_back(
         response = await agent.call("session/prompt", request)
         assert response.meta
         assert {name: value for name, value in response.meta.items() if name != "dragoman"} == trace
-        assert model.requests[0].messages[0].metadata == {"trace": trace}
+        assert model.requests[0].messages[0].metadata["trace"] == trace
         assert set((await session.prompt("say y")).meta or {}) == {"dragoman"}

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.prompt import fields
-from dragoman.cli.prompt.browser import inspect, is_web, open_in_browser
+from dragoman.client.elicitation import fields
+from dragoman.client.elicitation.pages import inspect, is_web, open_in_browser
 from dragoman.schema import UNSET, Unknown, v1
 from tests.cli.prompt_kit import ATTACKS, Screen, acts, screen
 

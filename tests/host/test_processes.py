@@ -101,6 +101,7 @@ async def test_a_program_that_is_killed_ends_its_turn_with_its_code(tmp_path: Pa
         _, ended = await answer(line, id)
         data = ended["error"]["data"]
         assert (data["reason"], data["exitCode"], data["maybeExecuted"]) == ("agent_exited", -9, True)
+        assert data["signal"] == "SIGKILL"
         _, ended = await answer(line, line.prompt(session, "say again"))
         assert ended["error"]["data"] == {"reason": "agent_lost"}, "this agent forgets its sessions with its process"
         updates, loaded = await line.load(session, str(tmp_path))

@@ -229,7 +229,8 @@ async def test_an_agent_that_dies_in_a_turn_leaves_no_tool_call_open() -> None:
         failed = next(m["params"]["update"] for m in before if m["method"] == "session/update")
         assert (failed["toolCallId"], failed["status"]) == ("t", "failed")
         assert failed["_meta"]["dragoman"]["synthetic"] is True
-        assert answer["error"]["data"] == {"reason": "agent_exited", "exitCode": None, "maybeExecuted": True}
+        data = {"reason": "agent_exited", "exitCode": None, "maybeExecuted": True, "unfinished": ["work"]}
+        assert answer["error"]["data"] == data
         (_, second), _ = await asyncio.gather(line.answer_to(queued), reply_to_next(source, 2))
         assert second["result"] == END, "what was queued stays queued"
         assert source.agent.opened[0]["method"] == "session/load"
@@ -385,3 +386,60 @@ async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_o
 
 async def _nothing_runs(host: Hosted, session: str) -> None:
     assert not host.session(session).is_busy
+
+
+async def test_prompts_that_wait_run_in_the_order_that_a_client_asks_for() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        blocks = [{"type": "text", "text": "x"}]
+        for name in ("one", "two", "three", "four"):
+            line.ask("session/prompt", sessionId=session, prompt=blocks, _meta={"dragoman": {"promptId": name}})
+        running = await source.agent.prompted()
+        await line.until("_dragoman/turn_started")
+        # The running one and an unknown one are passed over; one that is not named keeps its place.
+        wanted = ["four", "one", "two", "nothing"]
+        found = await line.result("_dragoman/reorder", sessionId=session, promptIds=wanted)
+        assert found == {"promptIds": ["four", "three", "two"]}
+        for bad in ("four", ["four", "four"], [4]):
+            error = await line.error("_dragoman/reorder", sessionId=session, promptIds=bad)
+            assert error["code"] == -32602
+        for name in ("four", "three", "two"):
+            source.agent.reply(running, END)
+            assert (await line.until("_dragoman/turn_started"))["params"]["promptId"] == name
+            running = await source.agent.prompted()
+        source.agent.reply(running, END)
+
+
+@pytest.mark.parametrize("method", ["_dragoman/steer", "_vendor/add"])
+async def test_text_reaches_the_running_turn_by_the_method_that_the_agent_announced(method: str) -> None:
+    can = {"promptCapabilities": {"image": True}, "_meta": {"dragoman": {"steer": method}}}
+    source = OnTheWire(capabilities=can)
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        takes = await line.result("_dragoman/input", sessionId=session)
+        assert takes == {"image": True, "audio": False, "embeddedContext": False, "steer": True}
+        too_soon = await line.result("_dragoman/steer", sessionId=session, text="x")
+        assert too_soon == {"accepted": False}, "no turn runs"
+        line.prompt(session)
+        prompt = await source.agent.prompted()
+        await line.until("_dragoman/turn_started")
+        asked = line.ask("_dragoman/steer", sessionId=session, text="use tabs")
+        got = await source.agent.next()
+        assert (got["method"], got["params"]) == (method, {"sessionId": "their-1", "text": "use tabs"})
+        source.agent.reply(got, {"accepted": True})
+        assert (await line.answer_to(asked))[1]["result"] == {"accepted": True}
+        assert (await line.error("_dragoman/steer", sessionId=session, text=""))["code"] == -32602
+        source.agent.reply(prompt, END)
+
+
+async def test_an_agent_that_announces_no_way_is_not_steered() -> None:
+    source = OnTheWire(capabilities={"_meta": {"dragoman": {"steer": "session/cancel"}}})
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        assert not (await line.result("_dragoman/input", sessionId=session))["steer"]
+        line.prompt(session)
+        prompt = await source.agent.prompted()
+        await line.until("_dragoman/turn_started")
+        assert (await line.error("_dragoman/steer", sessionId=session, text="x"))["code"] == -32601
+        source.agent.reply(prompt, END)

@@ -13,7 +13,7 @@ from dragoman.schema import v1
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.tui.review_model import ReviewModel
 from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import PromptInput
+from dragoman.tui.screen.prompt_input import PromptInput
 from dragoman.tui.screen.review import ReviewScreen
 from dragoman.tui.values import AskedQuestion
 from tests.snapshots.kit import Folder

@@ -338,7 +338,8 @@ class Loop:
             return chunk
         preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
         is_other = our_tool_name(chunk.tool_name) == CALL_TOOL != tool.name
-        display = ToolDisplay(tool.kind, preview.locations, preview.diffs, input=arguments if is_other else UNSET)
+        shown = arguments if is_other else UNSET
+        display = ToolDisplay(tool.kind, preview.locations, preview.diffs, mcp=preview.mcp, input=shown)
         return with_display(chunk, preview.title, display)
 
     async def _preview(self, delta: c.ToolInputDelta) -> None:

@@ -29,10 +29,10 @@ class QueuedPrompt(Struct):
     """The slash command the prompt begins with."""
     metadata: dict[str, Any] = {}
     """Stored with the message."""
-    checkpoint: TurnCheckpoint | None = None
-    """Follows what its turn changes."""
     answer: str = ""
     """Answers instead of a model, such as that an MCP server refused its prompt."""
+    checkpoint: TurnCheckpoint | None = None
+    """Follows what its turn changes."""
     refusal: str = ""
     """Why a hook of the user's refuses the prompt; then no model sees it."""
 

@@ -50,6 +50,8 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
     if answer.reason and answer.decided_by != USER:
         rest = _what_would_allow(to_ask) if answer.decided_by == NO_USER else f"{_OBEY}; do without it."
         return f"Not permitted: {answer.reason}. {rest}"
+    if answer.reason and decision.option_id is not None:
+        return f"The user refused this call and wrote: {answer.reason}\n{_OBEY}."
     if decision.option_id is not None:
         return f"The user refused this call. {_OBEY}; ask what to do instead, or do without it."
     return (

@@ -173,7 +173,15 @@ class Viewer:
 
     async def ask_about(self, call: v1.ToolCallPatch, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request about a call, as that of a subagent, and return the answer."""
-        offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
+        offered = [
+            v1.PermissionOption(
+                option.id,
+                option.label,
+                option.kind,
+                meta=UNSET if option.rule is None else {"dragoman": {"rule": option.rule, "kept": option.scope}},
+            )
+            for option in options
+        ]
         given = await ask_permission(self.session, call, offered)
         return UserAnswer(given.option_id, given.decided_by, given.reason)
 

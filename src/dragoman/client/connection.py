@@ -109,8 +109,15 @@ class ClientConnection:
         """What `initialize` advertises: exactly what the services can do."""
         return self._requests.capabilities
 
-    async def call(self, method: str, params: object, *, on_result: Callable[[Any], None] | None = None) -> Any:
-        """Call an agent method; `on_result` is called with the result before any later frame is handled.
+    async def call(
+        self,
+        method: str,
+        params: object,
+        *,
+        on_result: Callable[[Any], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> Any:
+        """Call an agent method; `on_result` or `on_error` is called before any later frame is handled.
 
         Raises: LocalProtocolError for an unknown or unstable method, CapabilityError for one the agent did not
         advertise, RequestError when the agent answers with an error, AuthRequired if the user has to log in.
@@ -118,8 +125,8 @@ class ClientConnection:
         known = self._check(method, params)
         try:
             if self.protocol_version == 2:
-                return await self._call_in_version2(method, params, on_result)
-            return await self.peer.request(method, params, known.result, on_result=on_result)
+                return await self._call_in_version2(method, params, on_result, on_error)
+            return await self.peer.request(method, params, known.result, on_result=on_result, on_error=on_error)
         except RequestError as error:
             raise self.explain(error) from None
 
@@ -138,7 +145,13 @@ class ClientConnection:
 
         self.peer.ask(method, params, kind, settled, lane=lane)
 
-    async def _call_in_version2(self, method: str, params: object, on_result: Callable[[Any], None] | None) -> Any:
+    async def _call_in_version2(
+        self,
+        method: str,
+        params: object,
+        on_result: Callable[[Any], None] | None,
+        on_error: Callable[[Exception], None] | None,
+    ) -> Any:
         from dragoman.client.version2.calls import outgoing
 
         sent = outgoing(method, params)
@@ -149,7 +162,7 @@ class ClientConnection:
             if on_result is not None:
                 on_result(made[0])
 
-        await self.peer.request(sent.method, sent.params, sent.result, on_result=read)
+        await self.peer.request(sent.method, sent.params, sent.result, on_result=read, on_error=on_error)
         return made[0]
 
     def explain(self, error: E) -> E | AuthRequired:

@@ -48,6 +48,7 @@ class GuardedPermissions(ClientPermissions):
         confines: whether commands that the agent asks permission for come back to run in the sandbox.
         on_asking: called with what the user is asked about, and with an empty text when the question is over.
         silence: `decided_by` of a question that was shown and got no choice.
+        user_reason: what the user wrote about a refusal, by the id of the tool call; empty for nothing.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class GuardedPermissions(ClientPermissions):
         own_files: Sequence[str] = (),
         on_asking: Callable[[str], object] = lambda title: None,
         silence: str = USER,
+        user_reason: Callable[[str], str] = lambda tool_call_id: "",
         **options: Any,
     ) -> None:
         super().__init__(*args, **options)
@@ -70,6 +72,7 @@ class GuardedPermissions(ClientPermissions):
         self._own_files = own_files
         self._on_asking = on_asking
         self._silence = silence
+        self._user_reason = user_reason
         self.unasked: list[tuple[Request, ...]] = []
         """What no user could be asked about, in the order of the decisions."""
         self._offered: dict[tuple[str, str], Sequence[v1.PermissionOption]] = {}  # by session and tool call
@@ -82,13 +85,24 @@ class GuardedPermissions(ClientPermissions):
             del self._offered[next(iter(self._offered))]
         outcome = await super().permission(request, session)
         decision = self._decision_about(request, session)
-        if decision is None or decision.is_allowed or decision.decided_by == USER:
+        if decision is None or decision.is_allowed:
             return outcome
+        if decision.decided_by == USER:
+            return self._with_user_reason(outcome, request.tool_call.tool_call_id)
         chosen = outcome.option_id if outcome is not None else self._refusing_option(request)
         if chosen is None:
             return None
         reported = {"decidedBy": decision.decided_by, "reason": decision.reason}
         return v1.SelectedPermissionOutcome(chosen, meta={"dragoman": reported})
+
+    def _with_user_reason(
+        self, outcome: v1.SelectedPermissionOutcome | None, tool_call_id: str
+    ) -> v1.SelectedPermissionOutcome | None:
+        """The user's refusal, with the user's own words for an agent that reads them."""
+        reason = self._user_reason(tool_call_id)
+        if outcome is None or not reason or not self._reads_reasons():
+            return outcome
+        return v1.SelectedPermissionOutcome(outcome.option_id, meta={"dragoman": {"decidedBy": USER, "reason": reason}})
 
     def offered(self, decision: Decision) -> Sequence[v1.PermissionOption]:
         """The options that the agent offered when it asked for what was decided."""

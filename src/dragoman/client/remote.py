@@ -16,7 +16,7 @@ from dragoman.schema import UNSET, Unknown, v1
 from dragoman.schema.gates import is_advertised
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
 
     from dragoman.client.connection import ClientConnection
     from dragoman.client.session_link import SessionLink
@@ -314,12 +314,23 @@ class RemoteAgent:
 
     # Anything else
 
-    async def call(self, method: str, params: object) -> Any:
+    async def call(
+        self,
+        method: str,
+        params: object,
+        *,
+        on_result: Callable[[Any], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> Any:
         """Call any agent method of the protocol. `params` has the method's params type, the return value its result.
+
+        Args:
+            on_result, on_error: called with the result or the error before anything that arrived later is handled; the
+                task that waits goes on only after that.
 
         Raises: LocalProtocolError for an unknown method, or an unstable one without `unstable=True`.
         """
-        return await self._connection.call(method, params)
+        return await self._connection.call(method, params, on_result=on_result, on_error=on_error)
 
     async def request(self, method: str, params: object = None) -> Any:
         """Call an extension method, whose name starts with `_`, with plain JSON values."""

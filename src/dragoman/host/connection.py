@@ -231,7 +231,7 @@ class HostConnection:
         """An error of the agent; one that asks for a login names the methods that this client can use."""
         if error.code != AUTH_REQUIRED:
             return error
-        found = self._host.known_agents()
-        methods = auth_methods(self.kind, {agent: found.get(agent)}, self.agent, is_local=self.visitor.is_local)
+        known = {agent: self._host.description_of(agent)}
+        methods = auth_methods(self.kind, known, self.agent, is_local=self.visitor.is_local)
         data = error.data if isinstance(error.data, dict) else {}
         return RequestError(error.code, error.message, {**data, "authMethods": methods})

@@ -27,6 +27,7 @@ from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, SlicedJoin
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
+from dragoman.host.working.agent_end import end_members
 from dragoman.store.event_log import SessionRecord
 
 if TYPE_CHECKING:
@@ -345,7 +346,8 @@ class Host:
             raise
         except DragomanError as error:
             self.services.release(session)
-            raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
+            data = {"reason": "agent_start", **end_members(error, with_code=False)}
+            raise RequestError(-32603, f"{name} could not be started: {error}", data) from None
         session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
         session.facts["directories"] = list(session.directories)
         try:

@@ -7,7 +7,7 @@ clients come and go.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -15,6 +15,7 @@ from dragoman.client.files import WorkspaceFiles
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
 from dragoman.host.working.agent_extensions import ask_client
+from dragoman.host.working.question_details import question_details
 from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.session_guard import GuardTerms, SessionGuard
@@ -29,11 +30,15 @@ if TYPE_CHECKING:
     from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
 
+_LONGEST_REASON: Final = 4000
 Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
 
 class HostServices:
     """Makes and keeps the guard of each session."""
+
+    terminal_login = False
+    """Whether clients of this host can run the login program of an agent on their terminal."""
 
     def __init__(self, *, rules: Callable[[], Sequence[Rule]] | Sequence[Rule] = ()) -> None:
         """Prepare services.
@@ -60,10 +65,11 @@ class HostServices:
             ConfigError: a sandbox is required and there is none, or settings are broken.
         """
         self.release(session)
-        asks = AsksClients(session)
+        asks = AsksClients(session, self.guard_of)
         guard = self._guards[session.id] = SessionGuard(session, asks, self.terms_of(session))
         await guard.arm()
         options: ClientOptions = {"name": "dragoman", "title": "Dragoman", **guard.options()}
+        options["terminal_login"] = self.terminal_login
         options["extension_fallback"] = partial(ask_client, session)
         files, terminals = options.get("files"), options.get("terminals")
         if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
@@ -105,6 +111,7 @@ class HostServices:
         return {
             "name": "dragoman",
             "title": "Dragoman",
+            "terminal_login": self.terminal_login,
             "elicitation": elicitation,
             "files": WorkspaceFiles(permissions=None),
             "terminals": LocalTerminals(permissions=None),
@@ -114,8 +121,10 @@ class HostServices:
 class AsksClients:
     """Answers the agent's questions by asking the clients of its session."""
 
-    def __init__(self, session: HostedSession) -> None:
+    def __init__(self, session: HostedSession, guard: Callable[[str], SessionGuard | None]) -> None:
         self._session = session
+        self._guard = guard
+        self._reasons: dict[str, str] = {}
 
     async def __call__(
         self, request: v1.RequestPermissionRequest, session: Session
@@ -126,9 +135,25 @@ class AsksClients:
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Ask what the rules left open; gives the id of the option that was chosen."""
-        answer = await self._ask("session/request_permission", question.permission)
+        guard = self._guard(self._session.id)
+        rule_file = None if guard is None else guard.rule_file
+        details = question_details(question, self._session.record.cwd, rule_file)
+        if guard is not None and guard.reads_reasons:
+            details["readsReasons"] = True
+        answer = await self._ask("session/request_permission", question.permission, details)
         found = answer["outcome"].get("optionId")
+        self._keep_reason(question.permission.tool_call.tool_call_id, answer["outcome"].get("_meta"))
         return found if isinstance(found, str) else None
+
+    def take_reason(self, tool_call_id: str) -> str:
+        """What the client wrote about its answer; empty for nothing."""
+        return self._reasons.pop(tool_call_id, "")
+
+    def _keep_reason(self, tool_call_id: str, meta: object) -> None:
+        own = meta.get("dragoman") if isinstance(meta, dict) else None
+        reason = own.get("reason") if isinstance(own, dict) else None
+        if isinstance(reason, str) and reason:
+            self._reasons[tool_call_id] = reason[:_LONGEST_REASON]
 
     async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Elicited:
         return await self._elicit(request)
@@ -148,11 +173,11 @@ class AsksClients:
             return v1.CancelElicitation() if scope is None else await scope.ask(request)
         return read_elicited(await self._ask("elicitation/create", request))
 
-    async def _ask(self, method: Method, request: object) -> dict[str, Any]:
+    async def _ask(self, method: Method, request: object, details: dict[str, Any] | None = None) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         id = params.pop("sessionId", None)
         child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None
-        return await self._session.questions.ask(method, params, child)
+        return await self._session.questions.ask(method, params, child, details)
 
 
 def read_elicited(answer: dict[str, Any]) -> Elicited:

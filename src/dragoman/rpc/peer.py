@@ -179,12 +179,13 @@ class Peer:
         *,
         lane: object = None,
         on_result: Callable[[T], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
     ) -> T:
         """Sends a request and returns its result. Cancelling the calling task sends a cancellation to the peer.
 
         Args:
             lane: The session whose updates may delay the answer, None when none may (see `dragoman.rpc.flow`).
-            on_result: Called with the result before any later frame is handled.
+            on_result, on_error: Called with the result or the error before any later frame is handled.
 
         Raises:
             RequestError: The peer answered with an error.
@@ -198,12 +199,10 @@ class Peer:
         def settle(result: T | None, error: Exception | None) -> None:
             if on_result is not None and error is None:
                 on_result(result)  # type: ignore[arg-type]  # without an error there is a result
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result)  # type: ignore[arg-type]
+            elif on_error is not None and error is not None:
+                on_error(error)
+            if not answer.done():
+                answer.set_result(result) if error is None else answer.set_exception(error)  # type: ignore[arg-type]
 
         pending = self.ask(method, params, result_type, settle, lane=lane)
         try:

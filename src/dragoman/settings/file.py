@@ -29,7 +29,8 @@ TOOL_SEARCH: Final = ("auto", "on", "off")
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "tool_search"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "ui"),
+    "tool_search",
 )
 
 
@@ -52,6 +53,23 @@ class HostMembers(Struct, frozen=True):
     """`idle`: it ends after so many seconds without a client and without work."""
     env: tuple[str, ...] = ()
     """Names of variables that its agents get from the client of their session, besides the usual ones."""
+
+
+class UiMembers(Struct, frozen=True):
+    """The member `ui`: how the terminal client looks and behaves. The values are described in `ui.py`."""
+
+    screen: str = "full"
+    keys: dict[str, tuple[str, ...]] = {}
+    """Keys by the name of an action; the terminal client knows which there are."""
+    notifications: str = "all"
+    ascii: bool | None = None
+    """None: as the terminal needs it."""
+    thoughts: str = "closed"
+    paints: int | None = None
+    """Per second; None: 20, and 8 over SSH."""
+    mouse: bool = True
+    theme: str = "auto"
+    open_images: bool = False
 
 
 class SubagentMember(Struct, frozen=True):
@@ -91,6 +109,8 @@ class SettingsFile(Struct, frozen=True):
     serve_limits: dict[str, float] = {}
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
     host: HostMembers = HostMembers()
+    ui: UiMembers = UiMembers()
+    """How the terminal client looks and behaves."""
     subagents: dict[str, SubagentMember] = {}
     tool_search: str = "auto"
     """Whether the built-in agent lists the tools of MCP servers to the model, or lets it search them."""
@@ -116,7 +136,8 @@ def read_settings_file(path: Path, owner: Owner) -> SettingsFile:
     Raises:
         ConfigError: it is wrong; the message starts with `file:line:column` and says what to write instead.
     """
-    document = read_document(path)
+    # Comments are for the people who write a file by hand. A project's file is also read by other programs.
+    document = read_document(path, has_comments=owner == "user", may_repeat=False)
     return SettingsFile(path, owner) if document is None else _Reader(document, owner).settings()
 
 
@@ -164,6 +185,7 @@ class _Reader:
             uses_ledger=self._user_flag("ledger", True),
             serve_limits=self._serve_limits(),
             host=self._host(),
+            ui=self._ui(),
             subagents=self._subagents(),
             tool_search=self._tool_search(),
             hooks=self._hooks(),
@@ -209,6 +231,20 @@ class _Reader:
         if wanted not in TOOL_SEARCH:
             raise self._document.error(f"tool_search must be {', '.join(TOOL_SEARCH[:-1])} or off", "tool_search")
         return wanted
+
+    def _ui(self) -> UiMembers:
+        members = self._object("ui")
+        if members and self._owner == "project":
+            place = self._document.place("ui")
+            self._notes.append(
+                f"{place}: a project's file cannot change the terminal client; write it in your own settings"
+            )
+            return UiMembers()
+        if not members:
+            return UiMembers()
+        from dragoman.settings.ui import read_ui  # only users who changed it pay for its checks
+
+        return read_ui(self._document, members)
 
     def _subagents(self) -> dict[str, SubagentMember]:
         members = self._object("subagents")

@@ -52,6 +52,11 @@ def plain(text: str) -> str:
     return _without_acting(text)
 
 
+def harmless(text: str) -> str:
+    """Return a text of the user's own without anything that acts on a terminal; a key in it is the user's to send."""
+    return text if text.isprintable() else _without_acting(text)
+
+
 def _without_acting(text: str) -> str:
     return re.sub(_SURROGATES, "\ufffd", re.sub(_ACTING, "", re.sub(_BREAKS, "\n", text)))
 

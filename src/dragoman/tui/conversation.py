@@ -14,60 +14,34 @@ import asyncio
 import os
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import AuthRequired, ConnectionClosed, DragomanError, LocalProtocolError, RequestError
+from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.start import NoHost
-from dragoman.schema import v1
+from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
+from dragoman.tui.background import in_turn
+from dragoman.tui.failures import explain, work_of
 from dragoman.tui.host_connection import HostLink
-from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+from dragoman.tui.older_blocks import TAIL_EVENTS, is_too_long, read_older
+from dragoman.tui.open_questions import OpenQuestions
+from dragoman.tui.prompt_requests import read_input, send_order
+from dragoman.tui.values import AgentInput, TypedPrompt
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
-    from dragoman.tui.values import Phase
+    from dragoman.state import TimelineItem
+    from dragoman.tui.failures import Failure
+    from dragoman.tui.interface import Interface, Opening
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
-
-
-class Interface(Protocol):
-    """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
-
-    def changed(self) -> None:
-        """The state, the phase, the prompts or the settings changed."""
-
-    def asked(self, question: AskedQuestion) -> None:
-        """The agent asks for permission."""
-
-    def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
-
-    def form(self, form: OpenForm) -> None:
-        """The agent asks for values."""
-
-    def form_withdrawn(self, form: OpenForm) -> None:
-        """A form is not open any more."""
-
-    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
-        """A turn ended: of a prompt of ours, or of another client if None."""
-
-    def note(self, text: str) -> None:
-        """A sentence for the user."""
-
-    def reloaded(self) -> None:
-        """`state` is another object, with the history of the session."""
-
-
-class Opening(Protocol):
-    """How a session is opened: made by the command line, which knows agents, rules and settings."""
-
-    cwd: str
-
-    def new(self, agent: str | None) -> dict[str, Any]:
-        """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
+_NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing")
+"""Reasons with which the host refuses a prompt that it did not begin."""
 
 
 class HostedConversation:
@@ -78,10 +52,14 @@ class HostedConversation:
         self.failure = ""
         """Why the conversation cannot go on; for `failed`."""
         self.state = SessionState()
+        self.watched = WatchedSession()
+        """What was seen of the session beyond its state: durations, and the output of terminals."""
+        self.has_older = False
+        """Whether there may be blocks before the first one of the state."""
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[TypedPrompt] = []
-        self.questions: list[AskedQuestion] = []
+        self.asking = OpenQuestions(interface)
         self.is_foreign_turn = False
         """A turn of another client runs."""
         self.session_id = session_id
@@ -96,7 +74,16 @@ class HostedConversation:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._is_leaving = False
-        self._login_methods: Sequence[v1.AuthMethod] = ()
+        self.accepts = AgentInput()
+        """What the agent takes in prompts; nothing but text and links until it is known."""
+        self.trouble: Failure | None = None
+        """What went wrong and was not dealt with yet."""
+        self.unsent: list[TypedPrompt] = []
+        """Prompts that could not run; they go to the session that is begun instead."""
+        self.last_sign = monotonic()
+        """When something last came from the agent, as a value of `time.monotonic`."""
+        self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
+        """Called with each new session and the name of its agent, before its first prompt."""
 
     # Reading
 
@@ -116,9 +103,11 @@ class HostedConversation:
         return self._remote if self._remote is not None and self._remote.is_open else None
 
     @property
-    def login_methods(self) -> Sequence[v1.AuthMethod]:
-        """How the user can log in, if the agent asked for it."""
-        return self._login_methods
+    def silence_seconds(self) -> float:
+        """How long nothing came from the agent in the turn that runs; 0 without a turn, or while the user is asked."""
+        if not self.is_running or self.questions or self.forms:
+            return 0.0
+        return monotonic() - max(self.last_sign, self.started_at or 0.0)
 
     # The life of the connection
 
@@ -182,8 +171,10 @@ class HostedConversation:
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
+        self.watched = WatchedSession()
         if self.session_id is None:
-            params = await asyncio.to_thread(self._opening.new, self._agent_name)
+            params = await in_turn(self._opening.new, self._agent_name)
+            self.agent = str(params["meta"]["dragoman"].get("agent", ""))
             self._session = session = await remote.new_session(
                 params["cwd"],
                 mcp_servers=params["mcp_servers"],
@@ -191,53 +182,75 @@ class HostedConversation:
                 meta=params["meta"],
             )
             self.session_id = session.id
-            self.agent = str(params["meta"]["dragoman"].get("agent", ""))
+            if self.prepare is not None:
+                await self.prepare(session, self.agent)
         else:
-            self._session = session = await remote.load_session(self.session_id, self.folder)
+            self._session = session = await remote.load_session(
+                self.session_id, self.folder, meta={"dragoman": {"tail": TAIL_EVENTS}}
+            )
+            self.has_older = True  # perhaps: the answer to the first question for them says it
+            await self._look_at_turn(remote)
         self.state = session.state
-        self._login_methods = ()
+        self.watched.adopt(session.state)
+        self.trouble = None
         self._interface.reloaded()
         _ = self._start(self._follow(session))
+        _ = self._start(self._ask_input(remote, session.id))
         self._set_phase("ready")
         for prompt in list(self.prompts):
             # The same id is the same prompt: one that the host has already is not run again.
             prompt.has_started = False
             prompt.sending = self._start(self._prompt(session, prompt))
 
+    async def _look_at_turn(self, remote: RemoteAgent) -> None:
+        """Find out which agent the session has, and whether a turn runs that was begun before we came."""
+        from dragoman.tui.session_rows import read_rows
+
+        for row in await read_rows(remote, 50):
+            if row.session_id == self.session_id:
+                self.agent = row.agent
+                if row.state in ("running", "waiting") and not self.prompts:
+                    self._begin_foreign()
+
     async def _follow(self, session: Session) -> None:
-        async for received in session.updates():
-            update = received.update
-            if isinstance(update, v1.UserMessageChunk) and received.replayed == "no":
-                self._begin_foreign()
-            self._interface.changed()
+        with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
+            async for received in session.updates():
+                self.last_sign = monotonic()
+                if received.replayed != "yes":
+                    self.watched.note(received.update, self.last_sign)
+                self._interface.changed()
+
+    async def _ask_input(self, remote: RemoteAgent, session_id: str) -> None:
+        self.accepts = await read_input(remote, session_id)
+        self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None
         self._session = None
         for task in list(self._tasks):
             task.cancel()
-        for question in list(self.questions):
-            self._withdraw(question, "the connection was lost")
+        self.asking.lose("the connection was lost")
         self.is_foreign_turn, self.started_at = False, None
         if had_session and self.phase == "ready":
             self._set_phase("lost")
             self._interface.note("the host is gone; looking for it")
 
     def _fail(self, error: Exception) -> None:
-        if isinstance(error, AuthRequired):
-            self._login_methods = tuple(getattr(error, "methods", ()))
         self.failure = str(error)
+        self.trouble = explain(error, is_fatal=True, agent=self.agent)
         self._set_phase("failed")
 
     async def _wait_for_user(self) -> None:
         self._changed.clear()
         await self._changed.wait()
-        self.failure = ""
+        self.failure, self.trouble = "", None
         self._set_phase("connecting")
 
     def _forget_work(self) -> None:
         self.prompts.clear()
-        self.questions.clear()
+        self.unsent.clear()
+        self.asking.lose("another session was opened")
+        self.trouble = None
         self.is_foreign_turn, self.started_at = False, None
 
     def _set_phase(self, phase: Phase) -> None:
@@ -257,6 +270,8 @@ class HostedConversation:
         content: list[v1.ContentBlock] = [v1.TextContent(text), *blocks] if text else list(blocks)
         prompt = TypedPrompt(os.urandom(16).hex(), content, text)
         self.prompts.append(prompt)
+        if self.phase == "ready":
+            self.trouble = None
         if self._session is not None:
             prompt.sending = self._start(self._prompt(self._session, prompt))
         self._interface.changed()
@@ -279,39 +294,87 @@ class HostedConversation:
         self._interface.changed()
         return True
 
+    async def steer(self, text: str) -> bool:
+        """Pass text to the turn that runs; False if there is none, or it does not take it.
+
+        Raises: RequestError, ConnectionClosed.
+        """
+        remote = self.remote
+        if remote is None or self._session is None or not self.accepts.steer or not self.is_running:
+            return False
+        found = await remote.request("_dragoman/steer", {"sessionId": self._session.id, "text": text})
+        return isinstance(found, dict) and found.get("accepted") is True
+
+    def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
+        """Put our prompts that wait into another order: here at once, in the host when the task is done."""
+        waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
+        waiting += [prompt for prompt in self.queued if prompt not in waiting]
+        self.prompts = [prompt for prompt in self.prompts if prompt.has_started] + waiting
+        self._interface.changed()
+        return self._start(self._send_order())
+
+    async def _send_order(self) -> None:
+        if self.remote is not None and self._session is not None:  # else they are sent in this order later
+            problem = await send_order(self.remote, self._session.id, lambda: [prompt.id for prompt in self.queued])
+            if problem:
+                self._interface.note(problem)
+
     async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
         assert self._remote is not None
         own = {"promptId": prompt.id, "queue": True}
         params = v1.PromptRequest(session.id, prompt.blocks, meta={"dragoman": own})
-        stop_reason, error, usage = None, "", None
-        try:
-            answer = await self._remote.call("session/prompt", params)
-            stop_reason, usage = answer.stop_reason, answer.usage
-        except RequestError as failure:
-            error = str(failure)
-        except ConnectionClosed:
-            return  # it is sent again under the same id, or its outcome is found
+
+        # Noted in the order of the wire: this task goes on later than updates of the next turn are folded.
+        def ended(answer: v1.PromptResponse) -> None:
+            self._prompt_ended(prompt, answer.stop_reason, usage=answer.usage)
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, ConnectionClosed):  # then it is sent again under its id, or its outcome is found
+                self._prompt_ended(prompt, None, error)
+
+        with suppress(DragomanError):
+            await self._remote.call("session/prompt", params, on_result=ended, on_error=failed)
+
+    def _prompt_ended(
+        self, prompt: TypedPrompt, stop_reason: str | None, error: Exception | None = None, usage: Any = UNSET
+    ) -> None:
         if prompt not in self.prompts:
             return
         if not prompt.has_started:
             self._begin(prompt)
+        seconds = None if self.started_at is None else monotonic() - self.started_at
         self.prompts.remove(prompt)
         self.started_at = None
         with suppress(LocalProtocolError):
-            self.state.end_turn(stop_reason, usage)
-        self._interface.ended(prompt, stop_reason, error)
+            turn = self.state.end_turn(stop_reason, usage)
+            self.watched.end_turn(turn.index, monotonic())
+        if error is not None:
+            data = getattr(error, "data", None)
+            unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
+            self.trouble = explain(
+                error, is_fatal=False, agent=self.agent, work=work_of(self.state, seconds, unfinished)
+            )
+            if isinstance(data, dict) and data.get("reason") in _NOT_RUN:
+                self.unsent.append(prompt)
+        self._interface.ended(prompt, stop_reason, "" if error is None else str(error))
         self._interface.changed()
 
     def _begin(self, prompt: TypedPrompt) -> None:
         prompt.has_started = True
         self.started_at = monotonic()
         with suppress(LocalProtocolError):
-            self.state.begin_turn(prompt.blocks)
+            self.watched.begin_turn(self.state.begin_turn(prompt.blocks).index, self.started_at)
 
     def _begin_foreign(self) -> None:
-        if not self.is_foreign_turn:
+        # In a turn of ours it is text that was added to the turn.
+        if not self.is_foreign_turn and not any(prompt.has_started for prompt in self.prompts):
             self.is_foreign_turn = True
             self.started_at = monotonic()
+
+    def note_child(self, session_id: str, update: v1.SessionUpdate) -> None:
+        """A subagent's session went on."""
+        self.watched.note_child(session_id, update)
+        self._interface.changed()
 
     # Messages of the host's own
 
@@ -320,11 +383,14 @@ class HostedConversation:
         self._interface.note(text)
 
     def turn_started(self, params: dict[str, Any]) -> None:
-        """The host began a prompt of ours."""
-        for prompt in self.prompts:
-            if prompt.id == params.get("promptId") and not prompt.has_started:
-                self._begin(prompt)
-                self._interface.changed()
+        """The host began a prompt, of ours or of another client."""
+        self.last_sign = monotonic()
+        own = next((prompt for prompt in self.prompts if prompt.id == params.get("promptId")), None)
+        if own is None:
+            self._begin_foreign()
+        elif not own.has_started:
+            self._begin(own)
+        self._interface.changed()
 
     def turn_ended(self, params: dict[str, Any]) -> None:
         """A turn of another client ended."""
@@ -333,56 +399,62 @@ class HostedConversation:
         self._interface.ended(None, reason if isinstance(reason, str) else None, "")
         self._interface.changed()
 
-    def answered(self, params: dict[str, Any]) -> None:
-        """A question was answered; by whom is shown if that was another client."""
-        for question in list(self.questions):
-            if question.id == params.get("questionId") and not question.answer.done():
-                by = str(params.get("who") or params.get("by") or "another client")
-                option = params.get("option")
-                name = next((each.name for each in question.options if each.option_id == option), None)
-                self._withdraw(question, f"{name or 'answered'}, by {by}")
-
     # Questions
 
-    async def permission(self, request: v1.RequestPermissionRequest, session: Session) -> str | None:
-        """Ask the user; cancelled when the question is withdrawn."""
-        meta = request.meta if isinstance(request.meta, dict) else {}
-        own = meta.get("dragoman")
-        id = str(own.get("questionId", "")) if isinstance(own, dict) else ""
-        question = AskedQuestion(id or os.urandom(8).hex(), request, monotonic())
-        self.questions.append(question)
-        self._interface.asked(question)
-        try:
-            return await question.answer
-        except asyncio.CancelledError:
-            self._withdraw(question, "not open any more")
-            raise
-        finally:
-            if question in self.questions:
-                self.questions.remove(question)
-            self._interface.changed()
+    @property
+    def questions(self) -> list[AskedQuestion]:
+        """Permission requests that wait for an answer, the oldest first."""
+        return self.asking.questions
+
+    @property
+    def forms(self) -> list[OpenForm]:
+        """Forms and pages that wait for the user, the oldest first."""
+        return self.asking.forms
 
     def answer(self, question: AskedQuestion, option_id: str | None) -> None:
         """Answer a question with an option, or with none."""
-        if not question.answer.done():
-            question.answer.set_result(option_id)
+        self.asking.answer(question, option_id)
 
-    def _withdraw(self, question: AskedQuestion, why: str) -> None:
-        if question in self.questions:
-            self.questions.remove(question)
-            self._interface.withdrawn(question, why)
-        if not question.answer.done():
-            question.answer.cancel()
+    def reject(self, question: AskedQuestion, reason: str) -> bool:
+        """Reject a question and say why: with the answer if the agent reads that, otherwise with the next prompt.
 
-    async def ask_form(self, request: v1.ElicitationFormMode) -> dict[str, Any] | None:
-        """Show a form and wait for its values; None if the user declines."""
-        form = OpenForm(request)
-        self._interface.form(form)
-        try:
-            return await form.answer
-        except asyncio.CancelledError:
-            self._interface.form_withdrawn(form)
-            raise
+        False if the agent offers no option to reject it this time.
+        """
+        if not self.asking.reject(question, reason):
+            return False
+        if not question.details.get("readsReasons"):
+            _ = self.send(reason)
+        return True
+
+    # Failures
+
+    async def restart(self) -> None:
+        """Start the agent again with this session. Raises: RequestError, ConnectionClosed."""
+        if self.phase == "failed" or self._remote is None:
+            self.retry()
+            return
+        self._interface.note("starting the agent again")
+        await self._remote.request("_dragoman/restart_agent", {"sessionId": self.session_id})
+        self.trouble = None
+        self.last_sign = monotonic()
+        self._interface.changed()
+
+    async def begin_again(self, agent: str | None = None) -> None:
+        """Begin a new session; prompts that could not run in this one are sent there."""
+        kept = list(self.unsent)
+        self.unsent.clear()
+        if self.phase == "failed":
+            self.retry(agent=agent, is_new=True)
+        else:
+            await self.switch(None, agent=agent)
+        for prompt in kept:
+            _ = self.send(prompt.text, [block for block in prompt.blocks if not isinstance(block, v1.TextContent)])
+
+    def dismiss_trouble(self) -> None:
+        """The user has read it."""
+        self.trouble = None
+        self.last_sign = monotonic()
+        self._interface.changed()
 
     # Settings
 
@@ -398,23 +470,23 @@ class HostedConversation:
             await self._session.set_config_option(option_id, value)
             self._interface.changed()
 
+    async def older_items(self) -> list[TimelineItem]:
+        """The next page of what was before the state began, oldest first. Raises: RequestError, ConnectionClosed."""
+        remote = self.remote
+        if remote is None or self.session_id is None or not self.has_older:
+            return []
+        page, self.has_older = await read_older(remote, self.session_id)
+        self.watched.adopt(page)
+        return list(page.timeline)
+
+    async def shorten(self) -> None:
+        """Open the session again, with its end only: what was before stays with the host."""
+        if is_too_long(self) and self._remote is not None:
+            self._set_phase("opening")
+            await self._remote.close()  # `run` connects again
+
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
-        rows: list[ListedSession] = []
-        if self._remote is None:
-            return rows
-        async for each in self._remote.sessions():
-            meta = each.meta if isinstance(each.meta, dict) else {}
-            own = meta.get("dragoman") or {}
-            rows.append(
-                ListedSession(
-                    session_id=each.session_id,
-                    name=own.get("name"),
-                    agent=str(own.get("agent", "")),
-                    folder=each.cwd,
-                    state=str(own.get("state", "idle")),
-                    title=each.title if isinstance(each.title, str) else None,
-                    updated_at=each.updated_at if isinstance(each.updated_at, str) else None,
-                )
-            )
-        return rows
+        from dragoman.tui.session_rows import read_rows
+
+        return [] if self.remote is None else await read_rows(self.remote)

@@ -6,6 +6,7 @@ Owns what this client announces, and which handler of the conversation gets a re
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,13 +16,14 @@ from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import reach_host
 from dragoman.rpc import Observer
-from dragoman.schema import v1
+from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.open_questions import OpenQuestions
 
 
 class HostLink:
@@ -38,16 +40,19 @@ class HostLink:
             f"unix:{path}",
             name="dragoman",
             title="dragoman",
-            permission=talk.permission,
-            elicitation=_Forms(talk),
+            permission=talk.asking.permission,
+            elicitation=_Forms(talk.asking),
+            terminal_login=True,
             extensions={
-                "_dragoman/turn_started": lambda params: None,  # see _StartedTurns
-                "_dragoman/turn_ended": talk.turn_ended,
-                "_dragoman/answered": talk.answered,
+                "_dragoman/turn_started": lambda params: None,  # see _TurnEvents
+                "_dragoman/turn_ended": lambda params: None,
+                "_dragoman/answered": talk.asking.answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
-            meta={"dragoman": hello()},
-            observers=(_StartedTurns(talk),),
+            # The output of terminals comes in pieces, with exit codes; subagents with their sessions.
+            meta={"dragoman": {**hello(), "activity": True, "unstable": True}, "terminal_output": True},
+            unstable=True,
+            observers=(_TurnEvents(talk), _ChildSessions(talk)),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
@@ -56,28 +61,70 @@ class HostLink:
         await self._entered.__aexit__(*error)
 
 
-class _StartedTurns(Observer):
-    """Marks the start of our turns in the order of the wire: a handler would run behind updates that came with it."""
+class _TurnEvents(Observer):
+    """Notes starts and ends of turns in the order of the wire: a handler would run behind updates that came later."""
 
     def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
 
     def received(self, line: bytes) -> None:
-        if b'"_dragoman/turn_started"' in line[:100]:
-            self._conversation.turn_started(msgspec.json.decode(line).get("params") or {})
+        head = line[:100]
+        if b'"_dragoman/turn_started"' in head:
+            self._conversation.turn_started(_params(line))
+        elif b'"_dragoman/turn_ended"' in head:
+            self._conversation.turn_ended(_params(line))
 
 
-class _Forms:
-    """Shows forms of agents."""
+def _params(line: bytes) -> dict[str, Any]:
+    found = msgspec.json.decode(line).get("params")
+    return found if isinstance(found, dict) else {}
+
+
+class _UpdateOf(msgspec.Struct):
+    sessionId: str  # noqa: N815 - the protocol's name
+    update: msgspec.Raw
+
+
+class _UpdateFrame(msgspec.Struct):
+    params: _UpdateOf
+
+
+class _ChildSessions(Observer):
+    """Takes the updates of subagents' sessions, which are not open here: they are shown inside of their parent."""
 
     def __init__(self, conversation: HostedConversation) -> None:
         self._conversation = conversation
 
+    def received(self, line: bytes) -> None:
+        talk = self._conversation
+        # While a session is loaded its children are not known yet.
+        is_loading, known = talk.phase == "opening", talk.state.subagents
+        if not (is_loading or known) or b'"session/update"' not in line[:60]:
+            return
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(line, type=_UpdateFrame).params
+            if found.sessionId != talk.session_id and (is_loading or found.sessionId in known):
+                talk.note_child(found.sessionId, decode(v1.SessionUpdate, found.update))
+
+
+class _Forms:
+    """Shows forms and pages of agents."""
+
+    def __init__(self, asking: OpenQuestions) -> None:
+        self._asking = asking
+
     async def form(
         self, request: v1.ElicitationFormMode, session: Session | None
     ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
-        values = await self._conversation.ask_form(request)
-        return v1.DeclineElicitation() if values is None else v1.AcceptElicitation(content=values)
+        return await self._asking.ask_form(request)
+
+    async def url(
+        self, request: v1.ElicitationUrlMode, session: Session | None
+    ) -> v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation:
+        return await self._asking.ask_form(request)
+
+    async def complete(self, elicitation_id: str) -> None:
+        self._asking.page_done(elicitation_id)
 
 
 def _reach(note: Callable[[str], None]) -> str:

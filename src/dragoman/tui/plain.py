@@ -21,13 +21,13 @@ from dragoman.text.colour import Painter
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.question_lines import question_lines
+from dragoman.tui.plain_answers import PlainAnswers
 from dragoman.view.appended import AppendedLines
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from dragoman.tui.conversation import Opening
+    from dragoman.tui.interface import Opening
     from dragoman.tui.plain_changes import PlainChanges
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
@@ -46,6 +46,8 @@ for its end. Commands:
   /export md|html|json [FILE]  write the session to a file
   /report [FILE]  list the parts of a report for a bug, without private contents, and ask
   /retry          try again after a failure
+  /why TEXT       reject the open question and say why
+  /login          log in to the agent
   /help           this list
   /quit           leave; the work goes on (Ctrl-D does the same)
 Other lines that begin with / are commands of the agent, and are sent to it.
@@ -68,7 +70,7 @@ class PlainInterface:
         self._is_over = False
         self._quiet_since = monotonic()
         self._rows: list[ListedSession] = []
-        self._forms: list[OpenForm] = []
+        self._answers = PlainAnswers(self._talk, self._write, width, paint)
         self._phase = ""
         self._changes: PlainChanges | None = None
 
@@ -109,10 +111,11 @@ class PlainInterface:
             await asyncio.sleep(0.05)  # a burst of updates is one look at the state
 
     def _show(self, *, is_over: bool = False) -> None:
-        self._write(*self._lines.feed(self._talk.state, is_over=is_over))
+        self._write(*self._lines.feed(self._talk.state, watched=self._talk.watched, is_over=is_over))
         if self._talk.phase != self._phase:
             self._phase = self._talk.phase
             self._show_phase()
+        self._answers.show_trouble()
 
     def _show_phase(self) -> None:
         talk = self._talk
@@ -121,14 +124,14 @@ class PlainInterface:
             title = f": {label(talk.state.title, 80)}" if talk.state.title else ""
             self._write(f"note: session {label(talk.session_id or '', 60)}{agent}{title}")
         elif talk.phase == "failed":
-            self._write(f"error: {one_line(talk.failure)}", "note: /retry tries again, /new AGENT uses another agent")
-            for method in talk.login_methods:
-                self._write(f"note: log in: {label(str(getattr(method, 'name', '')), 60)} (dragoman login)")
+            self._answers.show_trouble()
+            self._write("note: /retry tries again, /new AGENT uses another agent")
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
             started = self._talk.started_at
+            self._answers.watch()
             if started is not None and monotonic() - self._quiet_since >= _BEAT_SECONDS:
                 self._write(f"note: still working, {duration(monotonic() - started)}")
 
@@ -144,33 +147,28 @@ class PlainInterface:
 
     def reloaded(self) -> None:
         self._lines = AppendedLines(self._width(), self._paint)
-        self._write(*self._lines.feed(self._talk.state, is_over=not self._talk.is_running))
+        watched, is_over = self._talk.watched, not self._talk.is_running
+        self._write(*self._lines.feed(self._talk.state, watched=watched, is_over=is_over))
         self._lines.omit_prompts()
 
     def asked(self, question: AskedQuestion) -> None:
         self._show(is_over=True)
-        self._write(*question_lines(question.request, self._width(), self._paint))
-        question.shown_at = monotonic()
+        self._answers.asked(question)
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
         self._write(f"note: the question is closed: {one_line(why)}")
 
     def form(self, form: OpenForm) -> None:
         self._show(is_over=True)
-        self._forms.append(form)
-        self._write(
-            f"question: {one_line(form.request.message)}",
-            "note: forms cannot be filled in here yet; /decline answers that you do not want to",
-        )
+        self._answers.form(form)
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        if form in self._forms:
-            self._forms.remove(form)
+        self._answers.form_withdrawn(form)
 
     def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         self._show(is_over=True)
         if error:
-            self._write(f"error: {one_line(error)}")
+            self._answers.show_trouble()
         elif stop_reason != "end_turn" or prompt is None:
             self._write(f"note: the turn ended: {_ENDINGS.get(stop_reason or '', stop_reason or 'interrupted')}")
         waiting = len(self._talk.queued)
@@ -194,7 +192,8 @@ class PlainInterface:
             text, kept = (kept + line).strip(), ""
             if text in ("/quit", "/exit"):
                 return
-            if text:
+            # An empty line keeps the value of a field.
+            if text or self._answers.is_filling:
                 await self._take(text)
 
     async def _line(self, loop: asyncio.AbstractEventLoop) -> str | None:
@@ -215,12 +214,11 @@ class PlainInterface:
         return await ready
 
     async def _take(self, text: str) -> None:
-        question = self._talk.questions[0] if self._talk.questions else None
-        if question is not None and text.isascii() and text.isdigit():
-            self._answer(question, int(text))
-        elif self._changes is not None and await self._changes.takes(text):
-            pass
-        elif text.startswith("/"):
+        if await self._answers.take(text):
+            return
+        if self._changes is not None and await self._changes.takes(text):
+            return
+        if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
             await self._command(word, rest.strip(), text)
         else:
@@ -231,16 +229,6 @@ class PlainInterface:
         _ = self._talk.send(text)
         if is_waiting:
             self._write(f"note: waiting, {len(self._talk.queued)} in the queue")
-
-    def _answer(self, question: AskedQuestion, number: int) -> None:
-        options = question.options
-        if not question.is_settled(monotonic()):
-            self._write("note: that came before the question could be read; answer again")
-        elif not 1 <= number <= len(options):
-            self._write(f"note: the answers are 1 to {len(options)}")
-        else:
-            self._write(f"note: answered: {label(options[number - 1].name, 80)}")
-            self._talk.answer(question, options[number - 1].option_id)
 
     async def _command(self, word: str, rest: str, whole: str) -> None:
         actions: dict[str, Callable[[str], Awaitable[None]]] = {
@@ -256,8 +244,6 @@ class PlainInterface:
             "set": self._set,
             **{word: partial(self._change, word) for word in COMMANDS},
         }
-        if self._forms:
-            actions["decline"] = self._decline
         action = actions.get(word)
         if action is None:
             self._send(whole)  # a command of the agent
@@ -286,11 +272,6 @@ class PlainInterface:
 
     async def _retry(self, rest: str) -> None:
         self._talk.retry()
-
-    async def _decline(self, rest: str) -> None:
-        form = self._forms.pop(0)
-        if not form.answer.done():
-            form.answer.set_result(None)
 
     async def _sessions(self, rest: str) -> None:
         self._rows = await self._talk.sessions()

@@ -67,6 +67,8 @@ class ToolDisplay(Struct, frozen=True, omit_defaults=True):
     diffs: tuple[FileDiff, ...] = ()
     parent: str | None = None
     """The call that this one belongs to, such as that of a sub-agent: `_meta.dragoman.parentToolCallId`."""
+    mcp: tuple[str, str] | None = None
+    """The MCP server and its tool, for rules of the client: `_meta.dragoman.mcp`."""
     input: Any = UNSET
     """The arguments to show, where they are not the call's own: those of a call that was made through another tool."""
 

@@ -247,13 +247,15 @@ async def test_a_run_in_the_background_ends_with_bash_stop_and_with_the_session(
 
 async def test_a_run_in_the_background_is_refused_what_it_would_have_to_ask_between_turns(tmp_path: Path) -> None:
     service, user = Service(tmp_path), Answers("allow_once")
-    settings(service, {"rules": {"allow": ["execute:*"]}})
+    (service.project / "wait.sh").write_text("until [ -e go ]; do sleep 0.02; done")
+    settings(service, {"rules": {"allow": ["execute:sh wait.sh"]}})
     async with service.session(permission=user) as session:
-        script = ("run until [ -e go ]; do sleep 0.02; done", "write a.txt A", "say {result}")
+        script = ("run sh wait.sh", "write a.txt A", "say {result}")
         await ask(session, task("build", *script, background=True), "say {result}")
         (service.project / "go").touch()
         (output,) = (tmp_path / "home" / "output" / session.id).glob("task_1.*.txt")
         await until(lambda: "[task_1, build" in output.read_text())
+        assert "✓ `sh wait.sh`" in output.read_text()
         assert "no user can be asked while the subagent works between two turns" in output.read_text()
     assert user.asked == []
     assert not (service.project / "a.txt").exists()

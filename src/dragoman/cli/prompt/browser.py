@@ -1,17 +1,15 @@
 """A page that an agent asks to open: its address is shown in full, and opened only after a yes (rules 308, 322, 323).
 
-Owns the warnings about an address and the start of the browser: detached and without our streams, so that it can
-neither write into our output nor be ended by our Ctrl-C. The page itself is never fetched.
+What is known about an address and how a browser is started is in `client/elicitation/pages.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import re
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.prompt.dialogue import InputEnded
+from dragoman.client.elicitation.pages import inspect, is_web
 from dragoman.schema import v1
 from dragoman.text.colour import BOLD, DIM, YELLOW
 from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
@@ -20,13 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.cli.prompt.dialogue import Dialogue
-    from dragoman.cli.prompt.form import Outcome
+    from dragoman.client.elicitation.form import Outcome
 
 RAIL: Final = "  │ "
 _MESSAGE: Final = 30  # lines
-_SCHEMES: Final = ("http", "https")
-_ADDRESS: Final = re.compile(r"[0-9.]+|\[.*\]")
-_BROWSER_SECONDS: Final = 8.0  # the standard library waits five itself for a browser that was not running
 
 
 async def ask_url(request: v1.ElicitationUrlMode, dialogue: Dialogue, open_page: Callable[[str], bool]) -> Outcome:
@@ -53,56 +48,3 @@ async def ask_url(request: v1.ElicitationUrlMode, dialogue: Dialogue, open_page:
     if not await asyncio.to_thread(open_page, request.url):
         await dialogue.write("  no browser could be started; please open the address above yourself")
     return v1.AcceptElicitation()
-
-
-def is_web(url: str) -> bool:
-    """Return whether a browser may open this: an http or https address with a host, all of it visible."""
-    return _scheme(url) in _SCHEMES and bool(inspect(url)[0]) and url.isprintable() and " " not in url
-
-
-def inspect(url: str) -> tuple[str, list[str]]:
-    """Return the host a browser would connect to, and warnings about the address."""
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(url)
-        host, has_user, port = parts.hostname or "", parts.username is not None, parts.port
-    except ValueError:
-        return "", ["this is not a valid address"]
-    warnings = []
-    if _scheme(url) == "http":
-        warnings.append("not encrypted (http): others can read and change what you see")
-    if has_user or "\\" in url:
-        warnings.append("the address is written to look like another host; the real one is shown above")
-    if not host.isascii() or any(piece.startswith("xn--") for piece in host.split(".")):
-        warnings.append("the host contains letters that look like other letters")
-    if _ADDRESS.fullmatch(host) or ":" in host:
-        warnings.append("the host is an IP address, not a name")
-    if "\\" in url:
-        host = ""  # browsers and parsers disagree on what the host is: nothing is opened
-    return host + (f":{port}" if port is not None and host else ""), warnings
-
-
-def _scheme(url: str) -> str:
-    return url.partition(":")[0].lower()
-
-
-def open_in_browser(url: str) -> bool:
-    """Open a page in the user's browser; return False if no browser can be shown here."""
-    import subprocess
-    import sys
-
-    if sys.platform == "linux" and not any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")):
-        return False  # only text browsers are left, which would take over the terminal
-    program = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
-    quiet = subprocess.DEVNULL
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", program, url],
-            stdin=quiet, stdout=quiet, stderr=quiet, timeout=_BROWSER_SECONDS, start_new_session=True, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return True  # it runs, and in the foreground
-    except OSError:
-        return False
-    return done.returncode == 0

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from typing import TextIO
 
-    from dragoman.cli.prompt.form import Outcome
     from dragoman.cli.prompt.progress import Progress
+    from dragoman.client.elicitation.form import Outcome
     from dragoman.client.permission import Question
     from dragoman.client.session import Session
 
@@ -83,7 +83,8 @@ class UserPrompt:
 
     async def url(self, request: v1.ElicitationUrlMode, session: Session | None) -> Outcome:
         """Ask the user whether to open a page, and open it."""
-        from dragoman.cli.prompt.browser import ask_url, open_in_browser
+        from dragoman.cli.prompt.browser import ask_url
+        from dragoman.client.elicitation.pages import open_in_browser
 
         open_page = self._open_page or open_in_browser
         return await self._talk(lambda dialogue: ask_url(request, dialogue, open_page), v1.CancelElicitation())

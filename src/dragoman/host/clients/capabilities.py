@@ -86,15 +86,17 @@ def auth_methods(
     """The login methods that a client can use.
 
     A method that runs in a terminal would start the client's own launch command, which is not the agent; one of ours
-    takes its place.
+    takes its place. A client of ours on this machine gets the method itself, and runs `dragoman login` with its id.
     """
     found: list[dict[str, Any]] = []
     for name, described in agents.items():
         if described is None or (bound is not None and name != bound):
             continue
-        methods = [each for each in described.auth_methods if each.get("type") != "terminal"]
+        runs_here = is_local and kind.terminal_login
+        is_ours = runs_here and kind.knows_us
+        methods = [each for each in described.auth_methods if is_ours or each.get("type") != "terminal"]
         found += [each if bound is not None else {**each, "id": f"{name}/{each.get('id')}"} for each in methods]
-        if len(methods) < len(described.auth_methods) and is_local and kind.terminal_login:
+        if len(methods) < len(described.auth_methods) and runs_here:
             id = LOGIN_METHOD if bound is not None else f"{name}/{LOGIN_METHOD}"
             found.append({"type": "terminal", "id": id, "name": f"Log in to {name}", "args": ["login", name]})
     return found

@@ -18,6 +18,8 @@ import msgspec
 
 from dragoman.errors import ConfigError, RequestError, StoreError
 from dragoman.host.agents import command_of
+from dragoman.host.clients.capabilities import auth_methods
+from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.host import Host, HostSettings
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
@@ -76,6 +78,9 @@ class LocalHost(Host):
             "_dragoman/queued": self._queued,
             "_dragoman/report": self._report,
             "_dragoman/release": self._release,
+            "_dragoman/restart_agent": self._restart_agent,
+            "_dragoman/login_methods": self._login_methods,
+            "_dragoman/log_in": self._log_in,
             "_dragoman/traffic": self._traffic,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
@@ -234,6 +239,31 @@ class LocalHost(Host):
         session.facts.pop("name", None)
         session.keep_facts()
         await self.close_session(session, "The session was closed.")
+        return {}
+
+    async def _restart_agent(self, client: HostConnection, call: Call) -> object:
+        """End the agent of a session, which ends its turn, and start it again with the session."""
+        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        client.require("prompt", session.id)
+        await session.agent.restart()
+        return {}
+
+    async def _login_methods(self, client: HostConnection, call: Call) -> object:
+        """How a user can log in to an agent; one that was never started is started for it."""
+        agent = self.require_agent(_params(call).get("agent"))
+        described = await self.describe_agents(agent)
+        known = {agent: described[agent]}
+        return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
+
+    async def _log_in(self, client: HostConnection, call: Call) -> object:
+        """Log in to an agent by a method that the agent carries out itself."""
+        params = _params(call)
+        agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
+        if not self.may_log_in(client.visitor):
+            raise RequestError.method_not_found(call.method)
+        await self.logins.log_in(agent, method, RequestScope(client, call.id), is_local=client.visitor.is_local)
         return {}
 
     async def _traffic(self, client: HostConnection, call: Call) -> object:

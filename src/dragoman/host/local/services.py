@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class LocalServices(HostServices):
     """The services of the local host."""
 
+    terminal_login = True
+
     def terms_of(self, session: HostedSession) -> GuardTerms:
         cwd = session.record.cwd
         entry, settings = find_entry(session.record.agent, cwd)
@@ -31,6 +33,7 @@ class LocalServices(HostServices):
             project=project,
             restores=settings.restores_protected,
             remember=lambda text, action: _remember(text, action, project),
+            rule_file=_rule_file(),
             environment=lambda: _environment(session),
         )
 
@@ -38,6 +41,12 @@ class LocalServices(HostServices):
 def _environment(session: HostedSession) -> dict[str, str]:
     """What commands of terminals may have: that of the client, and of it what every program needs."""
     return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
+
+
+def _rule_file() -> str:
+    from dragoman.settings.rule_file import open_rules
+
+    return str(open_rules().path)
 
 
 def _remember(text: str, action: Action, project: str) -> None:

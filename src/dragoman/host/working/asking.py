@@ -49,10 +49,17 @@ class SessionQuestions:
 
     # From the agent
 
-    async def ask(self, method: Method, params: dict[str, Any], child: str | None = None) -> dict[str, Any]:
+    async def ask(
+        self,
+        method: Method,
+        params: dict[str, Any],
+        child: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
         """Ask every attached client that can show it; the answer for the agent.
 
-        `child` is the session of a subagent that the question is about, by the host's id.
+        `child` is the session of a subagent that the question is about, by the host's id; `details` are what the host
+        knows about it.
 
         Cancelled when the agent withdraws the question.
         """
@@ -63,7 +70,8 @@ class SessionQuestions:
         if isinstance(params.get("elicitationId"), str):
             params = {**params, "elicitationId": self._elicitation(params["elicitationId"])}
         id = f"q-{secrets.token_hex(8)}"
-        question = HostedQuestion(id, session.id, method, params, session.prompts.turn_number, self, child=child)
+        number = session.prompts.turn_number
+        question = HostedQuestion(id, session.id, method, params, number, self, child=child, details=details)
         self._open[id] = question
         of_child = {} if child is None else {"child": child}
         session.append("question", {"questionId": id, "method": method, "params": params, **of_child})

@@ -17,13 +17,14 @@ import msgspec
 
 from dragoman.errors import ConnectionClosed, DragomanError, RequestError
 from dragoman.host.history.restore import OUTCOMES
+from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
 from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
@@ -59,6 +60,11 @@ class PromptQueue:
     @property
     def is_busy(self) -> bool:
         return self.running is not None or bool(self._waiting)
+
+    @property
+    def waiting_count(self) -> int:
+        """How many prompts wait for their turn."""
+        return len(self._waiting)
 
     @property
     def place(self) -> dict[str, Any] | None:
@@ -128,6 +134,17 @@ class PromptQueue:
                 self._ending.add(id)
                 self._log_cancel(id, client)
                 self._session.append("queue", {"promptId": id, **_CANCELLED}, turn=0)
+
+    def reorder(self, ids: Sequence[str]) -> list[str]:
+        """Put prompts that wait into this order, in the places that they have; gives the ids of all that wait.
+
+        Ids of prompts that do not wait are passed over: a turn may have begun while the client decided.
+        """
+        waiting = {item.id: item for item in self._waiting}
+        moved = iter([waiting[id] for id in ids if id in waiting])
+        named = set(ids)
+        self._waiting = deque([next(moved) if item.id in named else item for item in self._waiting])
+        return [item.id for item in self._waiting]
 
     def _cancel_turn(self, client: HostConnection | None) -> None:
         item, agent = self.running, self._session.agent.running
@@ -252,9 +269,12 @@ class PromptQueue:
             raise RequestError(-32602, str(result))
         if session.is_ending:
             return _CANCELLED
+        unfinished = session.agent.open_calls.titles()
         for update in session.agent.open_calls.failed():
             session.append("update", update)
-        data = {"reason": "agent_exited", "exitCode": getattr(result, "returncode", None), "maybeExecuted": True}
+        data = {"reason": "agent_exited", **end_members(result), "maybeExecuted": True}
+        if unfinished:
+            data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
 
     def _end_cancelling(self) -> None:

@@ -69,6 +69,7 @@ class HostedQuestion:
         watcher: WatchesQuestion,
         *,
         child: str | None = None,
+        details: dict[str, Any] | None = None,
     ) -> None:
         """Make a question that was logged already.
 
@@ -79,6 +80,7 @@ class HostedQuestion:
             turn: In which turn it was asked.
             watcher: Gets what the clients do.
             child: The session of a subagent that it is about, for clients that know such sessions.
+            details: What the host adds for clients that know it, see `question_details.py`.
         """
         self.id = id
         self._session = session
@@ -86,6 +88,7 @@ class HostedQuestion:
         self.params = params
         self.turn = turn
         self._child = child
+        self._details = details or {}
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.number = 0
         """Of its event; a client that has not got this far gets it with the event."""
@@ -143,7 +146,7 @@ class HostedQuestion:
 
     def _meta(self) -> dict[str, Any]:
         own = self.params.get("_meta")
-        return {**(own if isinstance(own, dict) else {}), "dragoman": {"questionId": self.id}}
+        return {**(own if isinstance(own, dict) else {}), "dragoman": {**self._details, "questionId": self.id}}
 
 
 def read_choice(method: Method, params: dict[str, Any], result: Any) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
 from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update, variant_of
+from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.agent_traffic import AgentTraffic
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
@@ -57,7 +58,7 @@ class SessionAgent:
         self._host = host
         self._starting = asyncio.Lock()
         self._failures: list[float] = []
-        self._last_code: int | None = None
+        self._last_end: Exception | None = None
         self._is_replaying = False
         self._dropping_until = 0.0
         self._early: list[tuple[str, bytes, bytes | None]] | None = None
@@ -122,7 +123,7 @@ class SessionAgent:
             since = monotonic() - _STARTS_SECONDS
             self._failures = [at for at in self._failures if at > since]
             if len(self._failures) >= _STARTS:
-                data = {"reason": "agent_exited", "exitCode": self._last_code, "maybeExecuted": False}
+                data = {"reason": "agent_exited", **end_members(self._last_end), "maybeExecuted": False}
                 raise RequestError(-32603, f"the agent could not be started {_STARTS} times in a row", data)
             try:
                 agent = await self._start()
@@ -137,7 +138,7 @@ class SessionAgent:
                 raise
             except DragomanError as error:
                 self._failures.append(monotonic())
-                self._last_code = getattr(error, "returncode", None)
+                self._last_end = error
                 await asyncio.sleep(self._host.settings.restart_seconds * len(self._failures))
                 continue
             self._adopt(agent)
@@ -212,6 +213,18 @@ class SessionAgent:
         if agent is not None:
             await agent.close()
 
+    async def restart(self) -> None:
+        """End the agent, whatever it does, and start it again; a turn that runs ends as one whose agent died.
+
+        Raises:
+            RequestError: it cannot be started, or cannot come back.
+        """
+        self._failures.clear()  # a user asks for it, who may have changed what was wrong
+        if self.running is not None and not self.can_come_back:
+            raise session_lost("its agent can neither resume nor load a session, so that it cannot be started again")
+        await self.end()
+        await self.ensure()
+
     def _ended(self, reason: ConnectionClosed | None) -> None:
         """The agent died; one that was idle is started again by the next prompt, not at once."""
         session = self._session
@@ -219,8 +232,8 @@ class SessionAgent:
         if session.is_closed or agent is None:
             return
         self.is_stuck, self.is_lost = False, True
-        self._last_code = getattr(reason, "returncode", None)
-        session.append("agent", {"ended": str(reason), "exitCode": self._last_code})
+        self._last_end = reason
+        session.append("agent", {"ended": str(reason), "exitCode": getattr(reason, "returncode", None)})
         session.is_read_only = not agent.can_come_back
         _ = self._host.run(agent.close())
 

@@ -67,6 +67,8 @@ class GuardTerms(Struct, frozen=True, kw_only=True):
     project: str | None = None
     restores: bool = False
     remember: Callable[[str, Action], None] | None = None
+    rule_file: str | None = None
+    """Where `remember` writes."""
     environment: Callable[[], Mapping[str, str]] | None = None
 
 
@@ -105,6 +107,7 @@ class SessionGuard:
             own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
             # No client made a choice: for the agent that is the same as a user who does not exist.
             silence=NO_USER,
+            user_reason=asks.take_reason,
         )
         self._guard = AgentGuard(
             self._permissions,
@@ -120,6 +123,16 @@ class SessionGuard:
             open_workspace=self._open_workspace,
             on_finished=self._finished,
         )
+
+    @property
+    def reads_reasons(self) -> bool:
+        """Whether the agent reads why something was refused."""
+        return self._reads_reasons()
+
+    @property
+    def rule_file(self) -> str | None:
+        """Where the rule of an answer of "always" is kept; None if it holds for the session only."""
+        return self._known.rule_file
 
     def options(self) -> ClientOptions:
         """The options of the connection to the agent."""

@@ -1,90 +1,137 @@
-"""The full screen: header, conversation, card, status, input, footer.
+"""The full screen: header, conversation, card, status, input, footer, and the columns at the sides.
 
 Keys follow one rule: while the input has the keyboard, printable keys only type, and no key that one may press while
 typing answers a question. What the agent does is up to the conversation; the screen only draws it, at most twenty
-times a second.
+times a second. Which conversations there are is in `attached.py`; `talk` is the one that is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
+from textual.containers import Horizontal, Vertical
+from textual.css.query import NoMatches
 
+from dragoman._version import __version__
 from dragoman.errors import DragomanError
-from dragoman.text.terminal import duration, one_line, size
+from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.older_blocks import is_too_long
+from dragoman.tui.screen.action_card import ActionCard
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
-from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.parts import OneLine, PromptInput
+from dragoman.tui.screen.attached import AttachedSessions
+from dragoman.tui.screen.card import CardView, QuestionCard
+from dragoman.tui.screen.cards import Cards
+from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
+from dragoman.tui.screen.farewell import last_exchange
+from dragoman.tui.screen.frame import FrameLines
+from dragoman.tui.screen.input_hint import note
+from dragoman.tui.screen.keymap import Keymap
+from dragoman.tui.screen.parts import OneLine
+from dragoman.tui.screen.pasted_keys import guard_pastes, type_keys
+from dragoman.tui.screen.prompt_input import PromptInput, input_parts
+from dragoman.tui.screen.shell_panel import ShellPanel
+from dragoman.tui.screen.start import ScreenStart, theme_of
+from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.surroundings import Surroundings
+from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
 from dragoman.tui.screen.transcript import Transcript
-from dragoman.view.rails import UNICODE
+from dragoman.tui.terminal_facts import is_remote
+from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual import events
     from textual.app import ComposeResult
 
-    from dragoman.tui.conversation import Opening
-    from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
-    from dragoman.view.rails import Glyphs, RailLine
+    from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.interface import Opening
+    from dragoman.tui.screen.attached import AttachedConversation
+    from dragoman.tui.screen.picker import Picker
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+    from dragoman.view.rails import Glyphs
 
 _PAINTS: Final = 20
+_REMOTE_PAINTS: Final = 8
+_LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
 _ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
-
-
-def _keep_alt_digits() -> None:
-    """Let Alt with a digit arrive as such: Textual turns it into the letter of a Mac keyboard.
-
-    Answering to those letters instead would let a letter that a user types answer a question.
-    """
-    from textual import _ansi_sequences
-
-    for number in range(1, 10):
-        _ansi_sequences.ANSI_SEQUENCES_KEYS.pop(f"\x1b{number}", None)  # type: ignore[attr-defined]
+_LIST_SECONDS: Final = 3.0
+_BRANCH_SECONDS: Final = 5.0
 
 
 class TerminalApp(App[None]):
     """The terminal client."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Transcript { height: 1fr; scrollbar-size-vertical: 1; }
-    QuestionCard { display: none; height: auto; max-height: 14; }
-    #rule { height: 1; }
+    CSS = f"""
+    #wide {{ height: 1fr; }}
+    #left {{ width: {LEFT_WIDTH}; display: none; }}
+    #right {{ width: {RIGHT_WIDTH}; display: none; }}
+    #main {{ width: 1fr; }}
+    Transcript {{ height: 1fr; scrollbar-size-vertical: 1; }}
+    #card, #action {{ display: none; height: auto; }}
+    #rule {{ height: 1; }}
     """
 
     def __init__(
-        self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
+        self,
+        opening: Opening,
+        *,
+        session_id: str | None = None,
+        first: str | None = None,
+        glyphs: Glyphs = UNICODE,
+        start: ScreenStart = ScreenStart(),  # noqa: B008 - it cannot be changed
     ) -> None:
-        _keep_alt_digits()
+        keep_alt_digits()
+        drop_late_answers()
+        guard_pastes()
         super().__init__(ansi_color=True)
-        self.talk = HostedConversation(opening, self, session_id=session_id)
+        self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
+        self.glyphs = glyphs
+        use_ascii(glyphs is ASCII)
+        self.version = f"dragoman {__version__}"
+        self.keymap = Keymap(self.ui.keys)
+        self.attached = AttachedSessions(self, opening)
+        self.talk: HostedConversation = self.attached.make(session_id).talk
+        self.around = Surroundings(self)
+        self.frame = FrameLines(self)
+        self.worktree, self.is_light = start.worktree, start.is_light
+        self._start = start
+        self.last_exchange: list[str] = []
+        """The last question and its answer, when the screen was left."""
         self._first = first
-        self._glyphs = glyphs
         self._is_dirty = True
         self._is_reloaded = True
-        self._notes: list[tuple[float, str]] = []
+        self.notes: list[tuple[float, str]] = [(monotonic(), note) for note in start.notes]
         self._interrupted_at = 0.0
         self._escaped_at = 0.0
-        self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
-        self._seconds = -1
+        self.seconds = -1
+        """How long the turn runs; -1 if none does."""
+        self._folds_columns = False
+        self.cards = Cards(self)
+        self.is_mouse_released = False
+        self.is_outside = False
+        """Another program has the terminal: nothing may be written, since nothing takes it."""
+        self._picker: Picker | None = None
+        self.theme = theme_of(self.ui.theme, start.is_light)
+        self.bind_keys()
+
+    def bind_keys(self) -> None:
+        """Bind what the keymap says, and nothing of Textual's own, such as Ctrl+Q for the end."""
+        self._bindings.key_to_bindings.clear()
         for action in ACTIONS:
-            for key in action.keys:
-                self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
+            for key in self.keymap.keys(action.name):
                 self._bindings.bind(key, f"do('{action.name}')", action.help, show=False, priority=action.is_priority)
         for number in range(1, 10):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The signs of this terminal, for the other screens."""
-        return self._glyphs
 
     # Textual
 
@@ -95,33 +142,72 @@ class TerminalApp(App[None]):
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
-        yield OneLine(id="header")
-        yield Transcript(self._glyphs, id="transcript")
-        yield QuestionCard(id="card")
-        yield OneLine(id="status")
-        yield OneLine(id="rule")
-        yield PromptInput(id="input")
+        rule = self.glyphs.agent
+        with Horizontal(id="wide"):
+            yield Column(rule, is_left=True, id="left")
+            with Vertical(id="main"):
+                yield OneLine(id="header")
+                yield Transcript(self.glyphs, id="transcript")
+                yield QuestionCard(glyphs=self.glyphs, id="card")
+                yield ActionCard(glyphs=self.glyphs, id="action")
+                yield OneLine(id="status")
+                yield OneLine(id="rule")
+                yield from input_parts(lambda: self.talk)
+            yield Column(rule, is_left=False, id="right")
         yield OneLine(id="footer")
 
     def on_mount(self) -> None:
+        if self.ui.thoughts == "open":
+            self.query_one(Transcript).toggle_open()
         if self._first:
             _ = self.talk.send(self._first)
-        self.start(self.talk.run())
+        if self._start.chooses:
+            from dragoman.tui.screen.sessions import choose_first
+
+            self.start(choose_first(self))
+        else:
+            self.run_talk(self.talk)
         self.query_one(PromptInput).focus()
-        self.set_interval(1 / _PAINTS, self._paint)
+        self._fit_columns()
+        self.around.notifier.start()
+        if not self.is_headless:  # in tests, what is on this machine would be on the screen
+            self.start(self.around.look())
+        paints = self.ui.paints or (_REMOTE_PAINTS if is_remote(os.environ) else _PAINTS)
+        self.set_interval(1 / paints, self._paint)
+        self.set_interval(_LIST_SECONDS, lambda: self.start(self.around.look_at_sessions()))
+        self.set_interval(_BRANCH_SECONDS, lambda: self.start(self.around.look_at_branch()))
+        for problem in self.keymap.problems:
+            self.note(problem)
+        if self._start.typed:
+            self.call_after_refresh(type_keys, self, self._start.typed)
+        self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
 
     async def on_unmount(self) -> None:
-        await self.talk.leave()
+        # Before the connection ends: that would look like the end of the agent.
+        self.last_exchange = last_exchange(self.talk.state, RailView(self.size.width, self.glyphs))
+        await self.attached.leave_all()
         for task in self._work:
             task.cancel()
 
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit_columns()
+
     def on_key(self, event: events.Key) -> None:
-        card = self.query_one(QuestionCard)
-        if card.has_focus and event.key.isdigit():
+        if len(self.screen_stack) > 1:
+            return
+        if self.cards.key(event):
             event.stop()
-            self.action_answer(int(event.key))
         elif self.query_one(Transcript).has_focus and event.is_printable and event.character not in (None, " "):
             self.query_one(PromptInput).focus()
+
+    async def on_event(self, event: events.Event) -> None:
+        # A binding would not do: Textual leaves every printable key to the input.
+        if getattr(event, "key", None) == "question_mark" and len(self.screen_stack) == 1:
+            prompt = self.query_one(PromptInput)
+            if prompt.has_focus and not prompt.text:
+                self.action_do("help")
+                return
+        await super().on_event(event)
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
@@ -129,8 +215,84 @@ class TerminalApp(App[None]):
         if action is not None:
             self.action_do(action, argument.strip())
             return
-        _ = self.talk.send(event.text)
+        _ = self.talk.send(event.text, event.blocks)
+        self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
+
+    def on_transcript_reached_top(self, event: Transcript.ReachedTop) -> None:
+        self.start(self._show_older())
+
+    async def _show_older(self) -> None:
+        items = await self.talk.older_items()
+        self.query_one(Transcript).add_older(items, has_more=self.talk.has_older)
+
+    def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
+        note(self, event.text)
+
+    def on_completion_menu_clicked(self) -> None:
+        _ = self.query_one(PromptInput).accept_suggestion()
+
+    def write_terminal(self, text: str) -> None:
+        """Send our own escape sequences to the terminal; nothing of others gets here."""
+        if not self.is_headless and self._driver is not None and not self.is_outside:
+            self._driver.write(text)
+            self._driver.flush()
+
+    def bell(self) -> None:
+        if not self.is_outside:
+            super().bell()
+
+    # Conversations
+
+    def run_talk(self, talk: HostedConversation) -> None:
+        """Connect a conversation."""
+        from dragoman.tui.screen.options import preparer
+
+        talk.prepare = preparer(self)
+        self.start(talk.run())
+
+    def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:
+        """Show a session of the host, or a new one."""
+        self._show(self.attached.open(row, agent=agent))
+
+    def _show(self, found: AttachedConversation) -> None:
+        before, self.talk = self.talk, found.talk
+        if before is found.talk:
+            return
+        self.cards.put(None)
+        self.around.notifier.pace.forget(self.talk.session_id or "")
+        self.reloaded()
+        found.was_shown()
+        if before.session_id is None and not before.prompts and before.phase in ("connecting", "failed"):
+            self.start(self.attached.leave(before))  # it was never used
+        for talk in self.attached.leave_some():
+            self.start(talk.leave())
+        self.start(self.around.look_at_branch())
+
+    @property
+    def known_rows(self) -> list[ListedSession]:
+        """The sessions that are worth showing, in an order that stays."""
+        return self.around.rows()
+
+    async def refresh_rows(self) -> list[ListedSession]:
+        """Ask the host for its sessions."""
+        return await self.around.known.read(self.talk)
+
+    def rows_changed(self, rows: list[ListedSession]) -> None:
+        """The host was asked for its sessions."""
+        if self._picker is not None and hasattr(self._picker, "show_sessions"):
+            self._picker.show_sessions(rows)
+        self._is_dirty = True
+
+    def show_picker(self, picker: Picker, then: Callable[[Any], None]) -> None:
+        """Open a list over the screen, and do something with what it is left with."""
+        self._picker = picker
+
+        def left(chosen: Any) -> None:
+            self._picker = None
+            then(chosen)
+
+        _ = self.push_screen(picker, left)
 
     # What the conversation calls
 
@@ -141,99 +303,78 @@ class TerminalApp(App[None]):
         self._is_reloaded = self._is_dirty = True
 
     def asked(self, question: AskedQuestion) -> None:
+        self.asked_for_user()
+
+    def asked_for_user(self) -> None:
+        """Something waits for the user: the card shows it, and the user is notified."""
         self._is_dirty = True
-        self.bell()
+        if self.app_focus:
+            self.around.notifier.ring()  # the card does not take the keyboard, and is easily overlooked
+        self.around.notify(f"{os.path.basename(self.talk.folder)}: the agent needs your answer")
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
+        self.query_one("#card", QuestionCard).closing = why
         self.note(f"the question is closed: {why}")
 
     def form(self, form: OpenForm) -> None:
-        self.note(f"the agent asks for values, which cannot be entered here yet: {one_line(form.request.message)}")
-        form.answer.set_result(None)
+        self.asked_for_user()
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        self._is_dirty = True
+        self.note("the form is closed: the agent took it back, or another client answered it")
 
     def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         if error:
             self.note(error)
-        if not self.app_focus:
-            self.bell()
+            self.cards.put(None)
+        self.around.notify(
+            f"{os.path.basename(self.talk.folder)}: {'the turn failed' if error else 'the turn is done'}"
+        )
         self._is_dirty = True
 
     def note(self, text: str) -> None:
-        self._notes = [*self._notes[-20:], (monotonic(), one_line(text))]
+        self.notes = [*self.notes[-20:], (monotonic(), one_line(text))]
         self._is_dirty = True
 
     # Drawing
 
     def _paint(self) -> None:
+        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
+            self._paint_parts()
+
+    def _paint_parts(self) -> None:
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
-        if not self._is_dirty and seconds == self._seconds:
+        if (not self._is_dirty and seconds == self.seconds) or self._batch_count:
             return
-        self._is_dirty, self._seconds = False, seconds
-        self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
+        self._is_dirty, self.seconds = False, seconds
+        transcript = self.query_one(Transcript)
+        transcript.show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
+        if self._is_reloaded:
+            transcript.has_older = self.talk.has_older
+        elif transcript.is_following and is_too_long(self.talk):
+            self.start(self.talk.shorten())
         self._is_reloaded = False
-        card = self.query_one(QuestionCard)
-        had_focus = card.has_focus
-        if not card.show(self.talk.questions[0] if self.talk.questions else None):
-            self._is_dirty = True  # its place stays empty for a moment
-        if card.question is None and (had_focus or self.focused is None):
-            self.query_one(PromptInput).focus()
-        self.query_one("#header", OneLine).show(self._header())
-        self.query_one("#status", OneLine).show(self._status())
-        self.query_one("#rule", OneLine).show((("─" * self.size.width, "dim"),))
-        self.query_one("#footer", OneLine).show(self._footer())
+        self._is_dirty = self.cards.paint()  # the place of a question stays empty for a moment
+        frame = self.frame
+        header = self.query_one("#header", OneLine)
+        width = header.size.width or self.size.width
+        header.show(frame.header(width))
+        self.query_one("#status", OneLine).show(frame.status())
+        self.query_one("#rule", OneLine).show((("─" * width if self.glyphs is UNICODE else "-" * width, "dim"),))
+        self.query_one("#footer", OneLine).show(frame.footer(self.query_one(Transcript).unseen))
+        for column in self.query(Column):
+            if column.display:
+                column.show(frame.column(is_left=column.is_left))
+        self.around.notifier.show_title(os.path.basename(self.talk.folder) or self.talk.folder, frame.title_state())
 
-    def _header(self) -> RailLine:
-        talk, state = self.talk, self.talk.state
-        left = f" {label(os.path.basename(talk.folder) or talk.folder, 30)}"
-        if state.title:
-            left += f" · {label(state.title, 40)}"
-        parts = [label(talk.agent.partition(" ")[0], 20, "")]
-        if state.modes is not None and state.mode is not None:
-            parts.append(next((label(m.name, 20) for m in state.modes.available_modes if m.id == state.mode), ""))
-        usage = state.usage
-        if usage is not None and usage.size:
-            parts.append(f"ctx {round(100 * usage.used / usage.size)}%")
-        if state.cost is not None and state.cost.amount:
-            parts.append(f"{state.cost.amount:.2f} {label(state.cost.currency, 4)}")
-        right = "  ".join(filter(None, parts)) + " "
-        space = max(1, self.size.width - len(left) - len(right))
-        return ((left, "bold"), (" " * space, ""), (right, "dim"))
-
-    def _status(self) -> RailLine:
-        talk, glyphs = self.talk, self._glyphs
-        if talk.phase == "failed":
-            return ((f"  {glyphs.failed} {one_line(talk.failure)}", "bad"), ("  Ctrl+N: a new session", "dim"))
-        if talk.phase != "ready":
-            word = {
-                "connecting": "starting",
-                "opening": "starting the agent",
-                "lost": "the host is gone, looking for it",
-            }
-            return ((f"  {glyphs.offline} {word[talk.phase]}", "warn"),)
-        waiting = f" · {len(talk.queued)} queued" if talk.queued else ""
-        if talk.questions:
-            return ((f"  {glyphs.needs_you} needs your answer{waiting}", "warn"),)
-        if talk.is_running:
-            step = self._step()
-            return ((f"  {glyphs.running} working {duration(max(0, self._seconds))}{step}{waiting}", "warn"),)
-        recent = [text for when, text in self._notes if monotonic() - when < 30]
-        return ((f"  {recent[-1]}" if recent else "", "dim"),)
-
-    def _step(self) -> str:
-        plan = self.talk.state.plan
-        done = sum(entry.status == "completed" for entry in plan)
-        current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
-        return f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
-
-    def _footer(self) -> RailLine:
-        unseen = self.query_one(Transcript).unseen
-        new = f" {size(unseen)} new lines, End to follow · " if unseen else " "
-        keys = "Enter queue  Esc stop" if self.talk.is_running else "Enter send"
-        return ((f"{new}{keys}  Tab question, blocks  Ctrl+P sessions  F1 help  Ctrl+D leave", "dim"),)
+    def _fit_columns(self) -> None:
+        """Show the columns that the width has room for, and leave room for the input below a question."""
+        width, height = self.size
+        if height < _LOW:
+            self.query_one("#card").styles.max_height = max(3, height - 6)
+        self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
+        self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
+        self._is_dirty = True
 
     # Actions
 
@@ -246,9 +387,17 @@ class TerminalApp(App[None]):
         return None if found is None else found.name
 
     def action_do(self, name: str, argument: str = "") -> None:
-        """Do what a key or a slash command asks for."""
+        """Do what a key or a slash command asks for, when the input has taken what was typed before that key."""
+        prompt = self.query_one(PromptInput) if len(self.screen_stack) == 1 else None
+        if prompt is None or not prompt.has_focus:
+            self._do(name, argument)
+        else:
+            _ = prompt.call_later(self._do, name, argument)
+
+    def _do(self, name: str, argument: str) -> None:
         action = action_named(name)
         if action is None:
+            self.note(f"there is no action {label(name, 30)} here")
             return
         if not action.run:
             getattr(self, f"action_{action.name}")(argument)
@@ -266,6 +415,9 @@ class TerminalApp(App[None]):
             await work
         except DragomanError as error:
             self.note(str(error))
+        except Exception as error:
+            # Nothing waits for this work: without a note, the screen would only stand still.
+            self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
@@ -287,14 +439,24 @@ class TerminalApp(App[None]):
             self.exit()
             return
         self._interrupted_at = now
-        self.note("Ctrl+C again leaves; the work goes on")
+        self.note(f"{self.keymap.shown('interrupt')} again leaves; the work goes on")
 
     def action_leave(self, argument: str = "") -> None:
-        """Leave, if the input is empty."""
-        if self.query_one(PromptInput).text:
-            self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")
+        """Leave, if the input is empty; in the conversation the key scrolls."""
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus and transcript.shown is not None:
+            transcript.walk.page(0.5)
+        elif self.query_one(PromptInput).text:
+            self.note(f"there is a draft: {self.keymap.shown('interrupt')} twice leaves, Ctrl+U removes it")
         else:
             self.exit()
+
+    def action_columns(self, argument: str = "") -> None:
+        """Fold the columns away, or show them again."""
+        self._folds_columns = not self._folds_columns
+        self._fit_columns()
+        if self.size.width < LEFT_FROM:
+            self.note(f"the columns need a terminal of {LEFT_FROM} columns; this one has {self.size.width}")
 
     def action_open(self, argument: str = "") -> None:
         """Open or close thoughts and long outputs."""
@@ -302,10 +464,16 @@ class TerminalApp(App[None]):
 
     def action_walk(self, argument: str = "") -> None:
         """Move from the input to the question or the conversation, and back."""
-        card, transcript, prompt = self.query_one(QuestionCard), self.query_one(Transcript), self.query_one(PromptInput)
+        if len(self.screen_stack) > 1:
+            self.screen.focus_next()
+            return
+        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
+        transcript, prompt = self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus and prompt.accept_suggestion():
+            return
         if prompt.has_focus:
-            (card if card.question is not None else transcript).focus()
-        elif card.has_focus:
+            (card if card.display else action if action.display else transcript).focus()
+        elif card.has_focus or action.has_focus:
             transcript.focus()
         else:
             prompt.focus()
@@ -318,14 +486,10 @@ class TerminalApp(App[None]):
         """The same, down."""
         self._scrolled().scroll_page_down(animate=False)
 
-    def _scrolled(self) -> QuestionCard | Transcript:
-        card = self.query_one(QuestionCard)
-        return card if card.has_focus else self.query_one(Transcript)
+    def _scrolled(self) -> CardView | Transcript:
+        focused = self.focused
+        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
 
     def action_answer(self, number: int) -> None:
-        """Answer the question in sight with a number."""
-        card = self.query_one(QuestionCard)
-        question, option = card.question, card.choose(number, monotonic())
-        if question is not None and option is not None:
-            self.talk.answer(question, option)
-        self._is_dirty = True
+        """Answer the question in sight with a number, from wherever the keyboard is."""
+        self.cards.answer_in_sight(number)

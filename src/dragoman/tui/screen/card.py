@@ -1,7 +1,9 @@
-"""The card of a permission request. It never takes the keyboard by itself, and no key answers it by accident.
+"""Cards above the input: lines that scroll, and answers below them that stay in sight.
 
-An answer counts when the user moved into the card and typed its number, or pressed Alt with the number; when the card
-was in sight for 0.4 seconds; and, for an answer that allows, when its last line was shown. Nothing is chosen at first.
+A card never takes the keyboard by itself, and no key answers it by accident. A key counts when the user moved into the
+card, or pressed Alt with a number; when the card was in sight for 0.4 seconds before the key was read; and, for an
+answer that allows, when the last line of the question was shown. The answer that rejects is selected at first, and
+Enter does nothing until the selection was moved. A paste and a click answer nothing.
 """
 
 from __future__ import annotations
@@ -9,75 +11,152 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from textual.geometry import Size
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
-from dragoman.text.colour import Painter
-from dragoman.tui.question_lines import question_lines
+from dragoman.text.terminal import clip
+from dragoman.text.visible import label
+from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
 from dragoman.tui.screen.strips import strip_of
+from dragoman.tui.values import SETTLE_SECONDS
+from dragoman.view.rails import UNICODE, by_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from textual import events
 
     from dragoman.tui.values import AskedQuestion
-    from dragoman.view.rails import RailLine
+    from dragoman.view.rails import Glyphs, RailLine
 
 PAUSE_SECONDS: Final = 1.0
 """After a question is gone its place stays empty so long: a key that was meant for it cannot answer the next one."""
-_PLAIN: Final = Painter(False)
+_TALLEST: Final = 24
+_FIXED: Final = 6
+"""Rows that are not the card's: header, one of the conversation, status, rule, input and footer."""
+_LEAST: Final = 4
 
 
-class QuestionCard(ScrollView, can_focus=True):
-    """Shows the first open question."""
+class CardView(Widget, can_focus=True):
+    """Lines that scroll above lines that stay, and a line that says which part is in sight."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, glyphs: Glyphs = UNICODE, is_whole_screen: bool = False, **settings: Any) -> None:
         super().__init__(**settings)
-        self.question: AskedQuestion | None = None
         self.problem = ""
-        self._lines: list[RailLine] = []
-        self._seen = 0  # lines that were in sight
+        self.clock: Callable[[], float] = monotonic
+        self.glyphs = glyphs
+        self.body: list[RailLine] = []
+        self.foot: list[RailLine] = []
+        self._is_whole_screen = is_whole_screen
+        self._top = 0
+        self._seen = 0  # lines of the body that were in sight, counted from the first
         self._painted_at: float | None = None
-        self._gone_at = 0.0
 
-    def show(self, question: AskedQuestion | None) -> bool:
-        """Show a question, or none. False if a question must wait, because another one was here a moment ago."""
-        if question is self.question:
-            return True
-        if question is not None and monotonic() - self._gone_at < PAUSE_SECONDS:
-            return False
-        if self.question is not None:
-            self._gone_at = monotonic()
-        self.question, self.problem = question, ""
-        self._seen, self._painted_at = 0, None
-        self._lay_out()
-        self.display = question is not None
-        self.scroll_home(animate=False, immediate=True)
-        return True
+    # For the kinds of cards
+
+    def lay_out(self) -> None:
+        """Make `body` and `foot` for the present width."""
+
+    def how(self) -> str:
+        """What the last line says about keys."""
+        return ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is shown."""
+        return not self.body
+
+    # What was seen
 
     @property
     def is_read(self) -> bool:
         """Whether the last line was in sight."""
-        return self._seen >= len(self._lines)
+        return self._seen >= len(self.body)
 
-    def choose(self, number: int, now: float) -> str | None:
-        """The id of the answer with a number, if it counts; `problem` says why not."""
-        question = self.question
-        if question is None:
-            return None
-        if self._painted_at is None or now - self._painted_at < 0.4:
-            self.problem = "that was too soon: read the question first"
-        elif not 1 <= number <= len(question.options):
-            self.problem = f"the answers are 1 to {len(question.options)}"
-        elif str(question.options[number - 1].kind).startswith("allow") and not self.is_read:
-            self.problem = "scroll to the end of the question first"
-        else:
-            return question.options[number - 1].option_id
+    def is_settled(self, read_at: float) -> bool:
+        """Whether the card was in sight for long enough before a key was read."""
+        return self._painted_at is not None and read_at - self._painted_at >= SETTLE_SECONDS
+
+    def begin(self) -> None:
+        """Something else is shown: nothing of it was in sight yet."""
+        self.problem, self._top, self._seen, self._painted_at = "", 0, 0, None
+        self.adapt()
+
+    def adapt(self) -> None:
+        """Lay out for the present size."""
+        self.lay_out()
+        if not self._is_whole_screen:
+            self.styles.height = min(len(self.body) + len(self.foot) + 1, self._room())
+        self._top = max(0, min(self._top, self._furthest()))
         self.refresh()
-        return None
+
+    def columns(self) -> int:
+        """How wide a line may be."""
+        width = self.size.width or (self.app.size.width if self.is_attached else 80)
+        return max(20, width - 2)
+
+    def _room(self) -> int:
+        return max(_LEAST, min(_TALLEST, self.app.size.height - _FIXED)) if self.is_attached else _TALLEST
+
+    def _height(self) -> int:
+        return self.size.height or self._room()
+
+    def _foot_rows(self) -> int:
+        """Rows of the answers: all of them, as long as a line of the question is left."""
+        return max(0, min(len(self.foot), self._height() - 2))
+
+    def _body_rows(self) -> int:
+        return max(1, self._height() - self._foot_rows() - 1)
+
+    def _furthest(self) -> int:
+        return max(0, len(self.body) - self._body_rows())
+
+    # Scrolling
+
+    def move(self, lines: int) -> None:
+        """Scroll by so many lines."""
+        self._top = max(0, min(self._furthest(), self._top + lines))
+        self.refresh()
+
+    def scroll_page_up(self, **settings: Any) -> None:
+        """Scroll one page up; also called for the keys of the whole screen."""
+        self.move(-max(1, self._body_rows() - 1))
+
+    def scroll_page_down(self, **settings: Any) -> None:
+        """The same, down."""
+        self.move(max(1, self._body_rows() - 1))
+
+    def scroll_key(self, key: str) -> bool:
+        """Scroll by a key; False if it is another one."""
+        match key:
+            case "pageup" | "ctrl+u" | "b":
+                self.scroll_page_up()
+            case "pagedown" | "ctrl+d" | "space":
+                self.scroll_page_down()
+            case "k":
+                self.move(-1)
+            case "j":
+                self.move(1)
+            case "home" | "g":
+                self.move(-len(self.body))
+            case "end" | "G":
+                self.move(len(self.body))
+            case _:
+                return False
+        return True
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.move(-3)
+
+    # Drawing
 
     def on_resize(self, event: events.Resize) -> None:
-        self._lay_out()
+        self.adapt()
 
     def on_focus(self) -> None:
         self.refresh()
@@ -87,37 +166,157 @@ class QuestionCard(ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width, height = self.size.width, self.size.height
-        if self.question is None:
+        if self.is_empty:
             return Strip.blank(width)
         if y == height - 1:
-            return strip_of(self._footer(), width)
-        line = y + round(self.scroll_offset.y)
-        if line >= len(self._lines):
+            return strip_of(self._last_line(), width)
+        rows = self._body_rows()
+        if y >= rows:
+            place = y - rows
+            return strip_of(self.foot[place], width) if place < len(self.foot) else Strip.blank(width)
+        line = y + self._top
+        if line >= len(self.body):
             return Strip.blank(width)
         self._seen = max(self._seen, line + 1)
         if self._painted_at is None:
-            self._painted_at = monotonic()
-        return strip_of(self._lines[line], width)
+            self._painted_at = self.clock()
+            self.set_timer(SETTLE_SECONDS + 0.05, self.refresh)  # from then on keys count, and the last line says so
+        return strip_of(self.body[line], width)
 
-    def _footer(self) -> RailLine:
-        top = round(self.scroll_offset.y)
-        shown = min(len(self._lines), top + self.size.height - 1)
-        place = f"line {top + 1}-{shown} of {len(self._lines)}" if shown < len(self._lines) or top else ""
+    def _last_line(self) -> RailLine:
+        shown = min(len(self.body), self._top + self._body_rows())
+        is_cut = shown < len(self.body) or self._top
+        place = f"line {self._top + 1}-{shown} of {len(self.body)}" if is_cut else ""
+        width = self.size.width
         if self.problem:
-            return ((f"  {self.problem}", "warn"),)
-        how = "type the number of an answer" if self.has_focus else "Tab, then the number; or Alt+number"
-        return ((f"  {how}", "dim"), (f"   {place}", "dim"))
+            return ((clip(f"  {self.problem}", width), "warn"),)
+        how = self.how() if not self.has_focus or self.is_settled(self.clock()) else "one moment"
+        text = clip(f"  {how}", max(10, width - len(place) - 2))
+        return ((text, "dim"), (f"  {place}", "warn" if not self.is_read else "dim"))
 
-    def _lay_out(self) -> None:
-        if self.question is None:
-            self._lines = []
-            return
-        width = max(20, self.size.width - 2 if self.size.width else 78)
-        *lines, _ = question_lines(self.question.request, width, _PLAIN)
-        self._lines = [
-            ((f"◆ {line}" if not number else f"│ {line}", "warn" if not number else ""),)
+    def railed(self, lines: list[str], sign: str, *, style: str = "warn") -> list[RailLine]:
+        """Lines behind a rail; the first one begins with a sign."""
+        return [
+            ((f"{sign if not number else self.glyphs.agent} {line}", style if not number else ""),)
             for number, line in enumerate(lines)
         ]
-        self.virtual_size = Size(width, len(self._lines) + 1)
-        self.styles.height = min(len(self._lines) + 1, 14)
+
+
+class QuestionCard(CardView):
+    """Shows an open permission request with its answers."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.question: AskedQuestion | None = None
+        self.closing = ""
+        """Shown for a moment in the place of a question that is gone."""
+        self._counter = ""
+        self._gone_at = -PAUSE_SECONDS
+        self._selected = 0
+        self._has_moved = False
+
+    def show(self, question: AskedQuestion | None, count: int = 1) -> bool:
+        """Show a question, or none. False if the place has to stay as it is for a moment."""
+        is_pausing = self.clock() - self._gone_at < PAUSE_SECONDS
+        counter = f"1 of {count}" if count > 1 else ""
+        if question is self.question and question is not None:
+            if counter != self._counter:
+                self._counter = counter
+                self.adapt()
+            return True
+        if self.question is not None:  # this one is gone; the next one waits
+            self._gone_at, self.question = self.clock(), None
+            self.begin()
+            return False
+        if is_pausing:
+            return False
+        self.closing = ""
+        if question is not None:
+            self.question, self._counter = question, counter
+            self._has_moved = False
+            kinds = [option.kind for option in question.options]
+            rejecting = [place for place, kind in enumerate(kinds) if str(kind).startswith("reject")]
+            self._selected = rejecting[0] if rejecting else -1
+        self.display = question is not None
+        self.begin()
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        return self.question is None and not self.closing
+
+    def lay_out(self) -> None:
+        question = self.question
+        if question is None:
+            self.foot = []
+            self.body = self.railed([label(self.closing, self.columns())], self.glyphs.needs_you, style="dim")
+            return
+        width = self.columns()
+        lines = list(question_lines(question.request, width))
+        if self._counter:
+            lines[0] = f"{self._counter}, {lines[0]}"
+        self.body = self.railed(lines, self.glyphs.needs_you)
+        self.foot = self._answers(width)
+
+    def _answers(self, width: int) -> list[RailLine]:
+        assert self.question is not None
+        request = self.question.request
+        rail, sign = self.glyphs.agent, self.glyphs.you
+        keys = "w: reject and say why   v: full screen"
+        found: list[RailLine] = []
+        numbers = iter(range(len(request.options)))
+        for line in answer_lines(request, width):
+            is_answer = line.startswith("  ") and line[2:3] in "-123456789"
+            is_selected = is_answer and next(numbers, None) == self._selected
+            mark = sign if is_selected else " "
+            found.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
+        found.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
+        if self._is_whole_screen or len(found) + 4 <= self._room():
+            return found
+        # A small screen: the answers next to each other, so that the question keeps some lines.
+        short = "  ".join(f"[{each.number}] {each.text}" for each in answers_of(request) if each.is_clear)
+        room = max(1, self._room() - 3)
+        lines = list(by_words(short, width - 1))
+        if len(lines) > room:
+            kinds = {"allow_once": "yes", "allow_always": "always", "reject_once": "no", "reject_always": "never"}
+            short = " ".join(f"[{n}] {kinds.get(each.kind, '?')}" for n, each in enumerate(request.options, 1))
+            lines = list(by_words(f"{short} [w] no, because [v] all", width - 1))[:room]
+        return [((rail, ""), (f" {line}", "")) for line in lines]
+
+    def how(self) -> str:
+        if self.question is None:
+            return ""
+        if not self.has_focus:
+            return "Tab, then the number; or Alt+number"
+        return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"
+
+    def choose(self, number: int, read_at: float) -> str | None:
+        """The id of the answer with a number, if it counts; `problem` says why not."""
+        question = self.question
+        if question is None:
+            return None
+        answers = answers_of(question.request)
+        if not self.is_settled(read_at):
+            self.problem = "that was too soon: read the question first"
+        elif not 1 <= number <= len(answers):
+            self.problem = f"the answers are 1 to {len(answers)}"
+        elif not answers[number - 1].is_clear:
+            self.problem = "this answer cannot be chosen: its meaning is not clear"
+        elif answers[number - 1].allows and not self.is_read:
+            self.problem = "scroll to the end of the question first"
+        else:
+            return question.options[number - 1].option_id
         self.refresh()
+        return None
+
+    def select(self, step: int) -> None:
+        """Move the selection to another answer."""
+        if self.question is not None and self.question.options:
+            self._selected = max(0, min(len(self.question.options) - 1, self._selected + step))
+            self._has_moved = True
+            self.adapt()
+
+    @property
+    def selected(self) -> int | None:
+        """The number of the answer that Enter gives; None until the user moved the selection."""
+        return self._selected + 1 if self._has_moved else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from dragoman.tui.review_lines import SIDES_FROM, review_body, summary_of
 from dragoman.tui.review_model import ReviewModel
 from dragoman.tui.screen.painted import PaintedScreen, head_line, key_rows
-from dragoman.tui.screen.parts import PromptInput
+from dragoman.tui.screen.prompt_input import PromptInput
 from dragoman.tui.session_changes import find_changes, turn_number
 
 if TYPE_CHECKING:

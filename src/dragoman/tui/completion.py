@@ -1,0 +1,265 @@
+"""What can be completed in a prompt: slash commands, and files of the project behind `@`.
+
+Owns which word is completed, what matches it and in which order, and the list of the project's files. Pure but for
+`FileIndex`, which walks a folder on a thread, with limits. Does not know a screen: several forms of the client use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+
+from dragoman.text.terminal import one_line
+from dragoman.text.visible import label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from dragoman.workspace.ignore import IgnoreStack
+
+T = TypeVar("T")
+MOST_SHOWN: Final = 50
+MOST_FILES: Final = 50_000  # more than most projects have; about 5 MB of names
+WALK_SECONDS: Final = 3.0
+FRESH_SECONDS: Final = 15.0
+"""A list of files that is older is made again when a menu opens; until it is there the old one is used."""
+_GIT: Final = ".git"
+_RULES: Final = ".gitignore"
+_MENTION: Final = re.compile(r'(?:^|(?<=[\s(\[{"\',;]))@(?:"([^"\n]*)("?)|([^\s"]*))')
+_BOUNDARIES: Final = frozenset("/_-. ")
+_LONGEST_QUERY: Final = 200
+_TRAILING: Final = ".,;:!?)]}'\""
+
+
+class CompletedWord(NamedTuple):
+    """The word at the cursor that a menu completes."""
+
+    kind: Literal["command", "file"]
+    query: str
+    """What was typed of it, without `/` or `@`."""
+    start: int
+    end: int
+    """The part of the text that an accepted choice replaces."""
+
+
+class Suggestion(NamedTuple):
+    """One row of a menu."""
+
+    inserted: str
+    """What replaces the word, with the space that follows it, if one does."""
+    shown: str
+    detail: str
+    source: str
+    """Where it comes from: the agent, this client, or the project."""
+
+
+class OwnCommand(NamedTuple):
+    """A slash command of this client."""
+
+    name: str
+    help: str
+
+
+class AgentCommand(NamedTuple):
+    """A slash command of the agent."""
+
+    name: str
+    description: str
+    hint: str = ""
+
+
+def word_at(text: str, cursor: int) -> CompletedWord | None:
+    """The word at a cursor that can be completed: `/name` at the start of the text, `@path` at the start of a word."""
+    if text.startswith("/") and cursor >= 1 and not re.search(r"\s", text[1:cursor]):
+        end = cursor
+        while end < len(text) and not text[end].isspace():
+            end += 1
+        return CompletedWord("command", text[1:cursor], 0, end)
+    for found in _MENTION.finditer(text):
+        if found.start() < cursor <= found.end():
+            typed = text[found.start() + 1 : cursor]
+            if typed.startswith('"') and found[2] and cursor == found.end():
+                return None  # the path is complete
+            return CompletedWord("file", typed.lstrip('"'), found.start(), found.end())
+    return None
+
+
+def mentions(text: str) -> list[str]:
+    """The paths behind `@` in a text, in their order, each once. Whether there is such a file is not known here."""
+    found: list[str] = []
+    for match in _MENTION.finditer(text):
+        path = match[1] if match[1] is not None else match[3] or ""
+        if path and path not in found:
+            found.append(path)
+    return found
+
+
+def spoken(path: str) -> list[str]:
+    """A mentioned path, and the same without the punctuation of a sentence behind it: `see @a.txt.` means `a.txt`."""
+    return [path, *([shorter] if (shorter := path.rstrip(_TRAILING)) not in (path, "") else [])]
+
+
+def mention(path: str) -> str:
+    """A path as it is written into a prompt."""
+    return f'@"{path}"' if re.search(r'[\s"]', path) else f"@{path}"
+
+
+def command_suggestions(
+    query: str, agent: Iterable[AgentCommand], own: Iterable[OwnCommand], agent_name: str = "agent"
+) -> list[Suggestion]:
+    """The commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
+    theirs = list(agent)
+    taken = {each.name for each in theirs}
+    rows: list[tuple[str, Suggestion]] = []
+    for each in theirs:
+        detail = one_line(f"{each.hint}  {each.description}" if each.hint else each.description)
+        row = Suggestion(f"/{each.name} ", f"/{label(each.name, 40)}", label(detail, 200, ""), label(agent_name, 20))
+        rows.append((each.name, row))
+    for mine in own:
+        name = f"dragoman:{mine.name}" if mine.name in taken else mine.name
+        rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "client")))
+    return ranked(query, rows)
+
+
+def file_suggestions(query: str, paths: Sequence[str]) -> list[Suggestion]:
+    """The files and folders that match; a folder ends with a slash, and the cursor stays behind that."""
+    rows = ranked(query, ((path, path) for path in paths if path != query))
+    return [Suggestion(_inserted(path), label(path, 200), "", "folder" if path.endswith("/") else "") for path in rows]
+
+
+def _inserted(path: str) -> str:
+    if not path.endswith("/"):
+        return f"{mention(path)} "
+    return f'@"{path}' if re.search(r'[\s"]', path) else f"@{path}"
+
+
+def ranked(query: str, rows: Iterable[tuple[str, T]]) -> list[T]:
+    """What matches a query, the best first; equal ones in the order in which they came."""
+    wanted = query[:_LONGEST_QUERY]
+    if not wanted:
+        return [row for _, row in _first(rows)]
+    scored: list[tuple[int, int, T]] = []
+    for number, (name, row) in enumerate(rows):
+        score = match_score(wanted, name)
+        if score is not None:
+            scored.append((-score, number, row))
+    scored.sort(key=lambda each: each[:2])
+    return [row for _, _, row in scored[:MOST_SHOWN]]
+
+
+def _first(rows: Iterable[T]) -> Iterator[T]:
+    for number, row in enumerate(rows):
+        if number >= MOST_SHOWN:
+            return
+        yield row
+
+
+def match_score(query: str, name: str) -> int | None:
+    """How well a name matches: every letter of the query occurs in its order. None if it does not match.
+
+    Letters in a row, at the start of a part of the name, and in its last part count more; a long name counts less.
+    Small letters match large ones, a large one only itself.
+    """
+    folded = name if any(letter.isupper() for letter in query) else name.lower()
+    base = folded.rstrip("/").rfind("/") + 1
+    whole = folded.find(query)
+    if whole >= 0:
+        at = folded.find(query, base)
+        place = at if at >= 0 else whole
+        starts = place == 0 or folded[place - 1] in _BOUNDARIES
+        return 10_000 + (2_000 if at >= 0 else 0) + (1_000 if starts else 0) - min(len(name), 900)
+    score, position, row = 0, 0, 0
+    for letter in query:
+        found = folded.find(letter, position)
+        if found < 0:
+            return None
+        row = row + 1 if found == position else 0
+        score += 5 * row + (10 if found == 0 or folded[found - 1] in _BOUNDARIES else 0) + (4 if found >= base else 0)
+        position = found + 1
+    return score * 10 - min(len(name), 900)
+
+
+class FileIndex:
+    """The files and folders of a project, without what git ignores. Made on a thread, bounded in count and time."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.paths: Sequence[str] = ()
+        self.is_cut = False
+        """There are more files than are listed, or the walk took too long."""
+        self._made_at: float | None = None
+        self._making: asyncio.Task[None] | None = None
+        self._is_over = False
+
+    def refresh(self, done: Callable[[], None] | None = None) -> None:
+        """Make the list again if it is old; `done` is called on the loop when a new one is there."""
+        is_fresh = self._made_at is not None and monotonic() - self._made_at < FRESH_SECONDS
+        if is_fresh or (self._making is not None and not self._making.done()):
+            return
+        self._making = asyncio.ensure_future(self._make(done))
+
+    def close(self) -> None:
+        """Stop a walk that is under way."""
+        self._is_over = True
+        if self._making is not None:
+            self._making.cancel()
+
+    async def _make(self, done: Callable[[], None] | None) -> None:
+        self.paths, self.is_cut = await asyncio.to_thread(list_files, self.folder, lambda: self._is_over)
+        self._made_at = monotonic()
+        if done is not None:
+            done()
+
+
+def list_files(
+    folder: str, is_over: Callable[[], bool] = lambda: False, *, most: int = MOST_FILES, seconds: float = WALK_SECONDS
+) -> tuple[list[str], bool]:
+    """The paths below a folder, the nearest first; folders end with a slash. Also whether some were left out.
+
+    What git ignores and names that begin with a dot are left out, links are listed and not followed.
+    """
+    from dragoman.workspace.ignore import IgnoreStack
+
+    end = monotonic() + seconds
+    found: list[str] = []
+    waiting: list[tuple[str, IgnoreStack]] = [("", IgnoreStack.above(folder))]
+    while waiting:
+        deeper: list[tuple[str, IgnoreStack]] = []
+        for before, rules in waiting:
+            if is_over() or monotonic() > end:
+                return found, True
+            for path, inner in _entries(folder, before, rules):
+                if len(found) >= most:
+                    return found, True
+                found.append(path)
+                if inner is not None:
+                    deeper.append((path, inner))
+        waiting = deeper
+    return found, False
+
+
+def _entries(start: str, before: str, rules: IgnoreStack) -> Iterator[tuple[str, IgnoreStack | None]]:
+    """The entries of one folder by name, each folder with the rules that hold there."""
+    folder = os.path.join(start, before)
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return  # not readable, or deleted in the meantime
+    if before:
+        names = {entry.name for entry in entries if entry.name in (_GIT, _RULES)}
+        rules = rules.inside(folder, before[:-1], has_rules=_RULES in names, is_repository=_GIT in names)
+    for entry in entries:
+        name = entry.name
+        try:
+            name.encode()
+            is_folder = entry.is_dir(follow_symlinks=False)
+        except (UnicodeEncodeError, OSError):
+            continue  # a name that is not UTF-8 cannot be put into a prompt
+        decision = rules.decide(before + name, name, is_folder)
+        if name == _GIT or decision or (decision is None and name.startswith(".")) or not name.isprintable():
+            continue
+        yield (f"{before}{name}/", rules) if is_folder else (before + name, None)

@@ -1,0 +1,308 @@
+"""What the plain client asks its user: permissions, forms, pages, logins and failures, all answered by typed lines.
+
+One thing is asked at a time, in this order: the open form, the permission, then the numbered choices of a login or a
+failure. Nothing that was typed before a question could be read counts. The lines come from the same pure modules as
+the cards of the full screen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from dragoman.errors import DragomanError, LoginFailed
+from dragoman.host.local.place import find_places
+from dragoman.host.local.start import NoHost, log_path
+from dragoman.process.own_program import own_command
+from dragoman.schema import v1
+from dragoman.text.terminal import one_line
+from dragoman.text.visible import label
+from dragoman.tui.failures import HUNG_SECONDS, hung
+from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.client.elicitation.form import Outcome
+    from dragoman.client.login import LoginMethod
+    from dragoman.text.colour import Painter
+    from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.failures import Failure, FailureChoice
+    from dragoman.tui.form_values import FormDialogue
+    from dragoman.tui.values import AskedQuestion, OpenForm
+
+
+class PlainAnswers:
+    """Asks, and reads answers from lines."""
+
+    def __init__(
+        self, talk: HostedConversation, write: Callable[..., None], width: Callable[[], int], paint: Painter
+    ) -> None:
+        self._talk = talk
+        self._write = write
+        self._width = width
+        self._paint = paint
+        self._form: OpenForm | None = None
+        self._dialogue: FormDialogue | None = None
+        self._methods: list[LoginMethod] = []
+        self._trouble: Failure | None = None
+        self._choices: list[FailureChoice] = []
+        self._agents: list[str] = []
+        self._installs: tuple[str, ...] = ()
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether an empty line is a value of the open form."""
+        return self._dialogue is not None
+
+    # Permissions
+
+    def asked(self, question: AskedQuestion) -> None:
+        """Write a permission request."""
+        width, count = self._width(), len(self._talk.questions)
+        self._write(*question_lines(question.request, width, self._paint))
+        self._write(*answer_lines(question.request, width, self._paint))
+        if count > 1:
+            self._write(f"note: {count} questions are open; answers go to the first")
+        self._write("answer with a number and Enter; another line is a prompt and answers nothing")
+        question.shown_at = monotonic()
+
+    def _answer(self, question: AskedQuestion, number: int) -> None:
+        answers = answers_of(question.request)
+        if not question.is_settled(monotonic()):
+            self._write("note: that came before the question could be read; answer again")
+        elif not 1 <= number <= len(answers):
+            self._write(f"note: the answers are 1 to {len(answers)}")
+        elif not answers[number - 1].is_clear:
+            self._write("note: this answer cannot be chosen: its meaning is not clear")
+        else:
+            chosen = question.options[number - 1]
+            self._write(f"note: answered: {label(chosen.name, 80)}")
+            self._talk.answer(question, chosen.option_id)
+
+    def _reject(self, reason: str) -> None:
+        question = self._talk.questions[0] if self._talk.questions else None
+        if question is None:
+            self._write("note: no question is open")
+        elif not reason:
+            self._write("note: /why takes the reason, as /why use ninja instead")
+        elif not question.is_settled(monotonic()):
+            self._write("note: that came before the question could be read; answer again")
+        elif self._talk.reject(question, reason):
+            self._write("note: rejected, with your reason")
+        else:
+            self._write("note: the agent offers no answer that rejects this; answer with a number")
+
+    # Forms and pages
+
+    def form(self, form: OpenForm) -> None:
+        """A form or a page waits; it is asked when the one before is over."""
+        if self._form is None:
+            self._begin(form)
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        """It is not open any more."""
+        if form is self._form:
+            self._write("note: the form is closed: the agent took it back, or another client answered it")
+            self._next()
+
+    def _begin(self, form: OpenForm) -> None:
+        from dragoman.client.elicitation.form import UnreadableForm
+        from dragoman.tui.form_values import FormDialogue, page_lines
+
+        self._form, request = form, form.request
+        if isinstance(request, v1.ElicitationUrlMode):
+            first, *lines = page_lines(request, self._talk.agent, self._width())
+            self._write(f"question: {first}", *lines)
+            self._write("note: /open opens it in the browser, /decline says no, /cancel gives no answer")
+            return
+        try:
+            self._dialogue = FormDialogue(request, self._talk.agent, self._width())
+        except UnreadableForm as error:
+            self._write(f"note: {error}: cancelled")
+            form.settle(v1.CancelElicitation())
+            self._next()
+            return
+        first, *lines = self._dialogue.lines
+        self._write(f"question: {first}", *lines)
+
+    def _next(self) -> None:
+        self._dialogue, done, self._form = None, self._form, None
+        waiting = [form for form in self._talk.forms if form is not done and not form.answer.done()]
+        if waiting:
+            self._begin(waiting[0])
+
+    async def _take_form(self, text: str) -> bool:
+        """A line while a form or a page waits; False if it is not meant for that."""
+        form, dialogue = self._form, self._dialogue
+        assert form is not None
+        if dialogue is not None:
+            if text.startswith("/") and text not in ("/decline", "/cancel", "/send"):
+                return False
+            await dialogue.take(text)
+            self._write(*dialogue.lines)
+            if dialogue.outcome is not None:
+                form.settle(dialogue.outcome)
+                self._next()
+            return True
+        endings: dict[str, Outcome] = {"/decline": v1.DeclineElicitation(), "/cancel": v1.CancelElicitation()}
+        if text in endings:
+            form.settle(endings[text])
+            self._next()
+            return True
+        if text == "/open":
+            await self._open_page(form)
+            return True
+        return False
+
+    async def _open_page(self, form: OpenForm) -> None:
+        from dragoman.client.elicitation.pages import is_web, open_in_browser
+
+        if form.url is None or not is_web(form.url):
+            self._write("note: only http and https pages can be opened; /decline or /cancel")
+            return
+        if not await asyncio.to_thread(open_in_browser, form.url):
+            self._write("note: no browser could be started; open the address above yourself")
+        form.settle(v1.AcceptElicitation())
+        self._next()
+
+    # Logins
+
+    async def _log_in(self) -> None:
+        from dragoman.tui.logins import method_lines, methods_of
+
+        try:
+            self._methods = await methods_of(self._talk)
+        except (NoHost, DragomanError, OSError) as error:
+            self._write(f"error: the login methods are not known: {one_line(str(error))}")
+            return
+        self._write("question: how do you want to log in?", *method_lines(self._methods))
+        self._write("answer with a number and Enter; /cancel does not log in")
+
+    async def _use_method(self, number: int) -> None:
+        from dragoman.tui.logins import log_in_by_terminal, use
+
+        if not 1 <= number <= len(self._methods):
+            self._write(f"note: the answers are 1 to {len(self._methods)}")
+            return
+        method, self._methods = self._methods[number - 1], []
+        self._write(f"note: logging in: {label(method.name, 60)}")
+        try:
+            await (log_in_by_terminal if method.kind == "terminal" else use)(self._talk, method)
+        except (LoginFailed, NoHost, DragomanError, OSError) as error:
+            self._write(f"error: {one_line(str(error))}", "note: /login tries again")
+            return
+        self._write("note: logged in")
+        if self._talk.phase == "failed":
+            self._talk.retry()
+        elif self._talk.trouble is not None:
+            self._talk.dismiss_trouble()
+
+    # Failures
+
+    def watch(self) -> None:
+        """Called every second: a turn from which nothing came for long is reported once."""
+        talk = self._talk
+        if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
+            talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)
+            self.show_trouble()
+
+    def show_trouble(self) -> None:
+        """Write a failure that was not written yet, with its choices."""
+        trouble = self._talk.trouble
+        if trouble is self._trouble:
+            return
+        self._trouble = trouble
+        self._choices = [] if trouble is None else trouble.choices
+        self._agents, self._installs = [], ()
+        if trouble is None:
+            return
+        first, *lines = trouble.lines()
+        self._write(f"error: {first}", *(f"  {line}" for line in lines))
+        for number, choice in enumerate(self._choices, 1):
+            self._write(f"  /{number}: {choice.text}")
+
+    async def _do(self, number: int) -> None:
+        trouble = self._talk.trouble
+        if trouble is None or not 1 <= number <= len(self._choices):
+            self._write(f"note: the choices are /1 to /{len(self._choices)}")
+            return
+        talk = self._talk
+        match self._choices[number - 1].act:
+            case "restart":
+                await talk.restart()
+            case "retry":
+                talk.retry()
+            case "new":
+                await talk.begin_again()
+            case "stop":
+                await talk.cancel()
+            case "dismiss":
+                talk.dismiss_trouble()
+            case "login":
+                await self._log_in()
+            case "log":
+                self._write(f"note: the log is {log_path(find_places().first)}")
+            case "report":
+                from dragoman.tui.reports import facts_of
+
+                self._write("note: a report, keys removed:", *trouble.report(facts_of(talk)).splitlines())
+            case "agent":
+                self._offer_agents()
+            case "install":
+                self._installs = trouble.program
+                self._write(f"question: run {shlex.join(['dragoman', *trouble.program])}?", "  y: yes", "  n: no")
+
+    def _offer_agents(self) -> None:
+        from dragoman.tui.agent_names import known_agents
+
+        self._agents = known_agents(self._talk.folder)
+        self._write("question: which agent?")
+        self._write(*(f"  {number}: {label(name, 60)}" for number, name in enumerate(self._agents, 1)))
+
+    async def _install(self, program: tuple[str, ...]) -> None:
+        from dragoman.process.foreground import run_in_foreground
+
+        code = await run_in_foreground(own_command(*program), cwd=self._talk.folder)
+        if code:
+            self._write(f"error: it was not installed: exit code {code}")
+        else:
+            self._talk.retry()
+
+    # Lines
+
+    async def take(self, text: str) -> bool:
+        """Whether a line was an answer to something that is asked."""
+        try:
+            return await self._take(text)
+        except (DragomanError, OSError) as error:
+            self._write(f"error: {one_line(str(error))}")
+            return True
+
+    async def _take(self, text: str) -> bool:
+        if self._form is not None and await self._take_form(text):
+            return True
+        number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
+        if self._talk.questions and number is not None:
+            self._answer(self._talk.questions[0], number)
+        elif text == "/why" or text.startswith("/why "):
+            self._reject(text[4:].strip())
+        elif text == "/login":
+            await self._log_in()
+        elif self._methods and number is not None:
+            await self._use_method(number)
+        elif self._methods and text == "/cancel":
+            self._methods = []
+        elif self._installs and text in ("y", "n"):
+            program, self._installs = self._installs, ()
+            if text == "y":
+                await self._install(program)
+        elif self._agents and number is not None and 1 <= number <= len(self._agents):
+            await self._talk.begin_again(self._agents[number - 1])
+        elif self._choices and text[:1] == "/" and text[1:].isascii() and text[1:].isdigit():
+            await self._do(int(text[1:7]))
+        else:
+            return False
+        return True

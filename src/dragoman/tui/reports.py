@@ -1,0 +1,25 @@
+"""The facts about a conversation that a report of a failure names."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+from dragoman._version import __version__
+from dragoman.text.terminal import one_line
+
+if TYPE_CHECKING:
+    from dragoman.tui.conversation import HostedConversation
+
+
+def facts_of(talk: HostedConversation) -> list[tuple[str, str]]:
+    """What a report says about the conversation; nothing of its content."""
+    return [
+        ("agent", one_line(talk.agent) or "(none)"),
+        ("session", talk.session_id or "(none)"),
+        ("phase", talk.phase),
+        ("turns", str(len(talk.state.turns))),
+        ("dragoman", __version__),
+        ("python", platform.python_version()),
+        ("system", f"{platform.system()} {platform.release()}"),
+    ]

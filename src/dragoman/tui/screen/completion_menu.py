@@ -1,0 +1,169 @@
+"""The menu above the input: commands and files that complete the word at the cursor.
+
+It never has the keyboard, and nothing in it is chosen at first: Enter sends the prompt as it was typed, unless the user
+chose a row with Up or Down since the last letter. Tab takes the chosen row, or the first one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from dragoman.text.terminal import fit
+from dragoman.tui.completion import AgentCommand, FileIndex, OwnCommand, command_suggestions, file_suggestions, word_at
+from dragoman.tui.screen.strips import strip_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from textual import events
+
+    from dragoman.tui.completion import CompletedWord, Suggestion
+    from dragoman.tui.conversation import HostedConversation
+    from dragoman.view.rails import Style
+
+_ROWS: Final = 8
+_NAME_COLUMNS: Final = 28
+
+
+class CompletionMenu(Widget):
+    """Shows what completes a word, and knows which row the user chose."""
+
+    DEFAULT_CSS = "CompletionMenu { display: none; height: auto; max-height: 9; }"
+
+    class Clicked(Message):
+        """The user clicked a row, which is chosen by that."""
+
+    def __init__(self, talk: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.chosen: int | None = None
+        self._talk = talk
+        self._own = own
+        self._files: FileIndex | None = None
+        self._word: CompletedWord | None = None
+        self._closed_at: tuple[str, int] | None = None
+        self._rows: Sequence[Suggestion] = ()
+        self._text, self._cursor = "", 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to choose."""
+        return bool(self._rows)
+
+    def look(self, text: str, cursor: int) -> None:
+        """The user typed: show what completes the word at the cursor."""
+        self._text, self._cursor = text, cursor
+        word = word_at(text, cursor)
+        place = None if word is None else (word.kind, word.start)
+        if word is None or place != self._closed_at:
+            self._closed_at = None
+        if word is None or self._closed_at is not None:
+            self._show(None, ())
+        elif word.kind == "command":
+            theirs = [_command(each) for each in self._talk().state.commands]
+            name = self._talk().agent.partition(" ")[0] or "agent"
+            self._show(word, command_suggestions(word.query, theirs, self._own, name))
+        else:
+            self._show(word, file_suggestions(word.query, self._index().paths))
+
+    def moved(self, text: str, cursor: int) -> None:
+        """The cursor moved: the menu stays as long as it is in the same word."""
+        if (text, cursor) != (self._text, self._cursor):
+            self.look(text, cursor)
+
+    def _index(self) -> FileIndex:
+        if self._files is None or self._files.folder != self._talk().folder:
+            if self._files is not None:
+                self._files.close()
+            self._files = FileIndex(self._talk().folder)
+        self._files.refresh(self._listed)
+        return self._files
+
+    def _listed(self) -> None:
+        """A new list of files is there."""
+        if self.is_attached and (self._word is None or self._word.kind == "file"):
+            chosen = self.chosen
+            self.look(self._text, self._cursor)
+            self.chosen = chosen if chosen is not None and chosen < len(self._rows) else None
+
+    def forget(self) -> None:
+        """Close the menu: the text is another one."""
+        self._text, self._cursor = "", 0
+        self._show(None, ())
+
+    def dismiss(self) -> bool:
+        """Close the menu until another word is begun. False if it is not open."""
+        if not self._rows or self._word is None:
+            return False
+        self._closed_at = (self._word.kind, self._word.start)
+        self._show(None, ())
+        return True
+
+    def move(self, step: int) -> None:
+        """Choose the next row, or the one before."""
+        count = len(self._rows)
+        if self.chosen is None:
+            self.chosen = 0 if step > 0 else count - 1
+        else:
+            self.chosen = (self.chosen + step) % count
+        self.refresh()
+
+    def take(self, *, is_first_enough: bool) -> tuple[CompletedWord, str] | None:
+        """The word and what replaces it, if a row was chosen; Tab takes the first row without that."""
+        if self._word is None or not self._rows or (self.chosen is None and not is_first_enough):
+            return None
+        return self._word, self._rows[self.chosen or 0].inserted
+
+    def on_unmount(self) -> None:
+        if self._files is not None:
+            self._files.close()
+
+    def on_click(self, event: events.Click) -> None:
+        row = self._top() + event.y
+        if event.y < min(_ROWS, len(self._rows)) and row < len(self._rows):
+            event.stop()
+            self.chosen = row
+            self.post_message(self.Clicked())
+
+    # Drawing
+
+    def _show(self, word: CompletedWord | None, rows: Sequence[Suggestion]) -> None:
+        self._word, self._rows, self.chosen = word, rows, None
+        self.display = bool(rows)
+        if rows:
+            self.styles.height = min(_ROWS, len(rows)) + 1
+            self.refresh()
+
+    def _top(self) -> int:
+        """The first row in sight."""
+        return max(0, min((self.chosen or 0) - _ROWS // 2, len(self._rows) - _ROWS))
+
+    def render_line(self, y: int) -> Strip:
+        width, shown = self.size.width, min(_ROWS, len(self._rows))
+        if y < shown:
+            return self._row(self._top() + y, width)
+        if y > shown:
+            return Strip.blank(width)
+        more = f"{len(self._rows)} found · " if len(self._rows) > shown else ""
+        enter = "Enter takes it" if self.chosen is not None else "Enter sends as typed"
+        return strip_of(((f"  {more}Tab takes · Up, Down choose · {enter} · Esc closes", "dim"),), width)
+
+    def _row(self, number: int, width: int) -> Strip:
+        row, is_chosen = self._rows[number], number == self.chosen
+        lead = "❯ " if is_chosen else "  "
+        style: Style = "bold" if is_chosen else ""
+        room = width - len(lead) - len(row.source) - 2
+        if not row.detail:
+            text = fit(row.shown, max(1, room))
+            return strip_of(((f"{lead}{text}", style), (f"  {row.source}", "dim")), width)
+        names = min(_NAME_COLUMNS, max(8, room // 2))
+        name, detail = fit(row.shown, names), fit(row.detail, max(1, room - names - 1))
+        return strip_of(((f"{lead}{name} ", style), (f"{detail}  {row.source}", "dim")), width)
+
+
+def _command(each: Any) -> AgentCommand:
+    hint = getattr(each.input, "hint", "")
+    return AgentCommand(each.name, each.description, hint if isinstance(hint, str) else "")

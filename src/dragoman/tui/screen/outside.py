@@ -1,0 +1,102 @@
+"""Leaving the full screen for a moment: an editor, a pager, the shell behind Ctrl+Z; and a terminal that hangs up.
+
+While another program has the terminal nothing is drawn, and the connection is served as always: a host does not wait
+for an editor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from textual.app import SuspendNotSupported
+
+from dragoman.errors import DragomanError
+from dragoman.tui.external import edit_text, page_text
+from dragoman.tui.screen.copy import set_mouse
+from dragoman.tui.screen.input_hint import note
+from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.view.rails import RailView
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from dragoman.tui.screen.app import TerminalApp
+
+_HANGUP_SECONDS: Final = 3.0
+
+
+def edit_draft(app: TerminalApp, argument: str = "") -> None:
+    """Edit the draft in the user's editor."""
+    prompt = app.query_one(PromptInput)
+
+    async def edit() -> None:
+        edited = await _outside(app, lambda: edit_text(prompt.text, os.environ))
+        if isinstance(edited, str):
+            prompt.put(edited)
+        elif edited is None:
+            note(app, "the editor failed; the draft is as it was")
+
+    app.start(edit())
+
+
+def page_conversation(app: TerminalApp, argument: str = "") -> None:
+    """Show the whole conversation in the user's pager, on the normal screen: its search and its selection work."""
+
+    async def page() -> None:
+        from dragoman.view.layout import text_of  # (the first frame needs none of it)
+
+        text = text_of(app.talk.state, RailView(max(20, app.size.width - 1), is_open=True))
+        _ = await _outside(app, lambda: page_text(f"{text}\n", os.environ))
+
+    app.start(page())
+
+
+async def _outside(app: TerminalApp, work: Callable[[], Awaitable[Any]]) -> Any:
+    """Run a program of the user's on the terminal; False if that was not possible, with a note."""
+    app.query_one(PromptInput).save_draft()
+    try:
+        with app.batch_update(), app.suspend():
+            app.is_outside = True
+            try:
+                return await work()
+            finally:
+                app.is_outside = False
+    except SuspendNotSupported:
+        note(app, "this terminal cannot be handed over")
+    except (DragomanError, OSError) as error:
+        note(app, str(error))
+    finally:
+        if app.is_mouse_released:
+            set_mouse(app)
+    return False
+
+
+def suspend_client(app: TerminalApp, argument: str = "") -> None:
+    """Stop this program, as Ctrl+Z does with others; `fg` brings it back."""
+    app.query_one(PromptInput).save_draft()
+    app.action_suspend_process()
+
+
+def end_on_hangup(app: TerminalApp) -> None:
+    """End this client when its terminal is gone; the host and its sessions go on.
+
+    Restoring a terminal that is not there can wait forever, so there is a limit.
+    """
+
+    def hang_up() -> None:
+        with suppress(Exception):
+            app.query_one(PromptInput).save_draft()
+        limit = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
+        limit.daemon = True
+        limit.start()
+        app.exit()
+
+    loop = asyncio.get_running_loop()
+    with suppress(RuntimeError, ValueError):  # not the main thread, as in a test
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            loop.add_signal_handler(number, hang_up)

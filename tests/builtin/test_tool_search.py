@@ -1,0 +1,207 @@
+"""Tools of MCP servers that are searched instead of listed."""
+
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.builtin.mcp.tools import McpTool, Offer
+from dragoman.builtin.models.model import ModelRequest
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.builtin.tools.tool_search import OUTPUT_CHARACTERS, _shown, rank, unwrap
+from dragoman.client import Session
+from dragoman.schema import v1
+from tests.builtin.http_service import Answers, RecordingModel, Service, ask, recording_model
+from tests.builtin.mcp.fixtures import HERE
+from tests.builtin.skills.fixtures import outputs_of
+
+
+def many(count: int) -> v1.McpServerStdio:
+    return v1.McpServerStdio("many", sys.executable, [str(HERE / "many_server.py"), str(count)], [])
+
+
+def tool(name: str, description: str = "", *arguments: str) -> McpTool:
+    schema = {"properties": {argument: {"type": "string"} for argument in arguments}}
+    return McpTool(name, name.partition("_")[0], Offer(name, "", description, schema), None)  # type: ignore[arg-type]
+
+
+TOOLS = {
+    each.name: each
+    for each in (
+        tool("github_createIssue", "Creates an issue in a repository", "title", "body"),
+        tool("github_list_issues", "Lists the issues of a repository", "state"),
+        tool("github_merge", "Merges a pull request", "number"),
+        tool("jira_transition", "Moves a ticket, which is an issue, to another state", "ticket_id"),
+        tool("mail_send", "Sends a message", "recipient", "subject"),
+    )
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("create issue", ["github_createIssue", "github_list_issues", "jira_transition"]),
+        ("LIST issues", ["github_list_issues", "github_createIssue", "jira_transition"]),
+        ("recipient", ["mail_send"]),
+        ("mail", ["mail_send"]),
+        ("merging", ["github_merge"]),
+        ("github_merge", ["github_merge", "github_createIssue", "github_list_issues"]),
+        ("select:mail_send,jira_transition", ["mail_send", "jira_transition"]),
+        ("weather", []),
+        ("", []),
+        ("?!", []),
+    ],
+)
+def test_tools_are_ranked_by_name_description_and_arguments(query: str, names: list[str]) -> None:
+    assert [each.name for each in rank(query, TOOLS)][: len(names) or 1] == names
+
+
+def test_what_a_search_returns_is_bounded() -> None:
+    tools = {
+        f"s_{number}": tool(f"s_{number}", "word " * 300, *(f"a{i}" * 50 for i in range(90))) for number in range(99)
+    }
+    text = _shown(rank("word", tools), 20, tools)
+    assert len(text) < OUTPUT_CHARACTERS + 10_000
+    assert "too long to show" in text
+    assert "Also matching" in text
+
+
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [
+        ({"name": "mail_send", "arguments": {"a": 1}}, {"a": 1}),
+        ({"name": " mail_send ", "arguments": '{"a": 1}'}, {"a": 1}),
+        ({"name": "mail_send", "input": {"a": 1}}, {"a": 1}),
+        ({"name": "mail_send", "a": 1}, {"a": 1}),
+        ({"name": "mail_send"}, {}),
+        ({"name": "mail_send", "arguments": ""}, {}),
+    ],
+)
+def test_the_arguments_of_the_other_tool_are_found(given: dict[str, Any], arguments: dict[str, Any]) -> None:
+    assert unwrap(given, TOOLS) == (TOOLS["mail_send"], arguments)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("mail_send", "must be"),
+        ({}, "must be"),
+        ({"name": "send"}, "there is no tool 'send'"),
+        ({"name": "call_tool", "arguments": {"name": "mail_send"}}, "there is no tool 'call_tool'"),
+        ({"name": "mail_send", "arguments": "{"}, "must be an object"),
+    ],
+)
+def test_a_wrong_call_says_what_would_be_right(given: Any, why: str) -> None:
+    with pytest.raises(ToolError, match=why):
+        unwrap(given, {**TOOLS, "call_tool": TOOLS["mail_send"]})
+
+
+class Talk:
+    """A session with the server `many`, and what its model and its client were given."""
+
+    def __init__(self, session: Session, model: RecordingModel, answers: Answers) -> None:
+        self.session = session
+        self.model = model
+        self.answers = answers
+
+    @property
+    def names(self) -> list[str]:
+        """The tools that the model was offered last."""
+        return [each.name for each in self.model.requests[-1].tools]
+
+
+@asynccontextmanager
+async def talk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, count: int, setting: str = "", **settings: Any
+) -> AsyncIterator[Talk]:
+    model, service, answers = recording_model(monkeypatch), Service(folder, **settings), Answers("allow_once")
+    service.home.mkdir(exist_ok=True)
+    (service.home / "settings.json").write_text(json.dumps({"tool_search": setting} if setting else {}))
+    async with service.client(permission=answers) as remote:
+        yield Talk(await remote.new_session(service.project, mcp_servers=[many(count)]), model, answers)
+
+
+def prefix(request: ModelRequest) -> tuple[object, ...]:
+    return request.system, request.tools
+
+
+async def test_sixty_tools_are_searched_and_the_list_of_tools_never_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talk(tmp_path, monkeypatch, 60) as held:
+        updates = await ask(
+            held.session,
+            'call tool_search {"query": "invoice of a customer", "limit": 1}',
+            'call call_tool {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}',
+            'call many_adjust_7 {"item_identifier": "pen"}',
+            'call call_tool {"name": "many_adjust_8", "arguments": {"item_identifier": "ink", "quantity": 2}}',
+            'call call_tool {"name": "nothing"}',
+        )
+        assert held.names[-2:] == ["tool_search", "call_tool"]
+        assert not [name for name in held.names if name.startswith("many")]
+        assert "- many: 60 tools" in held.model.requests[0].tools[-2].description
+        found, invoice, pen, ink, nothing = outputs_of(updates)
+        assert found.startswith("many_find_invoice\nLooks up an invoice")
+        assert '"customer"' in found
+        assert "adjust" not in found
+        assert (invoice, pen, ink) == ("invoice of Ada", "7: 1 x pen", "8: 2 x ink")
+        assert "find the right name with tool_search" in nothing
+        # The user sees and permits the real tool, with its own arguments.
+        asked = [(each.tool_call.title, each.tool_call.raw_input) for each in held.answers.asked]
+        assert asked[0] == ("many: find_invoice", {"customer": "Ada"})
+        assert asked[2] == ("many: adjust_8", {"item_identifier": "ink", "quantity": 2})
+        calls = held.session.state.tool_calls.values()
+        assert [call.kind for call in calls] == ["search", "read", "other", "other", "other"]
+        # The model gets its own calls back as it made them.
+        await ask(held.session, "say goodbye")
+        inputs = [part.input for part in held.model.requests[-1].messages[1].parts if hasattr(part, "input")]
+        assert inputs[1] == {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}
+        assert len({json.dumps([request.system, *map(str, request.tools)]) for request in held.model.requests}) == 1
+
+
+async def test_few_tools_are_listed_unless_the_user_wants_a_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talk(tmp_path, monkeypatch, 3) as held:
+        await ask(held.session, "say hello")
+        assert "many_find_invoice" in held.names
+        assert not {"tool_search", "call_tool"} & set(held.names)
+    async with talk(tmp_path / "on", monkeypatch, 3, "on") as held:
+        await ask(held.session, "say hello")
+        assert "many_find_invoice" not in held.names
+        assert {"tool_search", "call_tool"} <= set(held.names)
+    async with talk(tmp_path / "off", monkeypatch, 60, "off") as held:
+        await ask(held.session, "say hello")
+        assert len([name for name in held.names if name.startswith("many_")]) == 60
+
+
+async def test_hooks_and_rules_see_the_tool_that_is_really_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talk(tmp_path, monkeypatch, 3, "on") as held:
+        log = tmp_path / "hooked"
+        home = tmp_path / "home"
+        hook = {"matcher": "many_.*", "command": f"cat >> {log}"}
+        rules = {"deny": ["mcp:many:adjust_0"]}
+        settings = {"tool_search": "on", "rules": rules, "hooks": {"before_tool": [hook]}}
+        (home / "settings.json").write_text(json.dumps(settings))
+        updates = await ask(
+            held.session,
+            'call call_tool {"name": "many_adjust_0", "arguments": {"item_identifier": "x"}}',
+            'call call_tool {"name": "many_adjust_1", "arguments": {"item_identifier": "x"}}',
+        )
+    denied, done = outputs_of(updates)
+    assert "0: 1 x x" not in denied
+    assert done == "1: 1 x x"
+    assert json.loads(log.read_text().replace("}{", "}\n{").splitlines()[-1])["tool_name"] == "many_adjust_1"
+
+
+async def test_equal_calls_through_the_dispatcher_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with talk(tmp_path, monkeypatch, 3, "on") as held:
+        call = 'call call_tool {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}'
+        updates = await ask(held.session, call, call, call)
+    assert "This call of many_find_invoice gave this result 3 times" in outputs_of(updates)[-1]
