@@ -5,16 +5,20 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dragoman.builtin.mcp.tools import McpTool, Offer
-from dragoman.builtin.models.model import ModelRequest
+from dragoman.builtin.tools.deferral import searched_tools
+from dragoman.builtin.tools.table import built_in_tools, offered_tools
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.tools.tool_search import OUTPUT_CHARACTERS, _shown, rank, unwrap
 from dragoman.client import Session
+from dragoman.errors import ConfigError
 from dragoman.schema import v1
+from dragoman.settings.file import read_settings_file
 from tests.builtin.http_service import Answers, RecordingModel, Service, ask, recording_model
 from tests.builtin.mcp.fixtures import HERE
 from tests.builtin.skills.fixtures import outputs_of
@@ -49,7 +53,7 @@ TOOLS = {
         ("recipient", ["mail_send"]),
         ("mail", ["mail_send"]),
         ("merging", ["github_merge"]),
-        ("github_merge", ["github_merge", "github_createIssue", "github_list_issues"]),
+        ("github_merge", ["github_merge"]),
         ("select:mail_send,jira_transition", ["mail_send", "jira_transition"]),
         ("weather", []),
         ("", []),
@@ -115,18 +119,12 @@ class Talk:
 
 
 @asynccontextmanager
-async def talk(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, count: int, setting: str = "", **settings: Any
-) -> AsyncIterator[Talk]:
-    model, service, answers = recording_model(monkeypatch), Service(folder, **settings), Answers("allow_once")
+async def talk(folder: Path, monkeypatch: pytest.MonkeyPatch, count: int, **settings: Any) -> AsyncIterator[Talk]:
+    model, service, answers = recording_model(monkeypatch), Service(folder), Answers("allow_once")
     service.home.mkdir(exist_ok=True)
-    (service.home / "settings.json").write_text(json.dumps({"tool_search": setting} if setting else {}))
+    (service.home / "settings.json").write_text(json.dumps(settings))
     async with service.client(permission=answers) as remote:
         yield Talk(await remote.new_session(service.project, mcp_servers=[many(count)]), model, answers)
-
-
-def prefix(request: ModelRequest) -> tuple[object, ...]:
-    return request.system, request.tools
 
 
 async def test_sixty_tools_are_searched_and_the_list_of_tools_never_changes(
@@ -141,9 +139,10 @@ async def test_sixty_tools_are_searched_and_the_list_of_tools_never_changes(
             'call call_tool {"name": "many_adjust_8", "arguments": {"item_identifier": "ink", "quantity": 2}}',
             'call call_tool {"name": "nothing"}',
         )
-        assert held.names[-2:] == ["tool_search", "call_tool"]
+        assert {"tool_search", "call_tool"} <= set(held.names)
         assert not [name for name in held.names if name.startswith("many")]
-        assert "- many: 60 tools" in held.model.requests[0].tools[-2].description
+        described = {each.name: each.description for each in held.model.requests[0].tools}
+        assert "- many: 60 tools" in described["tool_search"]
         found, invoice, pen, ink, nothing = outputs_of(updates)
         assert found.startswith("many_find_invoice\nLooks up an invoice")
         assert '"customer"' in found
@@ -163,45 +162,61 @@ async def test_sixty_tools_are_searched_and_the_list_of_tools_never_changes(
         assert len({json.dumps([request.system, *map(str, request.tools)]) for request in held.model.requests}) == 1
 
 
-async def test_few_tools_are_listed_unless_the_user_wants_a_search(
+@pytest.mark.parametrize(
+    ("setting", "count", "window", "is_searching"),
+    [
+        ("auto", 10, 200_000, False),
+        ("auto", 60, 200_000, True),
+        ("auto", 10, 20_000, True),
+        ("on", 1, 200_000, True),
+        ("on", 0, 200_000, False),
+        ("off", 60, 20_000, False),
+    ],
+)
+def test_the_setting_and_the_size_of_the_descriptions_decide(
+    setting: str, count: int, window: int, is_searching: bool
+) -> None:
+    table: dict[str, Any] = built_in_tools()
+    offered = {f"s_{number}": tool(f"s_{number}", "word " * 180) for number in range(count)}
+    servers: Any = SimpleNamespace(tools=offered, are_searched=False)
+    searched = searched_tools(servers, table, setting, window)
+    assert bool(searched) is servers.are_searched is is_searching
+    names = [each.name for each in offered_tools({**table, **offered}, "scripted", searched=searched)]
+    assert ("tool_search" in names) is ("call_tool" in names) is is_searching
+    assert ("s_0" in names) is (count > 0 and not is_searching)
+    if is_searching:
+        # It goes on in the same way when tools go, and the description stays.
+        described = table["tool_search"].description
+        servers.tools = dict(list(offered.items())[:1])
+        assert searched_tools(servers, table, setting, window) == {"s_0"}
+        assert table["tool_search"].description == described
+        # A subagent that has no search is offered its tools by name.
+        own = {"read": table["read"], **offered}
+        assert "s_0" in [each.name for each in offered_tools(own, "scripted", searched=searched)]
+
+
+def test_a_wrong_setting_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"tool_search": "sometimes"}')
+    with pytest.raises(ConfigError, match="tool_search must be auto, on or off"):
+        read_settings_file(tmp_path / "settings.json", "user")
+    assert read_settings_file(tmp_path / "none.json", "user").tool_search == "auto"
+
+
+async def test_rules_hooks_and_the_count_of_repetitions_see_the_tool_that_is_really_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with talk(tmp_path, monkeypatch, 3) as held:
-        await ask(held.session, "say hello")
-        assert "many_find_invoice" in held.names
-        assert not {"tool_search", "call_tool"} & set(held.names)
-    async with talk(tmp_path / "on", monkeypatch, 3, "on") as held:
-        await ask(held.session, "say hello")
-        assert "many_find_invoice" not in held.names
-        assert {"tool_search", "call_tool"} <= set(held.names)
-    async with talk(tmp_path / "off", monkeypatch, 60, "off") as held:
-        await ask(held.session, "say hello")
-        assert len([name for name in held.names if name.startswith("many_")]) == 60
-
-
-async def test_hooks_and_rules_see_the_tool_that_is_really_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with talk(tmp_path, monkeypatch, 3, "on") as held:
-        log = tmp_path / "hooked"
-        home = tmp_path / "home"
-        hook = {"matcher": "many_.*", "command": f"cat >> {log}"}
-        rules = {"deny": ["mcp:many:adjust_0"]}
-        settings = {"tool_search": "on", "rules": rules, "hooks": {"before_tool": [hook]}}
-        (home / "settings.json").write_text(json.dumps(settings))
-        updates = await ask(
-            held.session,
-            'call call_tool {"name": "many_adjust_0", "arguments": {"item_identifier": "x"}}',
-            'call call_tool {"name": "many_adjust_1", "arguments": {"item_identifier": "x"}}',
-        )
-    denied, done = outputs_of(updates)
-    assert "0: 1 x x" not in denied
-    assert done == "1: 1 x x"
-    assert json.loads(log.read_text().replace("}{", "}\n{").splitlines()[-1])["tool_name"] == "many_adjust_1"
-
-
-async def test_equal_calls_through_the_dispatcher_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with talk(tmp_path, monkeypatch, 3, "on") as held:
-        call = 'call call_tool {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}'
-        updates = await ask(held.session, call, call, call)
-    assert "This call of many_find_invoice gave this result 3 times" in outputs_of(updates)[-1]
+    log = tmp_path / "hooked"
+    hooks = {"before_tool": [{"matcher": "many_.*", "command": f"cat >> {log}"}]}
+    rules = {"deny": ["mcp:many:adjust_0"]}
+    call = 'call call_tool {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}'
+    async with talk(tmp_path, monkeypatch, 3, tool_search="on", hooks=hooks, rules=rules) as held:
+        denied = 'call call_tool {"name": "many_adjust_0", "arguments": {"item_identifier": "x"}}'
+        updates = await ask(held.session, denied, call, call, call)
+        assert len(held.answers.asked) == 3
+    outputs = outputs_of(updates)
+    assert "0: 1 x x" not in outputs[0]
+    assert outputs[1] == "invoice of Ada"
+    assert "This call of many_find_invoice gave this result 3 times" in outputs[3]
+    hooked = [json.loads(line) for line in log.read_text().replace("}{", "}\n{").splitlines()]
+    assert [each["tool_name"] for each in hooked] == ["many_adjust_0", *["many_find_invoice"] * 3]
+    assert hooked[1]["tool_input"] == {"customer": "Ada"}

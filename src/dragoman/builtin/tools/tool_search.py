@@ -39,6 +39,9 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 # What a word is worth, by where it stands.
 _NAME_WEIGHT, _BEGINNING_WEIGHT, _ARGUMENT_WEIGHT, _TEXT_WEIGHT = 6.0, 2.5, 2.0, 1.5
 _EXACT: Final = 1000.0
+# Worse ones than this share of the best are no matches.
+_LEAST_SHARE: Final = 0.15
+_EMPTY_WORDS: Final = frozenset(["a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the", "thi", "to", "tool", "use", "with"])
 # What models call the arguments of the tool that they call through this one.
 _ARGUMENTS: Final = ("arguments", "input", "args", "parameters")
 
@@ -133,7 +136,7 @@ def unwrap(given: Any, tools: Mapping[str, Tool]) -> tuple[Tool, Any]:
 def rank(query: str, tools: Mapping[str, Tool]) -> list[Tool]:
     """Return the tools that match a query, the best first; equal ones by name. Rare words count more than common."""
     named = [tools[word] for word in re.split(r"[\s,]+", query.removeprefix("select:")) if word in tools]
-    asked = list(dict.fromkeys(_words(query)))
+    asked = [word for word in dict.fromkeys(_words(query)) if word not in _EMPTY_WORDS]
     documents = {name: _Document(tool) for name, tool in tools.items()}
     seen = Counter(word for each in documents.values() for word in each.words)
     scores: dict[str, float] = {tool.name: _EXACT - number for number, tool in enumerate(dict.fromkeys(named))}
@@ -141,7 +144,9 @@ def rank(query: str, tools: Mapping[str, Tool]) -> list[Tool]:
         score = sum(document.weight(word) * math.log(1 + len(tools) / (1 + seen[word])) for word in asked)
         if score > 0:
             scores[name] = scores.get(name, 0.0) + score
-    return [tools[name] for name in sorted(scores, key=lambda name: (-scores[name], name))]
+    least = _LEAST_SHARE * max(scores.values(), default=0.0)
+    found = [name for name, score in scores.items() if score >= least or score >= _EXACT / 2]
+    return [tools[name] for name in sorted(found, key=lambda name: (-scores[name], name))]
 
 
 class _Document:
@@ -158,11 +163,13 @@ class _Document:
         if word in self._name:
             return _NAME_WEIGHT
         found = (_ARGUMENT_WEIGHT if word in self._arguments else 0.0) + (_TEXT_WEIGHT if word in self._text else 0.0)
-        if len(word) > 2 and any(
-            each.startswith(word) or word.startswith(each) for each in self._name if len(each) > 2
-        ):
-            found += _BEGINNING_WEIGHT
-        return found
+        return found + (_BEGINNING_WEIGHT if any(_are_related(word, each) for each in self._name) else 0.0)
+
+
+def _are_related(one: str, other: str) -> bool:
+    """Whether two words begin alike, as `merge` and `merging` do."""
+    shorter, longer = sorted((one, other), key=len)
+    return len(shorter) > 2 and longer.startswith(shorter[: max(len(shorter) - 1, 4)])
 
 
 def _words(text: str) -> Iterable[str]:
