@@ -40,8 +40,9 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 _NAME_WEIGHT, _BEGINNING_WEIGHT, _ARGUMENT_WEIGHT, _TEXT_WEIGHT = 6.0, 2.5, 2.0, 1.5
 _EXACT: Final = 1000.0
 # Worse ones than this share of the best are no matches.
-_LEAST_SHARE: Final = 0.15
-_EMPTY_WORDS: Final = frozenset(["a", "an", "and", "are", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the", "thi", "to", "tool", "use", "with"])
+_LEAST_SHARE: Final = 0.05
+# As they are without a plural s.
+_EMPTY_WORDS: Final = " a an and are by for from in is it of on or that the thi to tool use with "
 # What models call the arguments of the tool that they call through this one.
 _ARGUMENTS: Final = ("arguments", "input", "args", "parameters")
 
@@ -136,7 +137,7 @@ def unwrap(given: Any, tools: Mapping[str, Tool]) -> tuple[Tool, Any]:
 def rank(query: str, tools: Mapping[str, Tool]) -> list[Tool]:
     """Return the tools that match a query, the best first; equal ones by name. Rare words count more than common."""
     named = [tools[word] for word in re.split(r"[\s,]+", query.removeprefix("select:")) if word in tools]
-    asked = [word for word in dict.fromkeys(_words(query)) if word not in _EMPTY_WORDS]
+    asked = [word for word in dict.fromkeys(_words(query)) if f" {word} " not in _EMPTY_WORDS]
     documents = {name: _Document(tool) for name, tool in tools.items()}
     seen = Counter(word for each in documents.values() for word in each.words)
     scores: dict[str, float] = {tool.name: _EXACT - number for number, tool in enumerate(dict.fromkeys(named))}
