@@ -16,11 +16,11 @@ pytest.importorskip("textual")
 
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
-from dragoman.tui.screen import walking
-from dragoman.tui.screen.emulation import EmulatedTerminals
-from dragoman.tui.screen.highlighting import colour_code
+from dragoman.tui.screen.conversation import walking
+from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
+from dragoman.tui.screen.conversation.highlighting import colour_code
+from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.strips import strip_of, style_named
-from dragoman.tui.screen.transcript import Transcript
 from dragoman.view.blocks import ShownTerminal
 from tests.tui.test_screen import grid, painted, shown
 

@@ -17,9 +17,9 @@ from textual.app import SuspendNotSupported
 
 from dragoman.errors import DragomanError
 from dragoman.tui.external import edit_text, page_text
-from dragoman.tui.screen.copy import set_mouse
-from dragoman.tui.screen.input_hint import note
-from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.screen.conversation.copy import set_mouse
+from dragoman.tui.screen.input.input_hint import note
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.view.rails import RailView
 
 if TYPE_CHECKING:
