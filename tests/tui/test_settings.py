@@ -16,7 +16,7 @@ from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.screen.choices.options import preparer
+from dragoman.tui.screen.choices.options import prepare_session
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.keys.actions import ACTIONS
@@ -292,12 +292,12 @@ async def test_remembered_values_are_set_before_the_first_prompt_and_never_keep_
     async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         session: Any = FakeSession()
         prepared: Session = session
-        await preparer(app)(prepared, "claude --acp")
+        await prepare_session(app, prepared, "claude --acp")
         assert session.taken == [("model", "opus")]
         await painted(app, pilot)
         assert any("was not taken: not today" in line for line in grid(app))
         other: Any = FakeSession()
-        await preparer(app)(other, "codex")
+        await prepare_session(app, other, "codex")
         assert other.taken == []
 
 

@@ -24,8 +24,8 @@ from dragoman.text.visible import label
 from dragoman.tui.local_host.older_blocks import is_too_long
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.conversation.transcript import Transcript
-from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.frame import FrameLines
+from dragoman.tui.screen.hangup import end_on_hangup
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from dragoman.client import Session
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.interface import Opening
     from dragoman.tui.screen.picker import Picker
@@ -180,11 +181,12 @@ class TerminalApp(App[None]):
             self.note(problem)
         if self._start.typed:
             self.call_after_refresh(type_keys, self, self._start.typed)
-        self.call_after_refresh(load_function("outside:end_on_hangup"), self)
+        self.call_after_refresh(end_on_hangup, self)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
-        self.last_exchange = last_exchange(self.talk.state, RailView(self.size.width, self.glyphs))
+        view = RailView(self.size.width, self.glyphs)
+        self.last_exchange = load_function("farewell:last_exchange")(self.talk.state, view)
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -246,9 +248,11 @@ class TerminalApp(App[None]):
 
     def run_talk(self, talk: HostedConversation) -> None:
         """Connect a conversation."""
-        from dragoman.tui.screen.choices.options import preparer
 
-        talk.prepare = preparer(self)
+        async def prepare(session: Session, agent: str) -> None:
+            await load_function("choices.options:prepare_session")(self, session, agent)
+
+        talk.prepare = prepare
         self.start(talk.run())
 
     def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:

@@ -12,7 +12,7 @@ from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.start.preferences import MODE, agent_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from dragoman.client import Session
     from dragoman.tui.screen.app import TerminalApp
@@ -78,18 +78,14 @@ async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
         app.note(f"{label(chosen.name, 40)}; new sessions of {label(agent, 20)} begin with it (/settings forgets it)")
 
 
-def preparer(app: TerminalApp) -> Callable[[Session, str], Any]:
-    """What sets the remembered values in a new session, before its first prompt."""
-
-    async def prepare(session: Session, agent: str) -> None:
-        wanted = {} if app.preferences is None else app.preferences.of(agent_key(agent))
-        for option, value in wanted.items():
-            try:
-                await _prepare(session, option, value)
-            except DragomanError as error:
-                app.note(f"{option} = {value} of an earlier session was not taken: {error}")
-
-    return prepare
+async def prepare_session(app: TerminalApp, session: Session, agent: str) -> None:
+    """Set the remembered values in a new session, before its first prompt."""
+    wanted = {} if app.preferences is None else app.preferences.of(agent_key(agent))
+    for option, value in wanted.items():
+        try:
+            await _prepare(session, option, value)
+        except DragomanError as error:
+            app.note(f"{option} = {value} of an earlier session was not taken: {error}")
 
 
 async def _prepare(session: Session, option: str, value: str | bool) -> None:
