@@ -316,8 +316,15 @@ async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_on
         first, app.talk = app.talk, HostedConversation(Folder(project), app)
         await press(pilot, "new")
         assert prompt.text == "new"
+        second, app.talk = app.talk, first
+        await until(pilot, lambda: prompt.text == "for one")
+        app.talk = second
+        await until(pilot, lambda: prompt.text == "new")
         app.talk = first
         await until(pilot, lambda: prompt.text == "for one")
+        second.session_id = "s2"  # connected, while the user was elsewhere
+        app.talk = second
+        await until(pilot, lambda: prompt.text == "new")
 
 
 async def test_a_draft_of_a_session_without_an_id_yet_goes_with_it(

@@ -263,6 +263,7 @@ class TerminalApp(App[None]):
         before, self.talk = self.talk, found.talk
         if before is found.talk:
             return
+        self.query_one(PromptInput).follow_session()
         self.cards.put(None)
         self.around.notifier.pace.forget(self.talk.session_id or "")
         self.reloaded()

@@ -128,7 +128,7 @@ class PromptInput(TextArea):
         self._keeper.flush()
 
     def _tick(self) -> None:
-        self._follow_session()
+        self.follow_session()
         self._keeper.tick()
         if self.text != self._looked_at:
             self._looked_at = self.text
@@ -141,7 +141,7 @@ class PromptInput(TextArea):
         """Write the draft at once: the program ends, or is stopped."""
         self._keeper.flush()
 
-    def _follow_session(self) -> None:
+    def follow_session(self) -> None:
         """The draft belongs to its session: before a key is taken, the input is that of the session in sight."""
         draft = self._keeper.follow()
         if self._talk.folder != self._folder:
@@ -207,7 +207,7 @@ class PromptInput(TextArea):
             self._keeper.changed(self.text, chips_in(self.text, self.chips))
 
     def on_text_area_changed(self) -> None:
-        self._follow_session()
+        self.follow_session()
         self._keep_draft()
         # The input may be of another height after this, and be somewhere else: the real cursor must follow.
         self.call_after_refresh(self._place_cursor)
@@ -228,7 +228,7 @@ class PromptInput(TextArea):
     # Keys
 
     async def _on_key(self, event: events.Key) -> None:
-        self._follow_session()
+        self.follow_session()
         key = event.key
         if key not in ("ctrl+k", "ctrl+u", "ctrl+w", "alt+backspace", "ctrl+backspace"):
             self._is_killing = False
@@ -416,7 +416,7 @@ class PromptInput(TextArea):
     async def _on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._follow_session()
+        self.follow_session()
         self._end_search()
         text = clean_paste(event.text)
         image = image_path(text, self._folder)
