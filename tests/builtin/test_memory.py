@@ -11,7 +11,7 @@ from dragoman.builtin.context.instruction_changes import FULL_CHARACTERS, Instru
 from dragoman.builtin.context.memory import HEADING, Wish, read_wish, with_line
 from dragoman.builtin.context.own_commands import OWN
 from dragoman.schema import v1
-from dragoman.uistream.messages import DataPart
+from dragoman.uistream.messages import DataPart, TextPart
 from tests.builtin.http_service import Answers, RecordingModel, Service, ask, recording_model
 from tests.builtin.skills.fixtures import answer_of, service_at_home, write_skill
 
@@ -113,6 +113,17 @@ async def test_a_deny_rule_and_a_link_out_of_the_project_are_obeyed(
     assert answers.asked == []
     assert (tmp_path / "elsewhere.md").read_text() == "mine\n"
     assert not (service.home / "AGENTS.md").exists()
+
+
+async def test_where_no_user_can_be_asked_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = service_at_home(tmp_path, monkeypatch)
+    answers = Answers("allow_once")
+    async with service.client(permission=answers, meta={"dragoman": {"headless": True}}) as remote:
+        session = await remote.new_session(service.project)
+        refused = answer_of(await ask(session, "/remember use tabs"))
+    assert refused.startswith("Nothing was written: /remember asks before it changes a file")
+    assert answers.asked == []
+    assert not (service.project / "AGENTS.md").exists()
 
 
 def test_init_is_a_template_for_the_model() -> None:
@@ -221,7 +232,9 @@ async def test_a_change_survives_a_compaction(tmp_path: Path, monkeypatch: pytes
         await ask(session, "say hello")
         assert "use spaces, always two" in in_request(model), compacted
         assert announced(model) == []
-        assert "0 many words many" not in in_request(model)  # it was in the summarised part
+        summary = model.requests[-1].messages[0].parts[0]
+        assert isinstance(summary, TextPart)
+        assert "Instructions that changed:\nThe instructions in" in summary.text
 
 
 async def test_a_long_file_is_announced_by_its_diff_and_many_within_bounds(

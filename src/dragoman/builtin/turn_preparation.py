@@ -83,6 +83,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
     if folder.hooks is not None:
         folder.hooks.begin_turn()
     skill = None if prompt.command is None or prompt.command.command is None else prompt.command.command.skill
+    session.skills.recall(session.history)
     if skill is not None:
         session.skills.permit(skill)
     return TurnContext(

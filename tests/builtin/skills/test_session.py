@@ -9,10 +9,12 @@ from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.window.limits import WindowLimits
 from dragoman.builtin.context.window.plan import prunable
 from dragoman.schema import v1
-from dragoman.uistream.messages import StepStartPart, TextPart, ToolPart, UIMessage
-from tests.builtin.http_service import Answers, ask, recording_model
+from dragoman.uistream.messages import DataPart, StepStartPart, TextPart, ToolPart, UIMessage
+from tests.builtin.http_service import Answers, Service, ask, recording_model
 from tests.builtin.mcp.fixtures import HERE
 from tests.builtin.skills.fixtures import answer_of, outputs_of, service_at_home, write_skill
+
+AGENTS = ("build", "explore")
 
 
 async def test_the_model_gets_an_index_and_loads_a_skill_with_its_files(
@@ -79,6 +81,43 @@ async def test_loading_a_skill_permits_to_read_its_folder_and_nothing_else(
     assert not (folder / "new.md").exists()
 
 
+async def test_a_session_that_is_opened_again_may_still_read_the_files_of_loaded_skills(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = service_at_home(tmp_path, monkeypatch)
+    for name in ("loaded", "started", "other"):
+        (write_skill(service.home / "skills", name) / "part.md").write_text(f"part of {name}")
+    async with service.session("allow_once") as session:
+        await ask(session, 'call skill {"name": "loaded"}')
+        await ask(session, "/started")
+    again, refusing = Service(tmp_path), Answers(None)
+    async with again.client(permission=refusing) as remote:
+        loaded = await remote.load_session(session.id, service.project)
+        lines = [f"read {service.home}/skills/{name}/part.md" for name in ("loaded", "started", "other")]
+        outputs = outputs_of(await ask(loaded, *lines))
+    assert "part of loaded" in outputs[0]
+    assert "part of started" in outputs[1]
+    assert "part of other" not in outputs[2]
+    assert len(refusing.asked) == 1
+
+
+async def test_a_subagent_has_the_index_and_loads_skills_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service, model = service_at_home(tmp_path, monkeypatch), recording_model(monkeypatch)
+    write_skill(service.home / "skills", "notes", body="Write them in rhyme.")
+    (service.project / "AGENTS.md").write_text("use tabs")
+    async with service.session("allow_once") as session:
+        await ask(session, "say hello")
+        (service.project / "AGENTS.md").write_text("use spaces")
+        script = r'call skill {"name": "notes"}\nsay {result}'
+        updates = await ask(session, f"task build {script}", "task explore say looked")
+    assert "Write them in rhyme." in "".join(outputs_of(updates))
+    build, explore = (next(each for each in model.requests if f"subagent {name}" in each.system) for name in AGENTS)
+    assert "- notes: does it" in build.system
+    assert "# Skills" not in explore.system
+    texts = [part.data["text"] for part in build.messages[0].parts if isinstance(part, DataPart)]
+    assert any("use spaces" in text for text in texts)
+
+
 async def test_a_deny_counts_more_than_a_skill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service = service_at_home(tmp_path, monkeypatch)
     skills = service.home / "skills"
@@ -138,9 +177,9 @@ async def test_broken_skills_are_reported_once_to_the_client(tmp_path: Path, mon
     write_skill(service.project / ".claude/skills", "right")
     write_skill(service.project / ".claude/skills", "wrong").joinpath("SKILL.md").write_text("---\nname: x\n---\n")
     async with service.session("allow_once") as session:
-        updates = [*await ask(session, "say one"), *await ask(session, "say two")]
-        notices = [each.description for each in updates if isinstance(each, v1.Notice)]
-        assert len([text for text in notices if "wrong/SKILL.md is left out" in str(text)]) <= 1
+        await ask(session, "say one")
+        (notice,) = session.state.notices
+        assert "wrong/SKILL.md is left out: its name 'x' is not that of its folder" in str(notice.description)
         listed = answer_of(await ask(session, "/skills"))
     assert "right" in listed
     assert "Not as they should be:" in listed

@@ -11,14 +11,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from dragoman.builtin.context.history import COMMAND
 from dragoman.builtin.skills.places import skill_places
 from dragoman.builtin.tools.tool import ToolError
+from dragoman.uistream.messages import ToolPart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.skills.files import FoundSkills
     from dragoman.builtin.skills.skill import Skill
     from dragoman.builtin.viewer import Viewer
+    from dragoman.uistream.messages import UIMessage
 
 
 class SessionSkills:
@@ -30,6 +35,7 @@ class SessionSkills:
         self._found: FoundSkills | None = None
         self._index: str | None = None
         self._noticed: set[str] = set()
+        self._has_recalled = False
 
     async def prepare(self, viewer: Viewer) -> None:
         """Read the files, once, and report to a client what is wrong with them."""
@@ -122,7 +128,28 @@ class SessionSkills:
         self.permit(skill)
         return text
 
+    def recall(self, history: Sequence[UIMessage]) -> None:
+        """Permit again, in a session that was opened again, to read the folders of skills that were loaded before."""
+        if self._has_recalled or self._found is None:
+            return
+        self._has_recalled = True
+        for name in loaded_in(history):
+            skill = self._found.skills.get(name)
+            if skill is not None:
+                self.permit(skill)
+
     def permit(self, skill: Skill) -> None:
         """Permit to read the folder of a skill for the rest of the session."""
         if skill.folder:
             self._session.rules.allow_reading(skill.folder, f"the skill {skill.name}")
+
+
+def loaded_in(history: Sequence[UIMessage]) -> Iterator[str]:
+    """Yield the names of the skills that a model or a user loaded in a conversation."""
+    for message in history:
+        command = message.metadata.get(COMMAND, {})
+        if "<skill name=" in command.get("prompt", ""):
+            yield command.get("name", "")
+        for part in message.parts:
+            if isinstance(part, ToolPart) and part.name == "skill" and part.state == "output-available":
+                yield str(part.input.get("name", "")) if isinstance(part.input, dict) else ""
