@@ -81,6 +81,22 @@ async def test_loading_a_skill_permits_to_read_its_folder_and_nothing_else(
     assert not (folder / "new.md").exists()
 
 
+async def test_a_projects_skill_that_is_a_link_permits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = service_at_home(tmp_path, monkeypatch)
+    (service.project / "sub").mkdir()
+    private = write_skill(service.project, "private")
+    (private / "key").write_text("sesame")
+    (service.project / ".agents/skills").mkdir(parents=True)
+    (service.project / ".agents/skills/private").symlink_to(private)
+    refusing = Answers(None)
+    async with service.client(permission=refusing) as remote:
+        session = await remote.new_session(service.project / "sub")
+        outputs = outputs_of(await ask(session, 'call skill {"name": "private"}', f"read {private}/key"))
+    assert "Do it." in outputs[0]
+    assert "sesame" not in outputs[1]
+    assert len(refusing.asked) == 1
+
+
 async def test_a_session_that_is_opened_again_may_still_read_the_files_of_loaded_skills(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,12 +212,15 @@ async def test_a_skill_of_an_mcp_server_is_read_with_permission(
         session = await remote.new_session(service.project, mcp_servers=[server])
         await ask(session, "/help")  # no model is asked, and the servers may not be ready yet
         updates = await ask(session, 'call skill {"name": "cooking"}', "say done")
+        await ask(session, "/cooking for two")
         listed = answer_of(await ask(session, "/skills"))
+    assert "Boil water." in model.words[-1]
+    assert model.words[-1].endswith("for two")
     assert "- cooking (from the MCP server kitchen): Cooks things" in model.requests[0].system
     assert len(asked.asked) == 1
     assert "Boil water." in outputs_of(updates)[0]
     assert "skill://cooking/salt.md" in outputs_of(updates)[0]
-    assert "`cooking` Cooks things (MCP server kitchen" in listed
+    assert "`/cooking` Cooks things (MCP server kitchen" in listed
 
 
 def test_outputs_of_skills_are_never_left_out_of_the_window() -> None:

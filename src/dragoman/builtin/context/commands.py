@@ -60,7 +60,7 @@ def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
 def find_command(commands: Mapping[str, Command], name: str) -> Command | None:
     """Return the command of a name, that of a skill with its text; None if there is none."""
     command = commands.get(name)
-    if command is None or command.skill is None:
+    if command is None or command.skill is None or command.source == "mcp":
         return command
     from dragoman.builtin.skills.loading import with_text
 

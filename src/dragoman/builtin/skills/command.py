@@ -30,7 +30,7 @@ def _described(skill: Skill, session: OpenSession) -> str:
     facts = [skill.origin]
     command = session.commands.get(skill.name)
     is_command = command is not None and command.skill is not None
-    if skill.is_for_user and not is_command and skill.source != "mcp":
+    if skill.is_for_user and not is_command:
         facts.append(f"/{skill.name} is another command")
     if not skill.is_for_model:
         facts.append("only you start it")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from dragoman.builtin.context.command import Command
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.skills.loading import shown_text
 from dragoman.builtin.skills.skill import DESCRIPTION_CHARACTERS, NAME_CHARACTERS, Skill
@@ -15,6 +16,8 @@ from dragoman.builtin.tools.tool import ToolError
 from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from dragoman.builtin.mcp.servers import McpServers
 
 _URI: Final = re.compile(r"skill://([a-z0-9]+(?:-[a-z0-9]+)*)/SKILL\.md")
@@ -31,9 +34,18 @@ def server_skills(servers: McpServers) -> dict[str, Skill]:
             if uri is None or offer.is_template or len(uri[1]) > NAME_CHARACTERS or len(found) == _MOST:
                 continue
             described = shorten(sentence(offer.description or offer.name), DESCRIPTION_CHARACTERS)
-            skill = Skill(uri[1], described, "mcp", offer.uri, server=server.spec.name, is_for_user=False)
+            skill = Skill(uri[1], described, "mcp", offer.uri, server=server.spec.name)
             found.setdefault(uri[1], skill)
     return found
+
+
+def server_skill_commands(servers: McpServers, taken: Container[str]) -> dict[str, Command]:
+    """Return the commands `/NAME` that start the skills of servers; any other command of that name keeps it."""
+    return {
+        name: Command(name, f"{shorten(skill.description, 120)} (MCP: {skill.server})", source="mcp", skill=skill)
+        for name, skill in server_skills(servers).items()
+        if name not in taken
+    }
 
 
 async def server_skill_text(skill: Skill, servers: McpServers) -> str:

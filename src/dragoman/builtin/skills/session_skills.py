@@ -9,6 +9,7 @@ that folder, by a rule of the session, which every deny overrides.
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING
 
 from dragoman.builtin.context.history import COMMAND
@@ -139,8 +140,11 @@ class SessionSkills:
                 self.permit(skill)
 
     def permit(self, skill: Skill) -> None:
-        """Permit to read the folder of a skill for the rest of the session."""
-        if skill.folder:
+        """Permit to read the folder of a skill for the rest of the session.
+
+        Not if it is a project's and reached through a link: the project could name any other folder of its own so.
+        """
+        if skill.folder and not (skill.root and os.path.realpath(skill.folder) != skill.folder):
             self._session.rules.allow_reading(skill.folder, f"the skill {skill.name}")
 
 
